@@ -1,0 +1,1 @@
+"""Exactly-once online learning on Kafka with adaptive polynomial expansion."""

@@ -1,0 +1,55 @@
+"""What can go wrong, and what it means for the process.
+
+    StreamAppleError
+      ConfigurationError   the configuration, or what it names on the cluster, is not as needed
+      InputFileError       a file given on the command line can't be read as examples
+      GapError             records that the model needs are gone from the topic
+      TooManyRejectsError  the input is broken beyond what a dead-letter topic is for
+      ModelError           weights or loss are no longer finite
+      BrokerError          Kafka refused, fenced or lost us, and waiting does not help
+
+Each class has its own exit code, so that an operator (or Kubernetes) can tell them apart without reading the
+log. Every message says what was expected, what was found, and where.
+"""
+
+
+class StreamAppleError(Exception):
+    """The base of all errors that a user of stream_apple can cause or must act on."""
+
+    exit_code = 1
+
+
+class ConfigurationError(StreamAppleError):
+    """A setting, or a topic or permission it names, is not as needed. Restarting does not help."""
+
+    exit_code = 78  # EX_CONFIG of sysexits.h
+
+
+class InputFileError(StreamAppleError):
+    """A file of examples is not readable, or a line of it is not an example."""
+
+    exit_code = 65  # EX_DATAERR
+
+
+class GapError(StreamAppleError):
+    """Records that the model must learn are gone from the topic: going on would skip them."""
+
+    exit_code = 70
+
+
+class TooManyRejectsError(StreamAppleError):
+    """So many records can't be used that a producer must be broken: a person should look."""
+
+    exit_code = 71
+
+
+class ModelError(StreamAppleError):
+    """Weights or loss became infinite or NaN. Nothing of that batch is published."""
+
+    exit_code = 72
+
+
+class BrokerError(StreamAppleError):
+    """Kafka is unreachable for too long, or a new transaction can't mend its error."""
+
+    exit_code = 69  # EX_UNAVAILABLE

@@ -44,9 +44,16 @@ class TooManyRejectsError(StreamAppleError):
 
 
 class ModelError(StreamAppleError):
-    """Weights or loss became infinite or NaN. Nothing of that batch is published."""
+    """Weights or loss became infinite or NaN. Nothing of that batch is published.
+
+    `row` is the example's place in its batch.
+    """
 
     exit_code = 72
+
+    def __init__(self, message: str, row: int = -1) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class BrokerError(StreamAppleError):

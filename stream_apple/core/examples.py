@@ -1,0 +1,55 @@
+"""An example as producers have it, and the message that the stream carries for it."""
+
+from typing import NamedTuple, TypeAlias
+
+import msgpack
+
+Features: TypeAlias = dict[str, float] | dict[str, dict[str, float]] | dict[str, bytes]
+"""name -> value; or namespace -> name -> value; or packed: `indices` and `values` as little-endian bytes."""
+
+
+class Example(NamedTuple):
+    """One example before it is encoded.
+
+    label         None: it is to be scored, not learned
+    weight        importance, finite, >= 0
+    id            echoed in the prediction
+    timestamp_ms  not part of the message: Kafka carries it
+    """
+
+    label: float | None
+    weight: float
+    id: str | int | bytes | None
+    features: Features
+    timestamp_ms: int | None = None
+
+
+def encode_example(example: Example) -> bytes:
+    """The msgpack message of `example`, without the keys that would say the default.
+
+    Feature values are written as 32-bit floats, which is how they are read; values of 1 as `true`, in a byte.
+    Raises OverflowError for numbers that msgpack or a 32-bit float does not hold.
+    """
+    message: dict[str, object] = {}
+    if example.label is not None:
+        message["label"] = example.label
+    if example.weight != 1:
+        message["weight"] = example.weight
+    if example.id is not None:
+        message["id"] = example.id
+    features = {name: _compact(value) for name, value in example.features.items()}
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_map_header(len(message) + 1)
+    for key, item in message.items():
+        packer.pack(key)
+        packer.pack(item)
+    packer.pack("features")
+    header: bytes = packer.bytes()
+    body: bytes = msgpack.packb(features, use_single_float=True)
+    return header + body
+
+
+def _compact(value: float | bytes | dict[str, float]) -> object:
+    if isinstance(value, dict):
+        return {name: True if number == 1 else number for name, number in value.items()}
+    return True if value == 1 else value

@@ -1,0 +1,185 @@
+"""How a predictor learns one example: losses, their invariant steps, and the adaptive, normalised update.
+
+Adaptive: Duchi, Hazan, Singer 2011. Normalised: Ross, Mineiro, Langford 2013. Invariant to importance weights:
+Karampatziakis, Langford 2011. Term for term as Vowpal Wabbit's default.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.expansion import Rule, Work
+from stream_apple.core.jit import kernel
+from stream_apple.core.table import U1, Floats, Index, Record, Slots
+
+NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
+TINY_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
+
+
+class Totals(NamedTuple):
+    """The model's scalars, in arrays so that kernels can change them.
+
+    norm    float64[2]  N, sum of importance * x^2/scale^2, of apple and of the linear predictor
+    weight  float64[1]  W, sum of the importance weights learned
+    labels  float64[2]  smallest and largest of 0 and the labels learned: scores are clipped to it (squared loss)
+    counts  int64[8]    see the constants below
+    """
+
+    norm: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    labels: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+def empty_totals() -> Totals:
+    """The scalars of a model that has seen nothing."""
+    return Totals(np.zeros(2), np.zeros(1), np.zeros(2), np.zeros(8, np.int64))
+
+
+@kernel
+def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
+    """Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
+    if not logistic:
+        return (score - label) ** 2
+    margin = score * label
+    return math.log1p(math.exp(-abs(margin))) - min(margin, 0.0)
+
+
+@kernel
+def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
+    """The square of the loss's derivative by the score."""
+    if not logistic:
+        return 4.0 * (score - label) ** 2
+    margin = score * label
+    return 0.0 if margin > NO_DOUBT else (1.0 / (1.0 + math.exp(margin))) ** 2
+
+
+@kernel
+def invariant_step(logistic: bool, score: float, label: float, rate: float, sensitivity: float) -> float:  # noqa: FBT001
+    """How far to go along the gradient: the limit of many small steps whose rates sum to `rate`.
+
+    `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
+    logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity; Newton's iteration for
+    m' - m starts above the root of a convex function, so it descends to it.
+    """
+    span = rate * sensitivity
+    if not logistic:
+        if span < 1e-6:
+            return 2.0 * (label - score) * rate
+        return -(label - score) * math.expm1(-2.0 * span) / sensitivity
+    margin = score * label
+    grown = math.exp(margin)
+    if span < 1e-6:
+        return label * rate / (1.0 + grown)
+    move = min(span, math.log1p(span / grown))
+    for _ in range(50):
+        change = (move + grown * math.expm1(move) - span) / (1.0 + grown * math.exp(move))
+        move -= change
+        if change <= 1e-12 * move:
+            break
+    return label * move / sensitivity
+
+
+@kernel
+def accumulate(x: Floats, scale: Floats, gradient: Floats, step: Floats, size: Index, slope: np.float32) -> None:
+    """Add this example's squared gradients; each feature's step is x / scale / sqrt(gradient)."""
+    for t in range(size):
+        total = gradient[t] + slope * max(x[t] * x[t], TINY_SQUARE)
+        gradient[t] = total
+        step[t] = (x[t] / scale[t]) / np.sqrt(total)  # in this order nothing overflows
+
+
+@kernel
+def sums(x: Floats, scale: Floats, step: Floats, size: Index) -> tuple[float, float]:
+    """Sum of (x/scale)^2, and the score's change per unit of step."""
+    norm, sensitivity = 0.0, 0.0
+    for t in range(size):
+        ratio = x[t] / scale[t]
+        norm += ratio * ratio
+        sensitivity += x[t] * step[t]
+    return norm, sensitivity
+
+
+@kernel
+def update(
+    totals: Totals, rule: Rule, work: Work, size: Index, which: int,
+    score: float, label: float, importance: float, slope: float,
+) -> None:  # fmt: skip
+    """Learn work.weight and work.gradient [:size] of one predictor (which: 0 apple, 1 linear)."""
+    accumulate(work.x, work.scale, work.gradient, work.step, size, np.float32(importance * slope))
+    norm, sensitivity = sums(work.x, work.scale, work.step, size)
+    totals.norm[which] += importance * norm
+    normaliser = math.sqrt(totals.weight[0] / totals.norm[which])
+    by = invariant_step(rule.logistic, score, label, rule.rate * importance, sensitivity * normaliser)
+    change = np.float32(by * normaliser)
+    weight, step = work.weight, work.step
+    for t in range(size):
+        weight[t] += change * step[t]
+
+
+@kernel
+def widen(owner: Record, size: np.float32) -> None:
+    """A feature grew beyond its scale: keep weight * scale as it was, so that scores keep theirs."""
+    if size > owner["scale"]:
+        if owner["scale"] > 0.0:
+            ratio = owner["scale"] / size
+            owner["weight"] *= ratio
+            owner["linear_weight"] *= ratio
+        owner["scale"] = size
+
+
+@kernel
+def learn_apple(
+    slots: Slots,
+    totals: Totals,
+    rule: Rule,
+    work: Work,
+    found: Index,
+    score: float,
+    label: float,
+    importance: float,
+) -> None:
+    """Update all features of the example."""
+    slope = squared_slope(rule.logistic, score, label)
+    if slope <= 0.0:
+        return
+    slot, x, weight, gradient, scale = work.slot, work.x, work.weight, work.gradient, work.scale
+    for t in range(found):
+        owner = slots[slot[t]]
+        widen(owner, abs(x[t]))
+        weight[t], gradient[t], scale[t] = owner["weight"], owner["gradient"], owner["scale"]
+    update(totals, rule, work, found, 0, score, label, importance, slope)
+    for t in range(found):
+        owner = slots[slot[t]]
+        owner["weight"] = weight[t]
+        owner["gradient"] = gradient[t]
+
+
+@kernel
+def learn_linear(
+    slots: Slots, totals: Totals, rule: Rule, work: Work, base: Index, old: Index, found: Index,
+    score: float, label: float, importance: float,
+) -> None:  # fmt: skip
+    """Update the linear predictor: features [0, base), and the newcomers [old, found) of degree 1.
+
+    They are moved together in `work`, so this comes after `learn_apple`.
+    """
+    slope = squared_slope(rule.logistic, score, label)
+    if slope <= 0.0:
+        return
+    slot, x, weight, gradient, scale = work.slot, work.x, work.weight, work.gradient, work.scale
+    for t in range(old, found):
+        if slots[slot[t]]["degree"] == 1:
+            slot[base], x[base] = slot[t], x[t]
+            base += U1
+    for t in range(base):
+        owner = slots[slot[t]]
+        widen(owner, abs(x[t]))
+        weight[t], gradient[t], scale[t] = owner["linear_weight"], owner["linear_gradient"], owner["scale"]
+    update(totals, rule, work, base, 1, score, label, importance, slope)
+    for t in range(base):
+        owner = slots[slot[t]]
+        owner["linear_weight"] = weight[t]
+        owner["linear_gradient"] = gradient[t]

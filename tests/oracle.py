@@ -21,6 +21,7 @@ class Weights:
     weight: dict[Monomial, np.float32] = field(default_factory=dict)
     gradient: dict[Monomial, np.float32] = field(default_factory=dict)
     norm: float = 0.0
+    total: float = 0.0
 
 
 class Oracle:
@@ -31,7 +32,6 @@ class Oracle:
         self.apple, self.linear = Weights(), Weights()
         self.scale: dict[Monomial, np.float32] = {}
         self.parents: set[Monomial] = set()
-        self.total_weight = 0.0
         self.low = self.high = 0.0
         self.examples = self.nonzeros = self.features = 0
 
@@ -82,7 +82,6 @@ class Oracle:
                         factor = values[monomial] / values[parent]
                         start = np.float32(np.float32(0.1) * self.apple.gradient[parent] * factor * factor)
                     self.apple.gradient[monomial] = start
-            self.total_weight += importance
             self.examples += 1
             self.nonzeros += len(base)
             self.features += len(values)
@@ -104,7 +103,9 @@ class Oracle:
         steps = {}
         for m, x in values.items():
             scale = self.scale.get(m, np.float32(0))
-            if abs(x) > scale:
+            if weights is self.linear:
+                scale = max(scale, abs(x))  # scales are apple's
+            elif abs(x) > scale:
                 for either in (self.apple, self.linear):
                     if scale > 0 and m in either.weight:
                         either.weight[m] = np.float32(either.weight[m] * (scale / abs(x)))
@@ -114,7 +115,8 @@ class Oracle:
             steps[m] = float(x) / (math.sqrt(total) * float(scale))
             weights.norm += importance * (float(x) / float(scale)) ** 2
             sensitivity += float(x) * steps[m]
-        normaliser = math.sqrt(self.total_weight / weights.norm)
+        weights.total += importance
+        normaliser = math.sqrt(weights.total / weights.norm)
         change = self.invariant(score, label, self.rate * importance, sensitivity * normaliser) * normaliser
         for m, step in steps.items():
             weights.weight[m] = np.float32(weights.weight.get(m, np.float32(0)) + np.float32(change * step))

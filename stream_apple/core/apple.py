@@ -68,7 +68,6 @@ def process(
         for t in range(found):
             slots[slot[t]]["active"] = 0
         if learning:
-            totals.weight[0] += importance
             totals.counts[EXAMPLES] += 1
             totals.counts[NONZEROS] += indptr[row + 1] - indptr[row]
             totals.counts[FEATURES] += np.int64(found)

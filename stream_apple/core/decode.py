@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.parse import Columns, Limits, index_key_of, name_key, parse
+from stream_apple.core.hashing import index_key_of, name_key
+from stream_apple.core.parse import parse
 from stream_apple.core.rejects import Reason, explain
+from stream_apple.core.rows import Columns, Limits
 
 __all__ = ["Decoded", "Decoder", "Limits", "Reason", "explain", "feature_key", "index_key"]
 

@@ -1,7 +1,6 @@
 """What the first byte of a msgpack value says, as a table.
 
 https://github.com/msgpack/msgpack/blob/master/spec.md
-Only the fixed facts of the specification, so that compiled kernels may hold a copy.
 """
 
 import numpy as np

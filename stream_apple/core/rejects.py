@@ -1,7 +1,7 @@
 """Why a record can't be used: the closed list of reasons, and each in a sentence for people.
 
 The codes are a contract with whoever reads the dead-letter topic: `schemas/dead_letter.schema.json` has the
-same list. Numbers are compiled into kernels that stay in Numba's cache: append to the list, never renumber.
+same list, in the same order. New reasons are appended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgpack
 from stream_apple.core import msgpack_tags as mp
 
 if TYPE_CHECKING:
-    from stream_apple.core.parse import Limits
+    from stream_apple.core.rows import Limits
 
 _LONGEST_QUOTE = 40
 _FEATURE_FORMS = (

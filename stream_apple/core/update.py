@@ -22,7 +22,7 @@ class Totals(NamedTuple):
     """The model's scalars, in arrays so that kernels can change them.
 
     norm    float64[2]  N, sum of importance * x^2/scale^2, of apple and of the linear predictor
-    weight  float64[1]  W, sum of the importance weights learned
+    weight  float64[2]  W, sum of the importance weights of the examples that moved each of them
     labels  float64[2]  smallest and largest of 0 and the labels learned: scores are clipped to it (squared loss)
     counts  int64[8]    see the constants below
     """
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 def empty_totals() -> Totals:
     """The scalars of a model that has seen nothing."""
-    return Totals(np.zeros(2), np.zeros(1), np.zeros(2), np.zeros(8, np.int64))
+    return Totals(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64))
 
 
 @kernel
@@ -61,8 +61,9 @@ def invariant_step(logistic: bool, score: float, label: float, rate: float, sens
     """How far to go along the gradient: the limit of many small steps whose rates sum to `rate`.
 
     `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
-    logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity; Newton's iteration for
-    m' - m starts above the root of a convex function, so it descends to it.
+    logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's
+    W: one iteration of Fritsch, Shafer and Crowley 1973 from Vowpal Wabbit's first guess, so that runs can be
+    compared to 1e-5. It is within 9e-5 of W.
     """
     span = rate * sensitivity
     if not logistic:
@@ -73,12 +74,13 @@ def invariant_step(logistic: bool, score: float, label: float, rate: float, sens
     grown = math.exp(margin)
     if span < 1e-6:
         return label * rate / (1.0 + grown)
-    move = min(span, math.log1p(span / grown))
-    for _ in range(50):
-        change = (move + grown * math.expm1(move) - span) / (1.0 + grown * math.exp(move))
-        move -= change
-        if change <= 1e-12 * move:
-            break
+    z = span + margin + grown
+    guess = 0.86 * z + 0.01 if z >= 1.0 else math.exp(0.8 * z - 0.65)
+    residual = z - guess - math.log(guess)
+    scale = 1.0 + guess
+    quadratic = 2.0 * scale * (scale + 2.0 * residual / 3.0)
+    lambert = guess * (1.0 + residual / scale * (quadratic - residual) / (quadratic - 2.0 * residual))
+    move = max(z - lambert - margin, 0.0)  # never backwards, whatever the approximation's error
     return label * move / sensitivity
 
 
@@ -111,7 +113,8 @@ def update(
     accumulate(work.x, work.scale, work.gradient, work.step, size, np.float32(importance * slope))
     norm, sensitivity = sums(work.x, work.scale, work.step, size)
     totals.norm[which] += importance * norm
-    normaliser = math.sqrt(totals.weight[0] / totals.norm[which])
+    totals.weight[which] += importance
+    normaliser = math.sqrt(totals.weight[which] / totals.norm[which])
     by = invariant_step(rule.logistic, score, label, rule.rate * importance, sensitivity * normaliser)
     change = np.float32(by * normaliser)
     weight, step = work.weight, work.step
@@ -176,8 +179,8 @@ def learn_linear(
             base += U1
     for t in range(base):
         owner = slots[slot[t]]
-        widen(owner, abs(x[t]))
-        weight[t], gradient[t], scale[t] = owner["linear_weight"], owner["linear_gradient"], owner["scale"]
+        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
+        scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
     update(totals, rule, work, base, 1, score, label, importance, slope)
     for t in range(base):
         owner = slots[slot[t]]

@@ -151,7 +151,7 @@ def test_result_does_not_depend_on_batches(bits: int, cuts: list[int], seed: int
 @pytest.mark.parametrize("bits", [4, 14], ids=["full table", "roomy table"])
 @pytest.mark.parametrize("method", METHODS)
 def test_predict_changes_nothing_and_agrees_with_learn(method: Method, bits: int) -> None:
-    """predict leaves the digest alone, and gives the very score that learn then gives."""
+    """Predict leaves the digest alone, and gives the very score that learn then gives."""
     rows = planted_rows(500, seed=7)
     learner = Learner(Options(method=method, bits=bits))
     run(learner, batch_of(rows[:400]), 4)
@@ -231,9 +231,11 @@ def test_overflow_names_the_row() -> None:
     fine, wild = Row({"a": 1.0}, 1.0, 1.0), Row({"a": 1e38, "b": 1e38}, 1e300, 1.0)
     learner = Learner(Options(method="linear", learning_rate=1e30))
     batch = batch_of([fine, wild, wild, wild])
-    with pytest.raises(ModelError, match="row"):
+    scores = Scores.empty(4)
+    with pytest.raises(ModelError, match="row [123]") as caught:
         for _ in range(50):
-            learner.learn(batch, 0, 4, Scores.empty(4))
+            learner.learn(batch, 0, 4, scores)
+    assert caught.value.row > 0
 
 
 def test_products_that_overflow_or_vanish_are_no_features() -> None:

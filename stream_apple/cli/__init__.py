@@ -1,0 +1,62 @@
+"""The command line: one module per command, loaded only when that command is asked for.
+
+Compiling kernels or opening a Kafka client is for the commands that need it; `--help` and a mistyped option
+must answer at once. Errors that a user can act on end here as one message on stderr and an exit code.
+"""
+
+import importlib
+import sys
+
+import click
+
+from stream_apple.errors import StreamAppleError
+
+SUMMARIES = {
+    "run": "Learn from the examples topic and publish predictions, until stopped.",
+    "topics": "Create the four topics, or compare existing ones with what is needed.",
+    "check": "Check the configuration against the live cluster.",
+    "produce": "Send a file of examples to the examples topic.",
+    "evaluate": "Learn from a file without Kafka and print the progressive loss.",
+    "demo": "Run everything on a cluster inside this process: nothing to install.",
+}
+"""Command -> its line in `--help`; the command itself is `command` of the module with its name."""
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+        if cmd_name not in SUMMARIES:
+            return None
+        command: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except StreamAppleError as error:
+            click.echo(f"stream-apple: {error}", err=True)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="stream-apple", prog_name="stream-apple")
+def main() -> None:
+    """Exactly-once online learning on Kafka with adaptive polynomial expansion (apple)."""

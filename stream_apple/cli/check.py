@@ -1,0 +1,29 @@
+"""`stream-apple check`: the configuration against the live cluster."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from stream_apple.adapters.checks import inspect
+from stream_apple.config import load
+from stream_apple.errors import ConfigurationError
+
+_COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+def command(path: Path | None) -> None:
+    """Check the configuration against the live cluster.
+
+    Each line is ok, note or fault. Exits with 78 if there is a fault.
+    """
+    config = load(path)
+    faults = 0
+    for finding in inspect(config):
+        verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
+        click.echo(f"{verdict}  {finding.subject}: {finding.text}")
+        faults += finding.verdict == "fault"
+    if faults:
+        sys.exit(ConfigurationError.exit_code)

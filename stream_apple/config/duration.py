@@ -1,0 +1,49 @@
+"""Spans of time as text, kept as whole milliseconds."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}
+_PATTERN = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in _UNITS))
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds in `text`: whole numbers of d, h, m, s and ms, largest first; ValueError otherwise."""
+    found = _PATTERN.fullmatch(text)
+    if not text or found is None:
+        raise ValueError(f"expected a duration such as '250ms', '5m' or '1h30m', found {text!r}")
+    return sum(int(count or 0) * unit for count, unit in zip(found.groups(), _UNITS.values(), strict=True))
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest text that `parse_duration` reads back as `milliseconds` (>= 0)."""
+    parts = []
+    rest = milliseconds
+    for name, unit in _UNITS.items():
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts) or "0ms"
+
+
+def _from_text(value: object) -> object:
+    # A bare number has no unit: guessing one is how 500 ms becomes 500 s.
+    if not isinstance(value, str):
+        raise ValueError("a duration is text with a unit")  # noqa: TRY004  pydantic turns only ValueError into a fault
+    return parse_duration(value)
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(_from_text),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    Field(json_schema_extra={"unit": "milliseconds"}),
+]
+"""Whole milliseconds; written in the configuration, and in its JSON form, as text with units."""

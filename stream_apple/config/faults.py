@@ -1,0 +1,91 @@
+"""From a refused value to one line that says what was expected, what was found, and where it was written."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from stream_apple.config.duration import format_duration
+from stream_apple.config.kafka import is_secret
+from stream_apple.config.sections import Config
+from stream_apple.config.sources import PREFIX, Setting, Settings, variable
+
+_LONGEST_VALUE_SHOWN = 100
+
+SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items() if name != "kafka"}
+"""Section name -> its model; `kafka` has no fixed set of keys."""
+
+
+def describe(error: ErrorDetails, settings: Settings) -> str:
+    """One line for one fault that pydantic found in `settings`."""
+    section, *rest = (str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden" and not rest:
+        return _unknown_section(section, settings[section])
+    if not rest:
+        return f"{section}: {_message(error)}"
+    key = rest[0]
+    setting = settings[section][key]
+    where = f"{section}.{key} ({setting.origin})"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown setting; {_nearest_setting(section, key, setting)}"
+    if section == "kafka":
+        return f"{where}: {_message(error)}, found {_shown(key, setting.value)}"
+    schema = SECTIONS[section].model_json_schema()["properties"][key]
+    return f"{where}: expected {expected(schema)}, found {_shown(key, setting.value)}"
+
+
+def expected(schema: dict[str, Any]) -> str:
+    """The JSON schema of one setting in words."""
+    if "expected" in schema:
+        return str(schema["expected"])
+    if "enum" in schema:
+        return "one of " + ", ".join(repr(choice) for choice in schema["enum"])
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if schema.get("unit") == "milliseconds":
+        example = "a duration such as '250ms', '5m' or '1h30m'"
+        return f"{example}, from {format_duration(low or 0)} to {format_duration(high or 0)}"
+    kind = {"integer": "an integer", "number": "a number"}[schema["type"]]
+    if "exclusiveMinimum" in schema:
+        bound = f"above {schema['exclusiveMinimum']:g}"
+        return f"{kind} {bound}" if high is None else f"{kind} {bound} and at most {high:g}"
+    if low is None:
+        return f"a finite {kind.split()[1]}"
+    return f"{kind} of at least {low}" if high is None else f"{kind} from {low} to {high}"
+
+
+def stranger(name: str) -> str:
+    """One line for a variable with our prefix that has no section."""
+    known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
+    return f"{name}: unknown variable; {_nearest(name, [*known, variable('kafka', 'bootstrap.servers')])}"
+
+
+def _unknown_section(section: str, entries: dict[str, Setting]) -> str:
+    origins = sorted({setting.origin for setting in entries.values()})
+    where = f"{section} ({', '.join(origins)})" if origins else section
+    return f"{where}: unknown section; {_nearest(section, Config.model_fields)}"
+
+
+def _nearest_setting(section: str, key: str, setting: Setting) -> str:
+    keys = SECTIONS[section].model_fields
+    if setting.origin.startswith(f"from {PREFIX}"):
+        return _nearest(variable(section, key), [variable(section, known) for known in keys])
+    return _nearest(key, keys)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"the nearest known one is {close[0]}" if close else f"known are {', '.join(names)}"
+
+
+def _message(error: ErrorDetails) -> str:
+    # pydantic's own prefix for a ValueError says nothing to an operator
+    return error["msg"].removeprefix("Value error, ")
+
+
+def _shown(key: str, value: object) -> str:
+    if is_secret(key):
+        return "***"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}..."

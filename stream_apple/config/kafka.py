@@ -1,0 +1,73 @@
+"""librdkafka properties: passed through as they are, except those that the promises rest on."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
+
+DEFAULTS: dict[str, str | int | float | bool] = {"bootstrap.servers": "localhost:9092"}
+
+_OFFSETS = "offsets are committed inside the transaction, with the predictions they belong to"
+_IDEMPOTENT = "the transactional producer sets it: exactly-once needs it"
+_STOPPING = "a partition may move only after the transaction that holds its offsets"
+
+OWNED = {
+    "acks": _IDEMPOTENT,
+    "auto.commit.interval.ms": _OFFSETS,
+    "auto.offset.reset": "an offset that is gone would be a gap in the model: it must stop the worker",
+    "delivery.report.only.error": "the commit of the transaction reports delivery",
+    "enable.auto.commit": _OFFSETS,
+    "enable.auto.offset.store": _OFFSETS,
+    "enable.idempotence": _IDEMPOTENT,
+    "enable.partition.eof": "the worker decides itself which events it hears",
+    "group.id": "set worker.group",
+    "group.instance.id": "it derives from worker.id",
+    "group.protocol": _STOPPING,
+    "group.remote.assignor": _STOPPING,
+    "isolation.level": "an example of an aborted transaction must not be learned",
+    "metadata.broker.list": "set bootstrap.servers",
+    "partition.assignment.strategy": _STOPPING,
+    "request.required.acks": _IDEMPOTENT,
+    "transactional.id": "it derives from worker.group and worker.id",
+}
+"""Properties that the worker sets itself, and why."""
+
+_SECRET_PARTS = ("password", "passphrase", "secret", "token", "key.pem", "private.key", "oauthbearer.config")
+
+
+_UNDERSCORED = "log_level"
+
+
+def property_of_variable(key: str) -> str:
+    """The property that an environment variable's last part means: `SASL_PASSWORD` is sasl.password."""
+    name = key.lower()
+    return name if name == _UNDERSCORED else name.replace("_", ".")
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of this property must not be shown."""
+    return any(part in name for part in _SECRET_PARTS)
+
+
+def _passed_through(name: str) -> str:
+    if name in OWNED:
+        raise ValueError(f"this property is the worker's own: {OWNED[name]}")
+    # Every other property with an underscore is a callback or a pointer, which no text can set.
+    if not name or ("_" in name and name != _UNDERSCORED):
+        raise ValueError("expected a librdkafka property: words joined by dots")
+    return name
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, str | int | float):
+        raise ValueError("expected text, a number, true or false")  # noqa: TRY004  pydantic turns only ValueError into a fault
+    return value
+
+
+KafkaProperties = Annotated[
+    dict[
+        Annotated[str, AfterValidator(_passed_through)],
+        Annotated[str | int | float | bool, BeforeValidator(_scalar)],
+    ],
+    AfterValidator(lambda given: DEFAULTS | given),
+]
+"""Property name -> value, as `confluent_kafka` takes it; bootstrap.servers is always there."""

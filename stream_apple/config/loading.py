@@ -1,0 +1,40 @@
+"""All sources together: the environment wins over the file, the file over the defaults."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stream_apple.config import faults, sources
+from stream_apple.config.sections import Config
+from stream_apple.errors import ConfigurationError
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
+    """The checked configuration; ConfigurationError lists every fault with expected, found and where."""
+    settings = {} if path is None else sources.from_toml(path)
+    overrides, strangers = sources.from_environment(environ)
+    for section, entries in overrides.items():
+        settings.setdefault(section, {}).update(entries)
+    found = [faults.stranger(name) for name in strangers]
+    values: dict[str, dict[str, object]] = {}
+    for section, entries in settings.items():
+        values[section] = {}
+        for key, setting in entries.items():
+            try:
+                entries[key] = sources.resolve(setting)
+            except sources.UnreadableFileError as error:
+                found.append(f"{section}.{key} ({setting.origin}): {error}")
+            else:
+                values[section][key] = entries[key].value
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        found += [faults.describe(detail, settings) for detail in error.errors(include_context=False)]
+    if found:
+        count = "a fault" if len(found) == 1 else f"{len(found)} faults"
+        separator = ": " if len(found) == 1 else ":\n  "
+        # The cause is left out: pydantic's own text repeats every value, passwords too.
+        raise ConfigurationError(f"the configuration has {count}{separator}" + "\n  ".join(found)) from None
+    return config

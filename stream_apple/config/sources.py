@@ -1,0 +1,104 @@
+"""Where settings come from: TOML, the environment, and files that either of them names.
+
+Nothing is judged here but the form: which settings exist and what they may be is known to `sections.py`.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stream_apple.config.kafka import property_of_variable
+from stream_apple.errors import ConfigurationError
+
+PREFIX = "STREAM_APPLE_"
+
+# A Service called stream-apple-... makes Kubernetes put these into every pod of its namespace.
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
+_SERVICE_ADDRESS = re.compile(r"^(tcp|udp|sctp)://")
+
+
+class Setting(NamedTuple):
+    """A value and where it was written, for the message if it is refused."""
+
+    value: object
+    origin: str
+
+
+Settings = dict[str, dict[str, Setting]]
+"""section -> key -> setting"""
+
+
+class UnreadableFileError(Exception):
+    """A `file:` value names a file that can't be read; the message says which and why."""
+
+
+def variable(section: str, key: str) -> str:
+    """The environment variable that sets `key` of `section`."""
+    return f"{PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
+
+
+def from_toml(path: Path) -> Settings:
+    """Every setting of the file; ConfigurationError if it is not readable as TOML tables of settings."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: expected a readable configuration file: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: expected UTF-8 text, found other bytes at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: expected TOML: {error}") from error
+    settings: Settings = {}
+    for section, table in document.items():
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"{path}: expected a section [{section}], found the single value {table!r}")
+        # TOML reads an unquoted bootstrap.servers as a table in a table; the operator meant the property.
+        entries = _joined(table) if section == "kafka" else table.items()
+        settings[section] = {key: Setting(value, f"in {path}") for key, value in entries}
+    return settings
+
+
+def _joined(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _joined(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
+    """Every setting in the environment, and the variables with our prefix that can't be one."""
+    settings: Settings = {}
+    strangers = []
+    for name, value in environ.items():
+        if not name.startswith(PREFIX) or _is_service_link(name, value):
+            continue
+        section, separator, key = name.removeprefix(PREFIX).lower().partition("__")
+        if not separator:
+            strangers.append(name)
+            continue
+        if section == "kafka":
+            key = property_of_variable(key)
+        settings.setdefault(section, {})[key] = Setting(value, f"from {name}")
+    return settings, strangers
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    if "__" in name:
+        return False
+    return bool(_SERVICE_LINK.search(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(value)))
+
+
+def resolve(setting: Setting) -> Setting:
+    """The setting with the text of the file that `file:/path` names, without one newline at its end."""
+    if not isinstance(setting.value, str) or not setting.value.startswith("file:/"):
+        return setting
+    path = Path(setting.value.removeprefix("file:"))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnreadableFileError(f"expected a readable file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(f"expected UTF-8 text in {path}, found other bytes at byte {error.start}") from error
+    return Setting(text.removesuffix("\n").removesuffix("\r"), f"{setting.origin}, file {path}")

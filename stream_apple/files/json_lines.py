@@ -1,0 +1,40 @@
+"""JSON lines: one object a line, with the keys of the stream's message."""
+
+import json
+from typing import NoReturn
+
+from stream_apple.core.examples import Example
+from stream_apple.files.faults import Fault
+from stream_apple.files.record import example_of, unique
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Fault("finite numbers", name)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
+
+
+def parse(line: str, timestamp_field: str | None = None) -> Example | None:
+    """The example of one line, or None for a blank line; Fault if it is not a JSON object that holds one."""
+    if not line or line.isspace():
+        return None
+    try:
+        record = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        raise Fault("a JSON object", f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise Fault("a JSON object", "one nested too deeply") from None
+    except ValueError:
+        raise Fault("finite numbers", "an integer of thousands of digits") from None
+    if "\\u" in line:
+        _refuse_lone_surrogates(record)
+    return example_of(record, timestamp_field)
+
+
+def _refuse_lone_surrogates(record: object) -> None:
+    # JSON can spell half a character, which no UTF-8 message can hold.
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise Fault("text that UTF-8 can hold", f"the lone surrogate {error.object[error.start]!a}") from None

@@ -1,0 +1,67 @@
+"""The forms in which a file, or an option, may hold a point in time; all become milliseconds since 1970, UTC.
+
+    a number of at least 1e11     milliseconds since 1970
+    a smaller number              seconds since 1970, with decimals or not
+    text that spells a number     the same
+    other text                    ISO 8601; without an offset it is UTC
+    a msgpack timestamp
+
+1e11 milliseconds is March 1973, 1e11 seconds is the year 5138: no time that anybody streams is read wrongly.
+"""
+
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+
+from stream_apple.files.faults import Fault, spells_plainly
+
+_FIRST_MILLISECONDS = 100_000_000_000
+_LAST = 253_402_300_800_000  # the year 10000: what lies beyond was given in microseconds or nanoseconds
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or as ISO 8601"
+
+
+def milliseconds(value: object) -> int:
+    """`value` in milliseconds since 1970, fractions rounded to the nearest; Fault if it is no such time."""
+    found = _read(value)
+    # The first millisecond of 1970 is refused as well: Kafka's clients take 0 for "no time given".
+    if found is None or not 0 < found < _LAST:
+        raise Fault(_EXPECTED, value if not isinstance(value, str) else repr(value))
+    return found
+
+
+def _read(value: object) -> int | None:
+    match value:
+        case bool():
+            return None
+        case int() | float():
+            return _from_number(value)
+        case str():
+            return _from_text(value)
+        case datetime():
+            return _from_datetime(value)
+        case _:
+            return None
+
+
+def _from_number(value: float) -> int | None:
+    if not isfinite(value):
+        return None
+    return round(value if abs(value) >= _FIRST_MILLISECONDS else value * 1000)
+
+
+def _from_text(text: str) -> int | None:
+    for read in (int, float, datetime.fromisoformat):
+        try:
+            value = read(text)
+        except ValueError:
+            continue
+        if isinstance(value, datetime):
+            return _from_datetime(value)
+        return _from_number(value) if spells_plainly(text) else None
+    return None
+
+
+def _from_datetime(moment: datetime) -> int:
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    # Half a millisecond and integer division round exactly; a float of seconds would not.
+    return (aware - _EPOCH + timedelta(microseconds=500)) // timedelta(milliseconds=1)

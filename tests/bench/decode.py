@@ -1,0 +1,84 @@
+"""Time per named feature decoded, and per prediction encoded: `python tests/bench/decode.py`.
+
+Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often.
+"""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgpack
+import numba
+import numpy as np
+
+from stream_apple.core.decode import Decoder, Limits
+from stream_apple.core.encode import PredictionEncoder
+
+RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
+
+
+def machine() -> str:
+    """The processor's name, as far as the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.machine())
+
+
+def nanoseconds(work: Callable[[], object], parts: int) -> str:
+    """Median and quartiles of the time of `work` over its `parts`."""
+    work()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter_ns()
+        work()
+        times.append((time.perf_counter_ns() - start) / parts)
+    low, median, high = statistics.quantiles(times, n=4)
+    return f"{median:7.2f} ns  (quartiles {low:.2f} to {high:.2f})"
+
+
+def batches() -> dict[str, list[bytes]]:
+    """The same features in each of the three forms."""
+    random = np.random.default_rng(1)
+    share = 1 / np.arange(1, VOCABULARY + 1)
+    share /= share.sum()
+    rows = [random.choice(VOCABULARY, FEATURES, replace=False, p=share) for _ in range(RECORDS)]
+    named = [{f"f{index}": True for index in row} for row in rows]
+    forms: dict[str, Sequence[object]] = {
+        "namespaces": [{"f": features} for features in named],
+        "names": named,
+        "packed, 64 bits": [{"indices": row.astype("<u8").tobytes()} for row in rows],
+        "packed, 32 bits and values": [
+            {"indices": row.astype("<u4").tobytes(), "values": np.ones(FEATURES, "<f4").tobytes()} for row in rows
+        ],
+        "names, values as 32-bit floats": [dict.fromkeys(features, 0.5) for features in named],
+    }
+    return {
+        form: [
+            msgpack.packb({"label": index % 2, "id": f"user-{index}", "features": one}, use_single_float=True)
+            for index, one in enumerate(features)
+        ]
+        for form, features in forms.items()
+    }
+
+
+def main() -> None:
+    """Print what was measured, on what."""
+    print(f"{machine()}; Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}")
+    print(f"{RECORDS} records of {FEATURES} features, median of {ROUNDS} rounds, one thread")
+    decoder = Decoder(Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False))
+    for form, values in batches().items():
+        size = sum(map(len, values)) / RECORDS
+        spent = nanoseconds(partial(decoder.decode, values), RECORDS * FEATURES)
+        print(f"decode  {form:31} {size:6.0f} bytes a record  {spent} a feature")
+    decoded = decoder.decode(batches()["names"])
+    encoder = PredictionEncoder("examples", 3, "0123456789abcdef")
+    numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456
+    spent = nanoseconds(lambda: encoder.encode(decoded, 0, RECORDS, numbers, numbers, offsets, 489_123), RECORDS)
+    print(f"encode  {spent} a prediction")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The promise on a real broker: whatever happens to workers and broker, readers of committed data can't tell."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
+from end_to_end.worker_process import PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
+from kafka_broker import Broker
+
+from stream_apple.config import Config, load
+
+KILLS = 10
+
+TopicFactory = Callable[..., str]
+# The sample's event time is years ago: by default the broker would delete it at once.
+FOREVER = {"retention.ms": "-1"}
+
+
+class Start(Protocol):
+    """Starts a worker process."""
+
+    def __call__(self, config_file: Path, name: str = "worker-0") -> Life:
+        """A life under the name, which is its identity in the group."""
+        ...
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """None of the processes outlives the test."""
+    started: list[Life] = []
+
+    def begin(config_file: Path, name: str = "worker-0") -> Life:
+        started.append(Life(config_file, tmp_path / "worker.log", name))
+        return started[-1]
+
+    yield begin
+    for life in started:
+        if life.process.poll() is None:
+            life.kill()
+
+
+def write_config(path: Path, bootstrap: str, examples: str, predictions: str, dead_letters: str) -> Config:
+    """A worker's configuration that commits often, so that an accident has much to hit."""
+    path.write_text(
+        f"""
+        [kafka]
+        "bootstrap.servers" = "{bootstrap}"
+        "session.timeout.ms" = 6000
+        [topics]
+        examples = "{examples}"
+        predictions = "{predictions}"
+        dead_letters = "{dead_letters}"
+        [worker]
+        group = "group-of-{examples}"
+        commit_interval = "40ms"
+        fetch_records = 400
+        [learner]
+        bits = 12
+        [limits]
+        max_features = 16
+        [http]
+        host = "127.0.0.1"
+        port = 0
+        """
+    )
+    return load(path, {})
+
+
+@pytest.fixture
+def config_file(kafka: str, topic: TopicFactory, tmp_path: Path) -> Path:
+    """A configuration on topics of its own."""
+    path = tmp_path / "stream_apple.toml"
+    examples = topic("examples", partitions=PARTITIONS, config=FOREVER)
+    predictions = topic("predictions", partitions=PARTITIONS, config=FOREVER)
+    write_config(path, kafka, examples, predictions, topic("dead-letters", config=FOREVER))
+    return path
+
+
+def test_killed_at_random_moments(kafka: str, config_file: Path, start: Start) -> None:
+    """A worker is killed ten times and started again; the outputs are those of a model never interrupted."""
+    config = load(config_file, {})
+    draw = random.Random(2014)
+    progress = progress_of(kafka, config)
+    with Feeder(kafka, config.topics.examples):
+        for _ in range(KILLS):
+            life = start(config_file)
+            target = progress() + draw.randint(1, 400)
+            life.wait_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
+            time.sleep(draw.uniform(0, 0.06))  # a commit and a half: which moment is hit is what is drawn
+            life.kill()
+    last = start(config_file)
+    last.wait_until(all_answered(kafka, config), "everything was published")
+    assert last.terminate() == 0
+    check_outputs(kafka, config)
+
+
+def test_workers_come_and_go(kafka: str, config_file: Path, start: Start) -> None:
+    """A second worker joins, dies, returns, and is scaled away: partitions move, outputs don't show it."""
+    config = load(config_file, {})
+    progress = progress_of(kafka, config)
+
+    def work_goes_on(life: Life) -> None:
+        # In both partitions: the one whose owner has gone moves when the session of that owner has ended.
+        before = [progress_of(kafka, config, number)() for number in range(PARTITIONS)]
+        for number in range(PARTITIONS):
+            count = progress_of(kafka, config, number)
+            life.wait_until(lambda count=count, to=before[number] + 200: count() >= to, f"{number} went on")  # type: ignore[misc]
+
+    with Feeder(kafka, config.topics.examples):
+        first = start(config_file, "first")
+        first.wait_until(lambda: progress() > 0, "it had published")
+        second = start(config_file, "second")
+        second.wait_until(lambda: "live" in second.events(), "the second had a partition")
+        work_goes_on(first)
+        second.kill()
+        second = start(config_file, "second")
+        work_goes_on(first)
+        assert second.terminate() == 0
+        work_goes_on(first)
+    first.wait_until(all_answered(kafka, config), "everything was published")
+    assert first.terminate() == 0
+    assert "revoked" in first.events()
+    check_outputs(kafka, config)
+
+
+def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -> None:
+    """The worker outlives a broker that is killed, or is replaced by its supervisor; no output is doubled or lost."""
+    broker = Broker(tmp_path / "kafka", jars)
+    broker.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        topics = [
+            NewTopic("examples", PARTITIONS, 1, config=FOREVER),
+            NewTopic("predictions", PARTITIONS, 1, config=FOREVER),
+            NewTopic("dead-letters", 1, 1, config=FOREVER),
+        ]
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+        path = tmp_path / "stream_apple.toml"
+        config = write_config(path, broker.bootstrap, "examples", "predictions", "dead-letters")
+        progress = progress_of(broker.bootstrap, config)
+        life = start(path)
+        with Feeder(broker.bootstrap, "examples"):
+            for round_ in range(1, 3):
+                target = progress() + 400 * round_
+                life.wait_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
+                broker.kill()
+                broker.restart()
+                if life.process.poll() is not None:
+                    life = start(path)
+        life.wait_until(all_answered(broker.bootstrap, config), "everything was published")
+        assert life.terminate() == 0
+        check_outputs(broker.bootstrap, config)
+    finally:
+        broker.kill()

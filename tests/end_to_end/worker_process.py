@@ -1,0 +1,203 @@
+"""Real worker processes, an endless input for them, and what a reader must find in the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from runtime.records import stream
+
+from stream_apple.adapters.worker import model_settings
+from stream_apple.config import Config
+from stream_apple.core.decode import Decoder
+from stream_apple.core.encode import decode_prediction
+from stream_apple.runtime.deadletters import dead_letter_headers
+from stream_apple.runtime.lineage import lineage_of
+from stream_apple.runtime.step import PartitionModel
+
+PARTITIONS = 2
+MOST_RECORDS = 100_000  # of each partition; so many come only on a very slow machine
+DEADLINE_S = 120.0
+
+Line = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]] | None]
+"""Key, value, timestamp and headers of an output message."""
+
+
+class Feeder:
+    """Produces records of all partitions at a steady pace, so that a worker is never without work; a context."""
+
+    def __init__(self, kafka: str, topic_name: str) -> None:
+        self._producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 0})
+        self._topic = topic_name
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+
+    def _feed(self) -> None:
+        streams = [stream(MOST_RECORDS, seed=11, partition=number) for number in range(PARTITIONS)]
+        for number, turn in enumerate(zip(*streams, strict=True)):
+            for record in turn:
+                self._producer.produce(
+                    self._topic,
+                    record.payload,
+                    record.named,
+                    record.number,
+                    timestamp=record.time_ms or 1,
+                    headers=list(record.extra or []),
+                )
+            if number % 10 == 0 and self._stop.wait(0.01):
+                return
+            self._producer.poll(0)
+
+
+def committed_messages(kafka: str, topic_name: str, partitions: int) -> dict[int, list[Message]]:
+    """Everything that a reader of committed data finds in the topic at this moment."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic_name, number, 0) for number in range(partitions)])
+        found: dict[int, list[Message]] = {number: [] for number in range(partitions)}
+        open_ends = set(found)
+        deadline = time.monotonic() + 30
+        while open_ends:
+            assert time.monotonic() < deadline, f"no end of {topic_name} after 30 s"
+            for message in consumer.consume(10_000, 0.2):
+                if message.error() is None:
+                    found[message.partition() or 0].append(message)
+                else:
+                    open_ends.discard(message.partition() or 0)
+        return found
+    finally:
+        consumer.close()
+
+
+def line(message: Message) -> Line:
+    """The parts of a message that the worker decides."""
+    headers = message.headers()
+    return message.key(), message.value(), message.timestamp()[1], list(headers) if headers else None  # type: ignore[arg-type]
+
+
+def expected_lines(config: Config, inputs: dict[int, list[Message]]) -> tuple[dict[int, list[Line]], list[Line]]:
+    """Predictions of each partition, and all dead letters, of a model that is never interrupted."""
+    settings = model_settings(config)
+    decoder = Decoder(settings.limits)
+    name = config.topics.examples
+    predictions: dict[int, list[Line]] = {}
+    letters: list[Line] = []
+    for number, records in inputs.items():
+        lineage = lineage_of(config.model_settings(), name, number, 0)
+        outcome = PartitionModel(name, number, lineage, settings, decoder).process(records)  # type: ignore[arg-type]
+        predictions[number] = [
+            (records[i].key(), p, records[i].timestamp()[1], None)
+            for i, p in zip(outcome.indices, outcome.predictions, strict=True)
+        ]
+        for reject in outcome.rejects:
+            record = records[reject.record]
+            headers = dead_letter_headers(record, reject, name)  # type: ignore[arg-type]
+            letters.append((record.key(), record.value(), record.timestamp()[1], headers))  # type: ignore[arg-type]
+    return predictions, letters
+
+
+class Life:
+    """One process of the worker, from start to whatever ends it."""
+
+    def __init__(self, config_file: Path, log: Path, name: str = "worker-0") -> None:
+        self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "stream_apple", "run", "--config", config_file, "--log-format", "json"],
+                stdout=output,
+                stderr=output,
+                cwd=Path(__file__).parents[2],
+                env={**os.environ, "STREAM_APPLE_WORKER__ID": name},
+            )
+
+    def wait_until(self, done: Callable[[], bool], what: str) -> None:
+        """Poll until `done`; its log is the message if that takes too long, or the worker dies."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not done():
+            assert self.process.poll() is None, self._story(f"the worker died before {what}")
+            assert time.monotonic() < deadline, self._story(f"not within {DEADLINE_S} s: {what}")
+            time.sleep(0.02)
+
+    def _story(self, what: str) -> str:
+        return f"{what}:\n{self._log.read_text()[-4000:]}"
+
+    def events(self) -> list[str]:
+        """Names of what this life has logged so far."""
+        lines = self._log.read_text().splitlines()
+        return [json.loads(line).get("event", "") for line in lines if line.startswith("{")]
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    def terminate(self) -> int:
+        """As Kubernetes does; returns the exit code."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+
+def progress_of(kafka: str, config: Config, only: int | None = None) -> Callable[[], int]:
+    """How many messages, markers included, the predictions topic (or one of its partitions) holds."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "watcher"})
+    numbers = range(PARTITIONS) if only is None else [only]
+
+    def count() -> int:
+        parts = [TopicPartition(config.topics.predictions, number) for number in numbers]
+        return sum(consumer.get_watermark_offsets(part, timeout=30)[1] for part in parts)
+
+    return count
+
+
+def check_outputs(kafka: str, config: Config) -> None:
+    """To the byte: one prediction for each good record, in order, one dead letter for each bad one, no more."""
+    inputs = committed_messages(kafka, config.topics.examples, PARTITIONS)
+    predictions, letters = expected_lines(config, inputs)
+    total = sum(map(len, predictions.values()))
+    assert total + len(letters) == sum(map(len, inputs.values())) > 0
+
+    found = committed_messages(kafka, config.topics.predictions, PARTITIONS)
+    for number in range(PARTITIONS):
+        assert [line(message) for message in found[number]] == predictions[number]
+    found_letters = [line(message) for message in committed_messages(kafka, config.topics.dead_letters, 1)[0]]
+    assert sorted(found_letters, key=repr) == sorted(letters, key=repr)
+    answered = [
+        (message["partition"], message["offset"])
+        for messages in found.values()
+        for message in (decode_prediction(m.value() or b"") for m in messages)
+    ]
+    assert len(set(answered)) == len(answered) == total
+
+
+def all_answered(kafka: str, config: Config) -> Callable[[], bool]:
+    """Whether as many outputs as inputs can be read; the inputs are counted once, now."""
+    total = sum(map(len, committed_messages(kafka, config.topics.examples, PARTITIONS).values()))
+
+    def done() -> bool:
+        predictions = committed_messages(kafka, config.topics.predictions, PARTITIONS)
+        letters = committed_messages(kafka, config.topics.dead_letters, 1)
+        return sum(map(len, predictions.values())) + len(letters[0]) >= total
+
+    return done

@@ -1,0 +1,111 @@
+"""Every format, written and read back."""
+
+import gzip
+import json
+import tempfile
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_apple.core.examples import Example, encode_example
+from stream_apple.files import read_examples
+
+_NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+# As the message holds them; what a text holds beyond that is cut off later anyway.
+_VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
+_WEIGHTS = st.floats(0, 1e6)
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+_WORDS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="|:'\ufeff"),
+    min_size=1,
+    max_size=6,
+)
+_INDICES = st.integers(0, 1 << 40).map(str)
+
+_svmlight = st.builds(
+    Example,
+    label=_NUMBERS,
+    weight=st.just(1.0),
+    id=st.none(),
+    features=st.dictionaries(_INDICES, _VALUES, max_size=5),
+    timestamp_ms=st.none(),
+)
+_text = st.builds(
+    lambda labelled, tag, features: Example(labelled[0], labelled[1], tag, features),
+    # A weight stands behind a label, so an unlabelled line has none.
+    st.one_of(st.tuples(_NUMBERS, _WEIGHTS), st.just((None, 1.0))),
+    st.none() | _WORDS,
+    st.dictionaries(st.just("") | _WORDS, st.dictionaries(_WORDS, _VALUES, min_size=1, max_size=4), max_size=3),
+)
+_record = st.builds(
+    Example,
+    label=st.none() | _NUMBERS,
+    weight=_WEIGHTS,
+    id=st.none() | _TEXT | st.integers(-(2**63), 2**64 - 1),
+    features=st.one_of(
+        st.dictionaries(_TEXT, _VALUES, max_size=5),
+        st.dictionaries(_TEXT, st.dictionaries(_TEXT, _VALUES, max_size=3), max_size=3),
+    ),
+    timestamp_ms=st.none(),
+)
+_message = st.one_of(
+    _record,
+    st.builds(
+        Example,
+        label=st.none() | _NUMBERS,
+        weight=_WEIGHTS,
+        id=st.none() | st.binary(max_size=4),
+        features=st.fixed_dictionaries({"indices": st.binary(max_size=16), "values": st.binary(max_size=8)}),
+        timestamp_ms=st.none(),
+    ),
+)
+
+
+def _as_svmlight(example: Example) -> bytes:
+    pairs = [f"{index}:{value!r}" for index, value in example.features.items()]
+    return (" ".join([repr(example.label), *pairs]) + "\n").encode()
+
+
+def _as_text(example: Example) -> bytes:
+    words = [] if example.label is None else [repr(example.label), repr(example.weight)]
+    if example.id is not None:
+        words.append(f"'{example.id!s}")
+    sections = []
+    for namespace, values in example.features.items():
+        assert isinstance(values, dict)
+        sections.append(f"|{namespace} " + " ".join(f"{name}:{value!r}" for name, value in values.items()))
+    return (" ".join([*words, *(sections or ["|"])]) + "\n").encode()
+
+
+def _as_json(example: Example) -> bytes:
+    return json.dumps(example._asdict()).encode() + b"\n"
+
+
+def _as_message(example: Example) -> bytes:
+    packed: bytes = msgpack.packb(example._asdict())
+    return packed
+
+
+FORMATS = {
+    "svmlight": (_svmlight, _as_svmlight),
+    "Vowpal Wabbit text": (_text, _as_text),
+    "JSON lines": (_record, _as_json),
+    "msgpack": (_message, _as_message),
+    "the stream's message": (_message, encode_example),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data(), packed=st.booleans())
+def test_what_is_written_is_read(name: str, data: st.DataObject, packed: bool) -> None:  # noqa: FBT001  drawn
+    """Label, weight, id and every feature come back equal to the last bit, in order."""
+    strategy, write = FORMATS[name]
+    examples = data.draw(st.lists(strategy, max_size=5))
+    content = b"".join(map(write, examples))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "examples"
+        path.write_bytes(gzip.compress(content) if packed else content)
+        assert list(read_examples(path)) == examples

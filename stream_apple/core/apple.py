@@ -35,12 +35,17 @@ def process(
     Writes scores, linear_scores and losses (NaN without a label) of these rows. A row without label, or of weight
     zero, is scored only. Returns -1; or the row whose score is not finite, which was not learned.
     """
-    slots, slot, x = table.slots, work.slot, work.x
+    slots, tags, visitor = table
+    norms, learned, bounds, counts = totals
+    slot, x, weight, gradient, scale, step, newcomers, nodes, products, hits, misses = work
     for row in range(start, stop):
         label, importance = labels[row], weights[row]
         learning = learn and importance > 0.0 and not math.isnan(label)
         first, last = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
-        found, wanted = expand(table, totals.counts, rule, work, keys, values, first, last, learning)
+        found, wanted = expand(
+            slots, tags, visitor, counts, rule, keys, values, first, last, learning,
+            slot, x, newcomers, nodes, products, hits, misses,
+        )  # fmt: skip
         score, linear, base = 0.0, 0.0, U0
         for t in range(found):
             score += slots[slot[t]]["weight"] * x[t]
@@ -55,23 +60,28 @@ def process(
         low, high = -LOG_ODDS_BOUND, LOG_ODDS_BOUND
         if not rule.logistic:
             if learning:  # before clipping, as in Vowpal Wabbit
-                totals.labels[0] = min(totals.labels[0], label)
-                totals.labels[1] = max(totals.labels[1], label)
-            low, high = totals.labels[0], totals.labels[1]
+                bounds[0] = min(bounds[0], label)
+                bounds[1] = max(bounds[1], label)
+            low, high = bounds[0], bounds[1]
         score = min(max(score, low), high)
         linear = min(max(linear, low), high)
         scores[row], linear_scores[row] = score, linear
         losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
         old = found
         if learning:
-            found = admit(table, totals.counts, work, found, wanted)
+            found = admit(slots, tags, counts, slot, x, newcomers, found, wanted)
         for t in range(found):
             slots[slot[t]]["active"] = 0
         if learning:
-            totals.counts[EXAMPLES] += 1
-            totals.counts[NONZEROS] += indptr[row + 1] - indptr[row]
-            totals.counts[FEATURES] += np.int64(found)
-            learn_apple(slots, totals, rule, work, found, score, label, importance)
+            counts[EXAMPLES] += 1
+            counts[NONZEROS] += indptr[row + 1] - indptr[row]
+            counts[FEATURES] += np.int64(found)
+            learn_apple(
+                slots, norms, learned, rule, slot, x, weight, gradient, scale, step, found, score, label, importance
+            )
             if rule.alongside:
-                learn_linear(slots, totals, rule, work, base, old, found, linear, label, importance)
+                learn_linear(
+                    slots, norms, learned, rule, slot, x, weight, gradient, scale, step, base, old, found,
+                    linear, label, importance,
+                )  # fmt: skip
     return -1

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.expansion import Rule, Work
+from stream_apple.core.expansion import Rule
 from stream_apple.core.jit import kernel
-from stream_apple.core.table import U1, Floats, Index, Record, Slots
+from stream_apple.core.table import U1, Floats, Index, Record, Slots, Words
 
 NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 TINY_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
@@ -106,18 +106,18 @@ def sums(x: Floats, scale: Floats, step: Floats, size: Index) -> tuple[float, fl
 
 @kernel
 def update(
-    totals: Totals, rule: Rule, work: Work, size: Index, which: int,
+    norms: NDArray[np.float64], totals: NDArray[np.float64], which: int, rule: Rule,
+    x: Floats, weight: Floats, gradient: Floats, scale: Floats, step: Floats, size: Index,
     score: float, label: float, importance: float, slope: float,
 ) -> None:  # fmt: skip
-    """Learn work.weight and work.gradient [:size] of one predictor (which: 0 apple, 1 linear)."""
-    accumulate(work.x, work.scale, work.gradient, work.step, size, np.float32(importance * slope))
-    norm, sensitivity = sums(work.x, work.scale, work.step, size)
-    totals.norm[which] += importance * norm
-    totals.weight[which] += importance
-    normaliser = math.sqrt(totals.weight[which] / totals.norm[which])
+    """Learn weight[:size] and gradient[:size], gathered from one predictor (which: 0 apple, 1 linear)."""
+    accumulate(x, scale, gradient, step, size, np.float32(importance * slope))
+    norm, sensitivity = sums(x, scale, step, size)
+    norms[which] += importance * norm
+    totals[which] += importance
+    normaliser = math.sqrt(totals[which] / norms[which])
     by = invariant_step(rule.logistic, score, label, rule.rate * importance, sensitivity * normaliser)
     change = np.float32(by * normaliser)
-    weight, step = work.weight, work.step
     for t in range(size):
         weight[t] += change * step[t]
 
@@ -135,25 +135,19 @@ def widen(owner: Record, size: np.float32) -> None:
 
 @kernel
 def learn_apple(
-    slots: Slots,
-    totals: Totals,
-    rule: Rule,
-    work: Work,
-    found: Index,
-    score: float,
-    label: float,
-    importance: float,
-) -> None:
+    slots: Slots, norms: NDArray[np.float64], totals: NDArray[np.float64], rule: Rule,
+    slot: Words, x: Floats, weight: Floats, gradient: Floats, scale: Floats, step: Floats, found: Index,
+    score: float, label: float, importance: float,
+) -> None:  # fmt: skip
     """Update all features of the example."""
     slope = squared_slope(rule.logistic, score, label)
     if slope <= 0.0:
         return
-    slot, x, weight, gradient, scale = work.slot, work.x, work.weight, work.gradient, work.scale
     for t in range(found):
         owner = slots[slot[t]]
         widen(owner, abs(x[t]))
         weight[t], gradient[t], scale[t] = owner["weight"], owner["gradient"], owner["scale"]
-    update(totals, rule, work, found, 0, score, label, importance, slope)
+    update(norms, totals, 0, rule, x, weight, gradient, scale, step, found, score, label, importance, slope)
     for t in range(found):
         owner = slots[slot[t]]
         owner["weight"] = weight[t]
@@ -162,17 +156,18 @@ def learn_apple(
 
 @kernel
 def learn_linear(
-    slots: Slots, totals: Totals, rule: Rule, work: Work, base: Index, old: Index, found: Index,
+    slots: Slots, norms: NDArray[np.float64], totals: NDArray[np.float64], rule: Rule,
+    slot: Words, x: Floats, weight: Floats, gradient: Floats, scale: Floats, step: Floats,
+    base: Index, old: Index, found: Index,
     score: float, label: float, importance: float,
 ) -> None:  # fmt: skip
     """Update the linear predictor: features [0, base), and the newcomers [old, found) of degree 1.
 
-    They are moved together in `work`, so this comes after `learn_apple`.
+    They are moved together in `slot` and `x`, so this comes after `learn_apple`.
     """
     slope = squared_slope(rule.logistic, score, label)
     if slope <= 0.0:
         return
-    slot, x, weight, gradient, scale = work.slot, work.x, work.weight, work.gradient, work.scale
     for t in range(old, found):
         if slots[slot[t]]["degree"] == 1:
             slot[base], x[base] = slot[t], x[t]
@@ -181,7 +176,7 @@ def learn_linear(
         owner = slots[slot[t]]
         weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
         scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
-    update(totals, rule, work, base, 1, score, label, importance, slope)
+    update(norms, totals, 1, rule, x, weight, gradient, scale, step, base, score, label, importance, slope)
     for t in range(base):
         owner = slots[slot[t]]
         owner["linear_weight"] = weight[t]

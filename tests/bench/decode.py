@@ -3,28 +3,19 @@
 Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often.
 """
 
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import msgpack
-import numba
 import numpy as np
+from report import header
 
 from stream_apple.core.decode import Decoder, Limits
 from stream_apple.core.encode import PredictionEncoder
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
-
-
-def machine() -> str:
-    """The processor's name, as far as the system tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.machine())
 
 
 def nanoseconds(work: Callable[[], object], parts: int) -> str:
@@ -66,7 +57,7 @@ def batches() -> dict[str, list[bytes]]:
 
 def main() -> None:
     """Print what was measured, on what."""
-    print(f"{machine()}; Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}")
+    print(header("numba", "numpy", "msgpack"))
     print(f"{RECORDS} records of {FEATURES} features, median of {ROUNDS} rounds, one thread")
     decoder = Decoder(Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False))
     for form, values in batches().items():

@@ -11,9 +11,9 @@ from rich.table import Table
 from stream_apple.config import load
 from stream_apple.core.decode import Limits
 from stream_apple.core.learner import Loss, Method, Options
-from stream_apple.errors import ConfigurationError
 from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Plan, Run, evaluate, learning_curve
+from stream_apple.study.evaluation import Plan, Run, evaluate
+from stream_apple.study.plot import draw
 
 
 @click.command(name="evaluate")
@@ -72,7 +72,7 @@ def command(
     if predictions is not None:
         predictions.write_text("".join(f"{score!r}\n" for score in run.scores.predictions.tolist()))
     if plot is not None:
-        _plot(run, plot)
+        draw(run, plot)
     if as_json:
         click.echo(json.dumps(run.result._asdict()))
     else:
@@ -86,20 +86,3 @@ def _show(run: Run) -> None:
         shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
         table.add_row(name.replace("_", " "), shown)
     Console().print(table)
-
-
-def _plot(run: Run, path: Path) -> None:
-    """Progressive loss so far, of the method and of the linear predictor alongside."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigurationError(
-            "--plot: expected matplotlib to be installed, found none: pip install stream-apple[study]"
-        ) from error
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    axes.semilogx(*learning_curve(run.scores.losses).T, label=run.result.method)
-    axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss before learning")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path)

@@ -53,6 +53,8 @@ def process(
             while base < found and slots[slot[base]]["degree"] <= 1:
                 linear += slots[slot[base]]["linear_weight"] * x[base]
                 base += U1
+        else:
+            linear = score
         if not math.isfinite(score) or not math.isfinite(linear):
             for t in range(found):
                 slots[slot[t]]["active"] = 0

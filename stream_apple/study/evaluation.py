@@ -6,7 +6,6 @@ The protocol of Agarwal et al. 2014, section 4: a random split, one pass, epochs
 import itertools
 import math
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,11 +51,16 @@ class Result(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The result, and for each training example in the order learned its scores and label."""
+    """The result, and the training examples in the order learned with their scores."""
 
     result: Result
     scores: Scores
     trained: Batch
+    logistic: bool
+
+    def linear_losses(self) -> NDArray[np.float64]:
+        """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
+        return _losses(self.scores.linear, self.trained.labels, logistic=self.logistic)
 
 
 def epoch_ends(examples: int, plan: Plan) -> list[int]:
@@ -86,26 +90,25 @@ def evaluate(batch: Batch, options: Options, plan: Plan) -> Run:
     test_scores = learner.predict(tested)
     seconds = time.perf_counter() - started
 
+    logistic = options.loss == "logistic"
     progressive_loss = learner.progress.progressive_loss
     result = Result(
         method=options.method,
         examples=len(batch.labels),
         progressive_loss=None if math.isnan(progressive_loss) else progressive_loss,
         progressive_error=_error(batch, trained, scores.predictions),
-        test_loss=_loss(options, tested, test_scores),
+        test_loss=_mean(_losses(test_scores, tested.labels, logistic=logistic), tested),
         test_error=_error(batch, tested, test_scores),
         features_per_example=learner.features_per_example if learner.examples else None,
         parents=int(learner.parents_by_degree()[1:].sum()),
         seconds=seconds,
     )
-    return Run(result, scores, trained)
+    return Run(result, scores, trained, logistic)
 
 
-def _loss(options: Options, part: Batch, scores: NDArray[np.float64]) -> float | None:
-    """Mean loss of the labelled examples of a part."""
-    logistic = options.loss == "logistic"
-    losses = np.array([loss_of(logistic, score, label) for score, label in zip(scores, part.labels, strict=True)])
-    return _mean(losses, part)
+def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
+    """The loss of each score."""
+    return np.array([loss_of(logistic, score, label) for score, label in zip(scores, labels, strict=True)])
 
 
 def _error(whole: Batch, part: Batch, scores: NDArray[np.float64]) -> float | None:
@@ -123,11 +126,3 @@ def _mean(values: NDArray[np.float64], part: Batch) -> float | None:
     labelled = ~np.isnan(part.labels)
     weight = float(part.weights[labelled].sum())
     return float((values * part.weights)[labelled].sum()) / weight if weight > 0 else None
-
-
-def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:
-    """[points, 2]: examples seen, progressive loss so far."""
-    known = np.asarray(losses)[~np.isnan(losses)]
-    at = np.unique(np.geomspace(1, max(len(known), 1), points).astype(int))
-    means = np.cumsum(known)[at - 1] / at if len(known) else np.zeros(0)
-    return np.column_stack([at[: len(means)], means])

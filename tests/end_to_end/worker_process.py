@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from runtime.records import stream
 
 from stream_apple.adapters.worker import model_settings
@@ -164,9 +165,15 @@ def progress_of(kafka: str, config: Config, only: int | None = None) -> Callable
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "watcher"})
     numbers = range(PARTITIONS) if only is None else [only]
 
+    known = dict.fromkeys(numbers, 0)
+
     def count() -> int:
-        parts = [TopicPartition(config.topics.predictions, number) for number in numbers]
-        return sum(consumer.get_watermark_offsets(part, timeout=30)[1] for part in parts)
+        for number in numbers:
+            # A partition without a leader, as while a broker starts, has not grown since it was last asked.
+            with suppress(KafkaException):
+                part = TopicPartition(config.topics.predictions, number)
+                known[number] = consumer.get_watermark_offsets(part, timeout=5)[1]
+        return sum(known.values())
 
     return count
 

@@ -1,0 +1,37 @@
+"""The learning curve as a picture. Needs the extra `study`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.study.evaluation import Run
+
+
+def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:
+    """[at most points, 2]: labelled examples seen, mean of the losses so far."""
+    known = np.asarray(losses)[~np.isnan(losses)]
+    at = np.unique(np.geomspace(1, max(len(known), 1), points).astype(int))
+    means = np.cumsum(known)[at - 1] / at if len(known) else np.zeros(0)
+    return np.column_stack([at[: len(means)], means])
+
+
+def draw(run: Run, path: Path) -> None:
+    """Progressive loss so far of the method, and of the linear predictor alongside; the format is the suffix's."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigurationError(
+            "--plot: expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
+        ) from error
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.semilogx(*learning_curve(run.scores.losses).T, label=run.result.method)
+    if run.result.method != "linear":
+        axes.semilogx(*learning_curve(run.linear_losses()).T, label="linear, alongside")
+    axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss of predictions made before learning")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path)

@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003  the annotation is of a local
 from pathlib import Path
 
 import planted

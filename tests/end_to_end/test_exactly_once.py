@@ -148,8 +148,7 @@ def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -
             for round_ in range(1, 3):
                 target = progress() + 400 * round_
                 life.wait_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
-                broker.kill()
-                broker.restart()
+                broker.restart(kill=True)
                 if life.process.poll() is not None:
                     life = start(path)
         life.wait_until(all_answered(broker.bootstrap, config), "everything was published")

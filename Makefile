@@ -22,7 +22,8 @@ unit: $(VENV)/ready
 	$(BIN)/pytest
 
 bench: $(VENV)/ready
-	$(BIN)/python tests/bench/kernels.py
+	$(BIN)/python tests/bench/decode.py
+	$(BIN)/python tests/bench/learning.py
 	$(BIN)/python tests/bench/worker.py
 
 # The environment holds exactly what the lock file names, checked by hash.

@@ -15,7 +15,7 @@ from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.loop import MAX_ABORTS, Loop, Pace, Topics
 from stream_apple.runtime.metrics import Metrics
 from stream_apple.runtime.partition import TRANSITIONS, Partition, State
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.runtime.ports import AbortableError, Committed, Record
 from stream_apple.runtime.recovery import Origin, Recovery
 from stream_apple.runtime.step import ModelSettings, PartitionModel
 
@@ -210,6 +210,20 @@ class TestLife:
             second.time_ms,
         )
         assert letter.headers[0] == ("h", b"1")
+
+    def test_records_of_a_partition_that_is_not_ours_are_left_alone(self) -> None:
+        """Neither learned nor answered: that is its owner's to do."""
+        cluster = Cluster(input_log())
+        worker = Worker(cluster)
+        fetch = worker.broker.fetch
+
+        def with_strays(limit: int, timeout_s: float) -> Sequence[Record]:
+            return [good(3, partition=7), *fetch(limit, timeout_s)]
+
+        worker.broker.fetch = with_strays  # type: ignore[method-assign]
+        worker.run()
+        assert {message.partition for message in cluster.visible} == {0, 1}
+        assert set(cluster.offsets) == {0, 1}
 
     def test_states_follow_the_table(self) -> None:
         """Each step outside the table raises and changes nothing."""

@@ -141,6 +141,14 @@ class TestProcess:
         assert found in outcome.rejects[0].message
         assert outcome.indices == [0, 1, 3]
 
+    def test_every_epoch_that_had_records_ends(self) -> None:
+        """Also when one follows the other without a gap; the growth of each is told once."""
+        records = [good(at, hours=hours) for at, hours in enumerate([0, 0.5, 1, 2, 2.1, 3, 7, 7.5, 8])]
+        (outcome,) = process_in_batches(new_model(), records)
+        first = START // HOUR
+        ends = [(end.epoch - first, end.offset) for end in outcome.ends]
+        assert ends == [(0, 2), (1, 3), (2, 5), (3, 6), (7, 8)]
+
     def test_a_record_that_comes_twice_stops_everything(self) -> None:
         """An offset below the expected one, or out of order, is never learned."""
         model = new_model()

@@ -1,0 +1,145 @@
+"""What the loop needs of a message broker, and nothing more: one synchronous port.
+
+The loop is the only caller, from one thread. Every method may block for as long as the implementation's own
+deadline. An error crosses the port as one of two verdicts:
+
+    AbortableError   nothing of this transaction, and nothing of what we believe to own, can be trusted: abort,
+                     drop the models and rejoin, the same path as after a crash
+    a StreamAppleError  (BrokerError, ConfigurationError, GapError) leave: waiting does not help
+
+Retriable errors never cross it: the implementation retries them until its deadline.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+Header = tuple[str, str | bytes | None]
+
+
+class AbortableError(Exception):
+    """The open transaction can't be committed, but a new one may. Never leaves the loop."""
+
+
+class Record(Protocol):
+    """One message of the examples topic: the methods of `confluent_kafka.Message`, so that none is copied."""
+
+    def partition(self) -> int:
+        """The partition it was read from."""
+        ...
+
+    def offset(self) -> int:
+        """Its position in the partition; positions may be skipped, never repeated."""
+        ...
+
+    def key(self) -> bytes | None:
+        """The key's bytes."""
+        ...
+
+    def value(self) -> bytes | None:
+        """The value's bytes; None is a tombstone."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """(type, milliseconds since 1970); type 0 means that there is none."""
+        ...
+
+    def headers(self) -> Sequence[Header] | Mapping[str, str | bytes | None] | None:
+        """Headers in their order."""
+        ...
+
+
+class Committed(NamedTuple):
+    """The next offset to process, and the text stored with it."""
+
+    offset: int
+    metadata: str
+
+
+class LogRange(NamedTuple):
+    """Offsets [low, high) are in the log and visible to us."""
+
+    low: int
+    high: int
+
+
+class Assignment(Protocol):
+    """What the broker tells the loop about ownership, always from inside `fetch`.
+
+    An error raised here comes out of that `fetch`, after the partitions have been given up.
+    """
+
+    def assigned(self, partitions: Sequence[int]) -> Mapping[int, int]:
+        """We own exactly these partitions now; returns the first offset to fetch of each."""
+        ...
+
+    def revoked(self, partitions: Sequence[int]) -> None:
+        """The partitions are about to go; what was processed of them can still be committed."""
+        ...
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """The partitions are gone and may have another owner: nothing of them may be committed."""
+        ...
+
+
+class Broker(Protocol):
+    """Consumer of the examples topic and transactional producer in one."""
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has; ConfigurationError if it does not exist."""
+        ...
+
+    def join(self, assignment: Assignment) -> None:
+        """Fence predecessors with our identity, abort what they left open, and join the group."""
+        ...
+
+    def rejoin(self) -> None:
+        """Give up every partition without being told so; `assigned` follows out of a later `fetch`."""
+        ...
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
+        """At most `limit` committed records, in offset order within a partition, perhaps none.
+
+        No record comes from before the partition's latest assignment. GapError if the position is not in the
+        log any more.
+        """
+        ...
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets, after transactions that are still deciding them have ended."""
+        ...
+
+    def log_range(self, partition: int) -> LogRange:
+        """Asked of the broker."""
+        ...
+
+    def backlog(self, partition: int) -> int:
+        """Offsets in the log that `fetch` has not passed yet, from memory; -1 if not known yet."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction; there is none open."""
+        ...
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: list[Header] | None = None,
+    ) -> None:
+        """Add a message to the open transaction; timestamp 0 means now."""
+        ...
+
+    def commit(self, offsets: Mapping[int, Committed]) -> None:
+        """Commit the open transaction with these offsets of the examples topic; when it returns, both are durable."""
+        ...
+
+    def abort(self) -> None:
+        """Abort the transaction if one is open: no read_committed reader ever sees any of its messages."""
+        ...
+
+    def close(self) -> None:
+        """Leave, whatever state we are in: an open transaction is aborted, and no event is delivered any more."""
+        ...

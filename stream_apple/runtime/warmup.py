@@ -1,0 +1,52 @@
+"""Compile every kernel before the group is joined, by sending made-up records down the real path.
+
+Compiling takes up to a minute, in which a member of a group would hold partitions and do nothing.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from stream_apple.core.decode import Decoder
+from stream_apple.core.examples import Example, encode_example
+from stream_apple.core.learner import Learner
+from stream_apple.runtime.lineage import Lineage
+from stream_apple.runtime.step import ModelSettings, PartitionModel
+
+_SMALLEST_BITS = 8  # the table's size changes no code
+
+
+class _Sample(NamedTuple):
+    """A record of nobody's."""
+
+    number: int
+    payload: bytes | None
+    time_ms: int
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.number
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes | None:
+        return self.payload
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time_ms
+
+    def headers(self) -> None:
+        return None
+
+
+def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
+    """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
+    small = settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS))
+    Learner(small.options).warm_up()
+    model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
+    named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))
+    spaced = encode_example(Example(None, 1.0, None, {"f": {"a": 1.0}}))
+    later = 1 + settings.epoch_length_ms
+    model.process([_Sample(0, named, 1), _Sample(1, spaced, 1), _Sample(2, b"", 1), _Sample(3, named, later)])

@@ -55,7 +55,7 @@ class TestDefaults:
                 "commit_interval": "500ms",
                 "commit_records": 50_000,
                 "snapshot_interval": "5m",
-                "fetch_records": 5000,
+                "fetch_records": 1000,
             },
             "learner": {
                 "method": "apple",

@@ -78,6 +78,7 @@ def _topics(cluster: Cluster, topics: TopicSettings) -> Iterator[Finding]:
             yield Finding("ok", subject, f"partitions {topic.partitions}, replicas {topic.replicas}, {held}")
         if name == topics.examples:
             yield _clock(subject, topic)
+            yield from _retention(subject, topic)
 
 
 def _refused(needed: set[str], allowed: frozenset[str]) -> str:
@@ -96,6 +97,17 @@ def _clock(subject: str, topic: Existing) -> Finding:
     kind = topic.settings.get("message.timestamp.type", "nothing")
     whose = "the producer's" if kind == "CreateTime" else "the broker's"
     return Finding("note", subject, f"message.timestamp.type {kind}: epochs follow {whose} clock")
+
+
+def _retention(subject: str, topic: Existing) -> Iterator[Finding]:
+    limits = {name: topic.settings.get(name, needs.FOREVER) for name in ("retention.ms", "retention.bytes")}
+    found = ", ".join(f"{name} {value}" for name, value in limits.items() if value != needs.FOREVER)
+    if found:
+        yield Finding(
+            "note",
+            subject,
+            f"{found}: a restarted worker needs every record of its model, and refuses to start without",
+        )
 
 
 def _group(cluster: Cluster, group: str, examples: str) -> Iterator[Finding]:

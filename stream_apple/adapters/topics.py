@@ -23,6 +23,7 @@ DEAD_LETTER_HEADER_BYTES = 65_536
 SNAPSHOT_MESSAGE_BYTES = 1_048_576
 COMPACTION_LAG_MS = 3_600_000
 BROKER_DEFAULT = -1
+FOREVER = "-1"  # of retention.ms
 
 
 class Requirement(NamedTuple):
@@ -173,6 +174,9 @@ def ensure(
             if name == topics.examples:
                 # Written down, so that a later change of the broker's default can't outgrow the dead letters.
                 settings["max.message.bytes"] = str(example_bytes)
+                # A restarted worker replays from its model's first record; and retention goes by event time, so
+                # that a history would be deleted while it is being written.
+                settings["retention.ms"] = FOREVER
             missing[name] = NewTopic(name, partitions, replication_factor, config=settings)
             outcomes.append(Outcome(name, partitions, "missing", []))
     if not missing or any(outcome.differences for outcome in outcomes):

@@ -18,14 +18,30 @@ from stream_apple.study.plot import draw
 
 @click.command(name="evaluate")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--method", type=click.Choice(get_args(Method)), default="apple", show_default=True)
-@click.option("--loss", type=click.Choice(get_args(Loss)), default="squared", show_default=True)
+@click.option(
+    "--method", type=click.Choice(get_args(Method)), default="apple", show_default=True, help="What the features are."
+)
+@click.option(
+    "--loss", type=click.Choice(get_args(Loss)), default="squared", show_default=True, help="What is minimised."
+)
 @click.option("--bits", type=click.IntRange(8, 30), default=18, show_default=True, help="The table has 2^bits slots.")
 @click.option("--alpha", type=click.FloatRange(0, 4), default=1.0, show_default=True, help="s^alpha parents an epoch.")
-@click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=0.5, show_default=True)
+@click.option(
+    "--learning-rate",
+    type=click.FloatRange(0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Of the adaptive update.",
+)
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
 @click.option("--doubling", type=click.IntRange(1), help="Instead: epochs end after DOUBLING * 2^k examples.")
-@click.option("--test-fraction", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True)
+@click.option(
+    "--test-fraction",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.2,
+    show_default=True,
+    help="Share that is only scored.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", is_flag=True, help="Keep the order of the files.")
 @click.option("--predictions", type=click.Path(path_type=Path, dir_okay=False), help="Write progressive predictions.")

@@ -68,7 +68,7 @@ class WorkerSettings(_Section):
     commit_interval: Duration = Field(default=500, ge=10, le=30 * SECOND)
     commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000)
     snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
-    fetch_records: Integer = Field(default=5_000, ge=1, le=100_000)
+    fetch_records: Integer = Field(default=1_000, ge=1, le=100_000)
 
     @property
     def transactional_id(self) -> str:

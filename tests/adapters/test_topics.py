@@ -87,6 +87,7 @@ class TestEnsure:
         assert int(found[topics.models].settings["max.compaction.lag.ms"]) <= 3_600_000
         assert int(found[topics.models].settings["max.message.bytes"]) >= 1 << 20
         assert found[topics.examples].settings["cleanup.policy"] == "delete"
+        assert found[topics.examples].settings["retention.ms"] == "-1"
         example = int(found[topics.examples].settings["max.message.bytes"])
         assert int(found[topics.dead_letters].settings["max.message.bytes"]) == example + 65_536
 
@@ -223,9 +224,15 @@ class TestCheck:
 
     def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
         """Where the broker stamps the examples, the note says so."""
-        _make(config, config.topics.examples, 1, message_timestamp_type="LogAppendTime")
+        _make(config, config.topics.examples, 1, message_timestamp_type="LogAppendTime", retention_ms="-1")
         notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
         assert notes == ["message.timestamp.type LogAppendTime: epochs follow the broker's clock"]
+
+    def test_says_that_retention_limits_recovery(self, config: Config) -> None:
+        """Where records are deleted one day, a note says what a restart needs."""
+        _make(config, config.topics.examples, 1, retention_ms="86400000")
+        notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
+        assert any(note.startswith("retention.ms 86400000: a restarted worker needs every record") for note in notes)
 
     def test_finds_records_that_are_gone(self, config: Config) -> None:
         """A committed offset before the earliest record is a fault with both numbers."""

@@ -1,0 +1,172 @@
+"""A run of the demo, from the cluster's start to the count of its answers.
+
+All examples go to one partition. A partition is a model, so there is one curve, that of the algorithm as published;
+four models on a quarter of the examples each would all learn less, and their sum would show nothing more.
+
+Examples are sent at a steady pace, slower than the worker could go, so that there is something to watch.
+"""
+
+import tempfile
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stream_apple.config import TopicSettings
+from stream_apple.demo.clicks import DAY_MS, clicks
+from stream_apple.demo.cluster import EmbeddedCluster
+from stream_apple.demo.feed import Feed
+from stream_apple.demo.predictions import PredictionReader
+from stream_apple.demo.scrape import Scraper
+from stream_apple.demo.screen import Screen
+from stream_apple.demo.view import Outcome, Point, Report, View
+from stream_apple.demo.worker import Worker
+from stream_apple.errors import BrokerError
+
+DAYS = 8
+"""Simulated, one epoch each; the last one does not end, because no later example ends it."""
+PER_SECOND = 12_000
+SEED = 7
+
+_PARTITION = 0
+_TOPICS = TopicSettings()  # the cluster is the demo's own: the worker's defaults will do
+_STARTING_S = 0.1
+_SCRAPE_S = 0.25
+_READY_S = 180.0
+_STALLED_S = 30.0
+
+_IN_OTHER_WORDS = {
+    "kernels to compile": "the worker compiles its kernels (half a minute on its first run, then never again)",
+    "the group to assign partitions": "the worker joins its consumer group (3 s)",
+}
+
+
+class Session:
+    """One run; use once.
+
+    port   of the worker's HTTP server, 0 for any
+    """
+
+    def __init__(self, examples: int, port: int, screen: Screen) -> None:
+        self._port = port
+        self._screen = screen
+        # Whole days that are over: no timestamp lies in the future.
+        self._start_ms = (time.time_ns() // 1_000_000 // DAY_MS - DAYS) * DAY_MS
+        self._view = View("starting the cluster and the worker", examples, DAYS)
+
+    def run(self) -> Report:
+        """Start everything, send the examples, wait for the answers, stop everything.
+
+        WorkerEndedError, BrokerError if it can't go on. Outputs that don't come are no error but in the report.
+        """
+        self._show()
+        with EmbeddedCluster() as cluster, tempfile.TemporaryDirectory(prefix="stream-apple-demo-") as directory:
+            partitions = {topic: cluster.partitions(topic) for topic in _TOPICS.model_dump().values()}
+            with (
+                PredictionReader(cluster.bootstrap, _TOPICS.predictions, partitions[_TOPICS.predictions]) as reader,
+                Worker(Path(directory), self._settings(cluster.bootstrap)) as worker,
+            ):
+                scraper = self._ready(worker)
+                self._learn(cluster.bootstrap, worker, scraper, reader)
+                self._show(doing="stopping the worker")
+                worker.finish()
+                reader.read_to_end()
+                self._show(doing="done", answered=reader.answered)
+                return self._report(reader)
+
+    def _report(self, reader: PredictionReader) -> Report:
+        reading = self._view.reading
+        outcome = Outcome(
+            examples=self._view.examples,
+            predictions=reader.answered,
+            progressive_loss=reading.whole.apple,
+            linear_progressive_loss=reading.whole.linear,
+            epochs=self._view.epochs,
+            parents=sum(reading.parents),
+        )
+        return Report(outcome, reader.repeated, reading)
+
+    def _settings(self, bootstrap: str) -> dict[str, dict[str, str | int]]:
+        return {
+            "kafka": {"bootstrap.servers": bootstrap, "log_level": 3},
+            "worker": {"group": "demo", "id": "demo-0"},
+            "learner": {"loss": "logistic"},
+            "epochs": {"length": "1d"},
+            "http": {"host": "127.0.0.1", "port": self._port},
+        }
+
+    def _show(self, **changes: Any) -> None:  # noqa: ANN401  fields of View
+        self._view = self._view._replace(**changes)
+        self._screen.show(self._view)
+
+    def _ready(self, worker: Worker) -> Scraper:
+        """Wait until the worker can learn; a scraper of it."""
+        deadline = time.monotonic() + _READY_S
+        scraper = None
+        reasons = [""]
+        while True:
+            worker.check()
+            if time.monotonic() > deadline:
+                raise BrokerError(f"expected the worker to be ready within {_READY_S:g} s, found: {self._view.doing}")
+            if scraper is None and (port := worker.port()) is not None:
+                scraper = Scraper(port, _PARTITION)
+                self._show(address=scraper.address)
+            if scraper is not None:
+                with suppress(OSError):  # too busy to answer, or about to end
+                    reasons = scraper.waiting_for()
+                if not reasons:
+                    return scraper
+                self._show(doing=_IN_OTHER_WORDS.get(reasons[0], self._view.doing))
+            time.sleep(_STARTING_S)
+
+    def _learn(self, bootstrap: str, worker: Worker, scraper: Scraper, reader: PredictionReader) -> None:
+        """Send everything and watch, until all is answered and accounted for, or nothing more comes."""
+        total = self._view.examples
+        examples = clicks(total, SEED, self._start_ms, DAYS * DAY_MS)
+        self._show(doing="learning")
+        rate = _Rate()
+        scrape_at, give_up_at = 0.0, time.monotonic() + _STALLED_S
+        with Feed(bootstrap, _TOPICS.examples, examples, PER_SECOND) as feed:
+            while reader.answered < total or self._view.reading.learned < total:
+                came = reader.read()
+                feed.answered(reader.answered)
+                now = time.monotonic()
+                if came:
+                    give_up_at = now + _STALLED_S
+                elif now > give_up_at:
+                    return
+                if now >= scrape_at:
+                    worker.check()
+                    self._scrape(scraper)
+                    scrape_at = now + _SCRAPE_S
+                self._show(answered=reader.answered, per_second=rate.after(now, reader.answered))
+
+    def _scrape(self, scraper: Scraper) -> None:
+        try:
+            reading = scraper.read()
+        except OSError:
+            return  # if the worker is gone, the next check says why
+        if reading.learned > self._view.reading.learned:
+            epochs = reading.epoch - self._start_ms // DAY_MS
+            self._view = self._view._replace(
+                epochs=epochs, curve=(*self._view.curve, Point(reading.learned, reading.recent))
+            )
+        self._view = self._view._replace(reading=reading)
+
+
+class _Rate:
+    """How fast a count grows, over the last two seconds."""
+
+    _SPAN_S = 2.0
+
+    def __init__(self) -> None:
+        self._moments: deque[tuple[float, int]] = deque()
+
+    def after(self, now: float, count: int) -> float:
+        """Per second; 0 at first."""
+        self._moments.append((now, count))
+        while self._moments[0][0] < now - self._SPAN_S:
+            self._moments.popleft()
+        then, before = self._moments[0]
+        return (count - before) / (now - then) if now > then else 0.0

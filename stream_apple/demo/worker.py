@@ -1,0 +1,107 @@
+"""The worker of the demo: `stream-apple run` in a process of its own, exactly as an operator starts it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+_STOP_S = 20.0
+_LAST_LINES = 15
+
+
+class WorkerEndedError(Exception):
+    """The worker is gone before it was told to go, or did not end well; `exit_code` is its own."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Worker:
+    """A running worker; use as a context, whose end stops it.
+
+    directory   for its configuration file and its log
+    settings    section -> key -> value
+    """
+
+    def __init__(self, directory: Path, settings: dict[str, dict[str, str | int]]) -> None:
+        self._log = directory / "worker.log"
+        file = directory / "worker.toml"
+        file.write_text(_toml(settings), encoding="utf-8")
+        python = [sys.executable, "-P", "-m"]
+        run = [*python, "stream_apple", "run", "--config", str(file), "--log-format", "json"]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603  the command is ours
+                [*python, "stream_apple.demo.tethered", str(os.getpid()), *run],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Settings in the environment win over the file, and are meant for another cluster.
+                env={name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")},
+                # Ctrl-C in a terminal reaches the whole group; the worker is to be stopped by us, once.
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """WorkerEndedError with its last words if it has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise self._ended(code)
+
+    def port(self) -> int | None:
+        """The port of its /metrics, or None while it is starting."""
+        for line in self._log.read_text(encoding="utf-8").splitlines():
+            if line.startswith("{") and line.endswith("}"):
+                event = json.loads(line)
+                if event["event"] == "started":
+                    return int(event["http_port"])
+        return None
+
+    def finish(self) -> None:
+        """Stop it; WorkerEndedError if it did not end as it should."""
+        self.stop()
+        if self._process.returncode != 0:
+            raise self._ended(self._process.returncode)
+
+    def stop(self) -> None:
+        """Tell it to finish its batch and commit; kill it if that takes too long."""
+        try:
+            self._process.terminate()
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _ended(self, code: int) -> WorkerEndedError:
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return WorkerEndedError(f"the worker has ended ({how}):\n{self._last_words()}", code if code > 0 else 1)
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        # Errors that a user can act on are plain text; everything else that is logged is JSON.
+        plain = [line for line in lines if not line.startswith("{")]
+        return "\n".join((plain or lines)[-_LAST_LINES:]) or "it said nothing"
+
+
+def _toml(settings: dict[str, dict[str, str | int]]) -> str:
+    """Text and numbers in JSON are text and numbers in TOML."""
+    sections = (
+        f"[{section}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in entries.items())
+        for section, entries in settings.items()
+    )
+    return "\n".join(sections)

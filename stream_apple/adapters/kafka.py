@@ -55,10 +55,15 @@ _T = TypeVar("_T")
 _log = structlog.get_logger()
 
 
+def _is_fatal(error: KafkaError) -> bool:
+    """Whether the client is of no more use. An error that comes as a message has the code and not the flag."""
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001
+
+
 def verdict(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
     """What an error that waiting did not cure means for the loop."""
     text = f"{what}: {error.str()} ({error.name()})"
-    if error.fatal():
+    if _is_fatal(error):
         return BrokerError(text)
     if error.code() in _FOR_THE_OPERATOR:
         return ConfigurationError(text)
@@ -137,7 +142,7 @@ class KafkaBroker:
                 f"{place}@{message.offset()}: expected the next record to be in the log, found that it is gone: "
                 f"retention has overtaken this worker ({error.str()})"
             )
-        if error.fatal() or error.code() in _FOR_THE_OPERATOR:
+        if _is_fatal(error) or error.code() in _FOR_THE_OPERATOR:
             raise verdict(error, f"fetching {place}")
         _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
@@ -295,7 +300,7 @@ class KafkaBroker:
             consumer.unassign()
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001
+        if _is_fatal(error):
             self._fatal = f"{error.str()} ({error.name()})"
         elif error.code() == KafkaError._ALL_BROKERS_DOWN and not self._unreachable:  # noqa: SLF001
             self._unreachable = True

@@ -198,6 +198,7 @@ class TestErrors:
         ("error", "expected"),
         [
             (KafkaError(KafkaError._FENCED, "x", fatal=True), BrokerError),
+            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError._STATE, "x"), AbortableError),
@@ -211,6 +212,26 @@ class TestErrors:
         found = verdict(error, "doing this")
         assert type(found) is expected
         assert str(found) == f"doing this: x ({error.name()})"
+
+    def test_a_zombie_leaves(self, kafka: str, topic: TopicFactory) -> None:
+        """Who is fenced from the group by a worker of the same name does not wait for records for ever."""
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 3)
+        zombie, heir = connect(kafka, examples), connect(kafka, examples)
+        zombie.join(Recorder({0: 0}))
+        fetch_some(zombie)
+        heir.join(Recorder({0: 0}))
+        fetch_some(heir)
+
+        def fetch_on() -> None:
+            deadline = time.monotonic() + DEADLINE_S
+            while time.monotonic() < deadline:
+                zombie.fetch(1000, 0.1)
+
+        with pytest.raises(BrokerError, match="fenced"):
+            fetch_on()
+        zombie.close()
+        heir.close()
 
     def test_a_topic_that_does_not_exist(self, kafka: str, topic: TopicFactory) -> None:
         """The message names the topic and the command that makes it; asking does not create it."""

@@ -20,6 +20,7 @@ DEADLINE_S = 60.0
 """For one call of the port, retries included. Longer than a transaction may stay open (see `clients.py`)."""
 _SLICE_S = 2.0  # of the deadline: between slices, signals are seen
 _CLOSE_S = 5.0
+_HURRY_S = 10.0  # of the 30 s that Kubernetes gives by default
 
 _TRANSIENT = frozenset(
     {
@@ -85,6 +86,11 @@ class KafkaBroker:
         self._raised: BaseException | None = None
         self._fatal: str | None = None
         self._unreachable = False
+        self._leave_by = float("inf")
+
+    def hurry(self) -> None:
+        """From now on wait no longer for Kafka than a supervisor waits for us. For signal handlers."""
+        self._leave_by = time.monotonic() + _HURRY_S
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; ConfigurationError if it does not exist."""
@@ -118,7 +124,10 @@ class KafkaBroker:
         """Records, and everything that librdkafka has to tell meanwhile."""
         # librdkafka drops from this list what was fetched before a rebalance that happens during the call.
         messages = self._consumer.consume(limit, timeout_s)
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            raise verdict(error.args[0], "the producer") from error
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
@@ -264,6 +273,8 @@ class KafkaBroker:
                 transient = error.retriable() or error.code() in _TRANSIENT
                 if error.fatal() or error.txn_requires_abort() or not transient:
                     raise verdict(error, what) from failure
+                if time.monotonic() >= self._leave_by:
+                    raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {error.str()}") from failure
                 if time.monotonic() >= deadline:
                     raise BrokerError(f"{what}: no success within {DEADLINE_S:g} s: {error.str()}") from failure
 

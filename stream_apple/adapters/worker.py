@@ -34,8 +34,9 @@ def run(config: Config) -> int:
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
         health.compiled()
+        kafka = broker(config)
         loop = Loop(
-            broker(config),
+            kafka,
             Topics(config.topics.examples, config.topics.predictions, config.topics.dead_letters),
             Pace(
                 config.worker.fetch_records,
@@ -46,7 +47,7 @@ def run(config: Config) -> int:
             metrics,
             health,
         )
-        with _signals(loop):
+        with _signals(loop, kafka):
             loop.run()
     _log.info("stopped")
     return 0
@@ -96,7 +97,7 @@ def model_settings(config: Config) -> ModelSettings:
 
 
 @contextmanager
-def _signals(loop: Loop) -> Iterator[None]:
+def _signals(loop: Loop, kafka: KafkaBroker) -> Iterator[None]:
     """The first SIGTERM or SIGINT stops `loop` after its batch, the second at once."""
     asked = False
 
@@ -107,6 +108,7 @@ def _signals(loop: Loop) -> Iterator[None]:
             raise KeyboardInterrupt
         asked = True
         loop.stop()
+        kafka.hurry()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -86,11 +86,10 @@ class RejectWatch:
             return None
         row = judged_from + int(found[0])
         if too_long[row]:
-            return (
-                row,
-                f"expected at most {self.limits.max_consecutive} unusable records in a row, found {runs[row]}",
-            )
+            allowed = f"{self.limits.max_consecutive} unusable records in a row (limits.max_consecutive_rejects)"
+            return row, f"expected at most {allowed}, found {runs[row]}"
         count = int(before[stops[row]] - before[stops[row] - sizes[row]])
         return row, (
-            f"expected at most {self.limits.max_share:.0%} unusable records, found {count} of the last {sizes[row]}"
+            f"expected at most {self.limits.max_share:.0%} unusable records (limits.max_reject_share), "
+            f"found {count} of the last {sizes[row]}"
         )

@@ -223,6 +223,7 @@ class Loop:
         """Find a model for each partition; the broker then delivers from where each model stands."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("assigned")
+        self._check_topics()  # partitions may have been added since
         kept = {number: model for number, model in self._kept.items() if number in partitions}
         self._kept = {}
         committed = self._broker.committed(partitions)

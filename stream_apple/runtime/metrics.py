@@ -170,6 +170,7 @@ class PartitionMetrics:
     def __init__(self, metrics: dict[str, Any], number: int) -> None:
         self._metrics = metrics
         self._label = str(number)
+        self._table_shown = False
         self._gauges = {row.name: metrics[row.name].labels(self._label) for row in METRICS if row.labels == _P}
         self._states = {state: metrics["partition_state"].labels(self._label, state.value) for state in State}
         self._losses = [
@@ -200,11 +201,12 @@ class PartitionMetrics:
         for reject in outcome.rejects:
             self._reasons[reject.reason].inc()
         if outcome.ends:
-            self._show_degrees("parents", outcome.ends[-1].growth.parents)
-            self._show_degrees("monomials", model.learner.monomials_by_degree())
+            self._show_table(model.learner)
 
     def refresh(self, model: PartitionModel, backlog: int) -> None:
         """Show where the model stands now."""
+        if not self._table_shown:
+            self._show_table(model.learner)
         self._show_position(model.clock, backlog)
         self._show_learner(model.learner)
 
@@ -239,6 +241,12 @@ class PartitionMetrics:
             ("table_refusals", learner.refused),
         ):
             self._gauges[name].set(value)
+
+    def _show_table(self, learner: Learner) -> None:
+        """Counting reads the whole table: at the ends of epochs, and when a model comes to us."""
+        self._table_shown = True
+        self._show_degrees("parents", learner.parents_by_degree())
+        self._show_degrees("monomials", learner.monomials_by_degree())
 
     def _show_degrees(self, name: str, counts: NDArray[np.int64]) -> None:
         for degree, count in enumerate(counts.tolist()):

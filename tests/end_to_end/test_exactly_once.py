@@ -8,10 +8,11 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from end_to_end.worker_process import PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
+from end_to_end.worker_process import DEADLINE_S, PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
 from kafka_broker import Broker
 
 from stream_apple.config import Config, load
+from stream_apple.errors import BrokerError
 
 KILLS = 10
 
@@ -143,16 +144,26 @@ def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -
         path = tmp_path / "stream_apple.toml"
         config = write_config(path, broker.bootstrap, "examples", "predictions", "dead-letters")
         progress = progress_of(broker.bootstrap, config)
-        life = start(path)
+        lives = [start(path)]
+
+        def supervise_until(done: Callable[[], bool], what: str) -> None:
+            # Without its broker a worker waits, and at last leaves with the code that says so: start it again.
+            deadline = time.monotonic() + DEADLINE_S
+            while not done():
+                assert time.monotonic() < deadline, f"not within {DEADLINE_S} s, in {len(lives)} lives: {what}"
+                if lives[-1].process.poll() is not None:
+                    assert lives[-1].process.returncode == BrokerError.exit_code
+                    lives.append(start(path))
+                time.sleep(0.02)
+
         with Feeder(broker.bootstrap, "examples"):
             for round_ in range(1, 3):
                 target = progress() + 400 * round_
-                life.wait_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
+                supervise_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
                 broker.restart(kill=True)
-                if life.process.poll() is not None:
-                    life = start(path)
-        life.wait_until(all_answered(broker.bootstrap, config), "everything was published")
-        assert life.terminate() == 0
+        supervise_until(all_answered(broker.bootstrap, config), "everything was published")
+        if lives[-1].process.poll() is None:
+            assert lives[-1].terminate() == 0
         check_outputs(broker.bootstrap, config)
     finally:
         broker.kill()

@@ -24,7 +24,7 @@ from stream_apple.runtime.step import PartitionModel
 
 PARTITIONS = 2
 MOST_RECORDS = 100_000  # of each partition; so many come only on a very slow machine
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0  # a broker that dies in a commit costs up to transaction.timeout.ms (45 s), and it dies twice
 
 Line = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]] | None]
 """Key, value, timestamp and headers of an output message."""

@@ -86,7 +86,7 @@ class TestRejectWatch:
         assert watch.observe(np.ones(500, np.bool_)) is None
         assert watch.observe(np.ones(1, np.bool_)) == (
             0,
-            "expected at most 5% unusable records, found 501 of the last 10000",
+            "expected at most 5% unusable records (limits.max_reject_share), found 501 of the last 10000",
         )
 
     def test_the_first_thousand_have_no_share(self) -> None:
@@ -95,5 +95,5 @@ class TestRejectWatch:
         assert watch.observe(np.ones(deadletters.WINDOW_START - 1, np.bool_)) is None
         assert watch.observe(np.zeros(1, np.bool_)) == (
             0,
-            "expected at most 50% unusable records, found 999 of the last 1000",
+            "expected at most 50% unusable records (limits.max_reject_share), found 999 of the last 1000",
         )

@@ -175,7 +175,10 @@ class TestProcess:
         """The 21st bad record in a row stops, and is named with the reason."""
         model = new_model(settings=SETTINGS._replace(reject_limits=RejectLimits(20, 1.0)))
         records = [good(i) for i in range(10)] + [good(i)._replace(payload=b"") for i in range(10, 60)]
-        with pytest.raises(TooManyRejectsError, match=r"examples-0@30: .*in a row, found 21.*malformed"):
+        with pytest.raises(
+            TooManyRejectsError,
+            match=r"examples-0@30: .*in a row .limits.max_consecutive_rejects., found 21.*malformed",
+        ):
             process_in_batches(model, records, cuts)
 
     def test_rejects_that_were_published_before_are_not_judged_again(self) -> None:

@@ -213,6 +213,17 @@ class TestErrors:
         assert type(found) is expected
         assert str(found) == f"doing this: x ({error.name()})"
 
+    def test_a_hurried_worker_does_not_wait_for_kafka(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Asked to stop while nothing answers, it leaves long before the deadline, and says why."""
+        monkeypatch.setattr("stream_apple.adapters.kafka._HURRY_S", 0.1)
+        broker = connect("127.0.0.1:1", "examples")
+        broker.hurry()
+        started = time.monotonic()
+        with pytest.raises(BrokerError, match="asked to stop while waiting for Kafka"):
+            broker.partition_count("examples")
+        assert time.monotonic() - started < 10
+        broker.close()
+
     def test_a_zombie_leaves(self, kafka: str, topic: TopicFactory) -> None:
         """Who is fenced from the group by a worker of the same name does not wait for records for ever."""
         examples = topic("examples", config=FOREVER)

@@ -7,7 +7,7 @@ Every call of the port may meet an error of Kafka. `_insist` repeats what can be
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -195,33 +195,26 @@ class KafkaBroker:
         headers: list[Header] | None = None,
     ) -> None:
         """Queue a message; waits while the queue is full."""
+        message = (topic, value, key, partition, None, None, timestamp_ms, headers)
         try:
-            self._produce(topic, value, key, partition, None, None, timestamp_ms, headers)
-        except BufferError:
-            self._send_later(topic, partition, key, value, timestamp_ms, headers)
+            try:
+                self._produce(*message)
+            except BufferError:
+                self._send_later(message)
         except KafkaException as error:
             size = len(value or b"")
             raise verdict(error.args[0], f"sending {size} bytes to {topic}-{partition}") from error
 
-    def _send_later(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: list[Header] | None,
-    ) -> None:
+    def _send_later(self, message: tuple[Any, ...]) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             self._producer.poll(0.01)
             try:
-                self._produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+                self._produce(*message)
             except BufferError:
                 continue
-            except KafkaException as error:
-                raise verdict(error.args[0], f"sending to {topic}-{partition}") from error
             return
+        topic, partition = message[0], message[3]
         raise BrokerError(f"{topic}-{partition}: expected room in the queue within {DEADLINE_S:g} s, found none")
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
@@ -271,7 +264,7 @@ class KafkaBroker:
             except KafkaException as failure:
                 error: KafkaError = failure.args[0]
                 transient = error.retriable() or error.code() in _TRANSIENT
-                if error.fatal() or error.txn_requires_abort() or not transient:
+                if _is_fatal(error) or error.txn_requires_abort() or not transient:
                     raise verdict(error, what) from failure
                 if time.monotonic() >= self._leave_by:
                     raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {error.str()}") from failure

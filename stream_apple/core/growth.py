@@ -46,13 +46,16 @@ def grow(table: Table, totals: Totals, alpha: float, max_degree: int) -> Growth:
 
 def parents_by_degree(table: Table) -> NDArray[np.int64]:
     """How many parents have degree 0 (the constant), 1, 2, ...: int64[highest degree + 1]."""
-    counts = np.bincount(table.slots["degree"][:-1][table.slots["parent"][:-1] == 1], minlength=1)
-    counts[0] = 1
-    return counts
+    return _by_degree(table, table.slots["parent"] == 1)
 
 
 def monomials_by_degree(table: Table) -> NDArray[np.int64]:
     """How many monomials of degree 0 (the constant), 1, 2, ... have a slot: int64[highest degree + 1]."""
-    counts = np.bincount(table.slots["degree"][:-1][table.slots["key"][:-1] != 0], minlength=1)
+    return _by_degree(table, table.slots["key"] != 0)
+
+
+def _by_degree(table: Table, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the chosen slots by degree, and the constant, which is in the last slot, as the one of degree 0."""
+    counts = np.bincount(table.slots["degree"][:-1][chosen[:-1]], minlength=1)
     counts[0] = 1
     return counts

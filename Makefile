@@ -25,6 +25,8 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/bench/decode.py
 	$(BIN)/python tests/bench/learning.py
 	$(BIN)/python tests/bench/worker.py
+	$(BIN)/python tests/bench/recovery.py
+	$(BIN)/python tests/bench/standstill.py
 
 # The environment holds exactly what the lock file names, checked by hash.
 $(VENV)/ready: requirements.lock pyproject.toml
@@ -40,6 +42,11 @@ lock:
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock \
+		--output-file docker/requirements.lock
+	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --quiet --output-file docker/build.lock
 
 clean:
 	rm -rf $(VENV) $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache

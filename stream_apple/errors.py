@@ -6,6 +6,8 @@
       GapError             records that the model needs are gone from the topic
       TooManyRejectsError  the input is broken beyond what a dead-letter topic is for
       ModelError           weights or loss are no longer finite
+      SnapshotError        a stored model can't be read, or is not the one that was stored
+      VerificationError    what is published is not what the model had to publish
       BrokerError          Kafka refused, fenced or lost us, and waiting does not help
 
 Each class has its own exit code, so that an operator (or Kubernetes) can tell them apart without reading the
@@ -54,6 +56,18 @@ class ModelError(StreamAppleError):
     def __init__(self, message: str, row: int = -1) -> None:
         super().__init__(message)
         self.row = row
+
+
+class SnapshotError(StreamAppleError):
+    """The snapshot that a committed offset points to is damaged, incomplete or of an unknown format."""
+
+    exit_code = 73
+
+
+class VerificationError(StreamAppleError):
+    """`stream-apple verify` has found faults: outputs or a snapshot are not those of the model."""
+
+    exit_code = 74
 
 
 class BrokerError(StreamAppleError):

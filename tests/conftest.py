@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from hypothesis import settings
-from kafka_broker import Broker, UnavailableError, resolve_jars
+from kafka_broker import Broker, UnavailableError, create_topics, resolve_jars
 
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
@@ -66,7 +66,7 @@ def topic(kafka: str) -> Iterator[TopicFactory]:
 
     def make(stem: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
         name = f"{stem}-{uuid.uuid4().hex[:12]}"
-        client.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(30)
+        create_topics(kafka, NewTopic(name, partitions, 1, config=config or {}))
         made.append(name)
         return name
 

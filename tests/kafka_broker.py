@@ -17,7 +17,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
 
 VERSION = "4.3.1"
 CACHE = Path(__file__).parent.parent / ".cache" / "kafka" / VERSION
@@ -133,6 +133,17 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def create_topics(bootstrap: str, *topics: NewTopic) -> None:
+    """Make the topics, and wait until they are seen: a broker hears of them after the controller has made them."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    for future in client.create_topics(list(topics)).values():
+        future.result(_START_SECONDS)
+    deadline = time.monotonic() + _START_SECONDS
+    while unseen := {topic.topic for topic in topics} - set(client.list_topics(timeout=10).topics):
+        assert time.monotonic() < deadline, f"no {unseen} after {_START_SECONDS} s"
+        time.sleep(0.02)
 
 
 class Broker:

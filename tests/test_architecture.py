@@ -40,6 +40,8 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "numba": {"core"},
+    "xxhash": {"core", "runtime"},
+    "zstandard": {"runtime"},
     "structlog": {"logs", "runtime", "adapters", "cli"},
     "matplotlib": {"study"},
     "socket": {"adapters"},

@@ -101,6 +101,8 @@ class TestEnds:
             errors.GapError,
             errors.TooManyRejectsError,
             errors.ModelError,
+            errors.SnapshotError,
+            errors.VerificationError,
             errors.BrokerError,
         ],
     )
@@ -116,7 +118,7 @@ class TestEnds:
     def test_exit_codes_differ(self) -> None:
         """An operator can tell errors apart without reading."""
         kinds = errors.StreamAppleError.__subclasses__()
-        assert len({kind.exit_code for kind in kinds}) == len(kinds) == 6
+        assert len({kind.exit_code for kind in kinds}) == len(kinds) == 8
 
     def test_an_interrupt_ends_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ctrl-C in a command ends as shells expect, without a traceback."""
@@ -124,7 +126,7 @@ class TestEnds:
         assert result.exit_code == 130
         assert "Traceback" not in result.output
 
-    @pytest.mark.parametrize("command", ["run", "check", "topics"])
+    @pytest.mark.parametrize("command", ["run", "check", "topics", "verify"])
     def test_a_wrong_configuration_is_refused_before_anything_starts(self, command: str) -> None:
         """Each command that needs the configuration ends with 78 and names the variable."""
         done = _run(command, STREAM_APPLE_LEARNER__BITS="many")
@@ -142,6 +144,21 @@ class TestEnds:
         assert done.returncode == 69
         assert done.stderr.count("\n") == 1
         assert address in done.stderr
+
+    def test_verify_without_a_cluster(self) -> None:
+        """Nothing listening ends with 69 and one line with the address."""
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        done = _run("verify", STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS=address)
+        assert done.returncode == 69
+        assert done.stderr.count("\n") == 1
+        assert address in done.stderr
+
+    @pytest.mark.parametrize("partitions", [(), ("--partition", "0", "--partition", "1")])
+    def test_an_offset_is_of_one_partition(self, partitions: tuple[str, ...]) -> None:
+        """`verify --to` without the partition that it belongs to is a usage error."""
+        done = _run("verify", "--to", "5", *partitions)
+        assert done.returncode == 2
+        assert "--to is an offset of one partition" in done.stderr
 
     def test_check_without_a_cluster(self) -> None:
         """Nothing listening is the one fault of the report."""

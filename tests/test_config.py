@@ -56,6 +56,7 @@ class TestDefaults:
                 "commit_records": 50_000,
                 "snapshot_interval": "5m",
                 "fetch_records": 1000,
+                "accept_gap": [],
             },
             "learner": {
                 "method": "apple",
@@ -84,9 +85,21 @@ class TestDefaults:
         """The defaults, written out as text and read back, are accepted and change nothing."""
         shown = load(None, {}).redacted()
         environ = {
-            variable(section, key): str(value) for section, table in shown.items() for key, value in table.items()
+            variable(section, key): ", ".join(value) if isinstance(value, list) else str(value)
+            for section, table in shown.items()
+            for key, value in table.items()
         }
         assert load(None, environ) == load(None, {})
+
+    def test_accepted_gaps(self, tmp_path: Path) -> None:
+        """A list in a file, or a text with commas in the environment, names partitions and offsets."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[worker]\naccept_gap = ["3@12345", "0@7"]\n')
+        accepted = frozenset({(3, 12345), (0, 7)})
+        assert load(path, {}).worker.accepted_gaps == accepted
+        assert load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "3@12345, 0@7"}).worker.accepted_gaps == accepted
+        with pytest.raises(ConfigurationError, match=r"worker.accept_gap .*expected gaps as .*found 'all'"):
+            load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "all"})
 
     def test_can_not_be_changed(self) -> None:
         """Sections are frozen."""

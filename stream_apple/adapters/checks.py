@@ -1,29 +1,21 @@
 """The configuration against a live cluster: everything that would stop a worker, found before it starts."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream_apple.adapters import topics as needs
 from stream_apple.adapters.admin import REQUEST_SECONDS, SILENT, Cluster, text
+from stream_apple.adapters.finding import Finding
+from stream_apple.adapters.recoverability import recoverability
 from stream_apple.adapters.topics import Existing
 from stream_apple.config import Config, TopicSettings
+from stream_apple.config.duration import format_duration
 from stream_apple.errors import BrokerError, ConfigurationError
 
-
-class Finding(NamedTuple):
-    """One line of the report. `note`: good to know, stops nothing."""
-
-    verdict: Literal["ok", "note", "fault"]
-    subject: str
-    text: str
+_OUTAGE_MS = needs.RETENTION_MS // 2
+"""Time for a weekend and somebody to look; what `topics` leaves a worker that was away."""
 
 
 def inspect(config: Config) -> Iterator[Finding]:
@@ -36,8 +28,9 @@ def inspect(config: Config) -> Iterator[Finding]:
     brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
     yield from _guarded("topics", _topics(cluster, config.topics))
-    group = config.worker.group
-    yield from _guarded(f"group {group}", _group(cluster, group, config.topics.examples))
+    subject = f"group {config.worker.group}"
+    yield from _guarded(subject, recoverability(cluster, config))
+    yield from _guarded(subject, _group(cluster, config.worker.group))
     yield _transactions(cluster, f"{config.worker.transactional_id}-check")
 
 
@@ -50,7 +43,9 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 def _topics(cluster: Cluster, topics: TopicSettings) -> Iterator[Finding]:
     found = needs.existing(cluster, list(topics.model_dump().values()))
-    needed = needs.requirements(topics, needs.largest_example(topics, found))
+    made = needs.creation(topics, needs.RETENTION_MS)
+    examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
+    needed = needs.requirements(topics, examples)
     partitions = found[topics.examples].partitions if topics.examples in found else None
     permissions = {
         topics.examples: {"READ"},
@@ -100,19 +95,30 @@ def _clock(subject: str, topic: Existing) -> Finding:
 
 
 def _retention(subject: str, topic: Existing) -> Iterator[Finding]:
-    limits = {name: topic.settings.get(name, needs.FOREVER) for name in ("retention.ms", "retention.bytes")}
-    found = ", ".join(f"{name} {value}" for name, value in limits.items() if value != needs.FOREVER)
-    if found:
+    """Notes about records that may be deleted before a worker that was away, or is behind, has learned them."""
+    refusal = "a worker that still has to learn them refuses to go on"
+    size = int(topic.settings.get("retention.bytes", needs.FOREVER))
+    if size != needs.FOREVER:
+        yield Finding(
+            "note", subject, f"retention.bytes {size}: the oldest records go whenever there are more; {refusal}"
+        )
+    kept = int(topic.settings.get("retention.ms", needs.FOREVER))
+    if kept == needs.FOREVER:
+        return
+    if kept < _OUTAGE_MS:
+        yield Finding("note", subject, f"retention.ms {kept}: records go after {format_duration(kept)}; {refusal}")
+    oldest = int(topic.settings.get("message.timestamp.before.max.ms", needs.UNLIMITED))
+    if oldest >= kept and topic.settings.get("message.timestamp.type") == "CreateTime":
         yield Finding(
             "note",
             subject,
-            f"{found}: a restarted worker needs every record of its model, and refuses to start without",
+            f"message.timestamp.before.max.ms {oldest}: a record that is older than retention.ms {kept} by its own "
+            f"timestamp is accepted, and deleted soon after; {refusal}",
         )
 
 
-def _group(cluster: Cluster, group: str, examples: str) -> Iterator[Finding]:
+def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     subject = f"group {group}"
-    yield from _offsets(cluster, group, examples)
     client = cluster.client
     try:
         description = cluster.settled(
@@ -131,34 +137,6 @@ def _group(cluster: Cluster, group: str, examples: str) -> Iterator[Finding]:
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")
-
-
-def _offsets(cluster: Cluster, group: str, examples: str) -> Iterator[Finding]:
-    """The group's offsets, and a fault for each partition whose next record is gone: a worker would stop there.
-
-    A consumer asks, which never joins: the admin client's request for offsets ends the process when the
-    coordinator has just moved (librdkafka issue 5040).
-    """
-    subject = f"group {group}"
-    places = [TopicPartition(examples, partition) for partition in range(cluster.topics.get(examples, 0))]
-    settings: dict[str, Any] = {**cluster.properties, "group.id": group, "logger": SILENT}
-    consumer = Consumer(settings)
-    try:
-        committed = [place for place in consumer.committed(places, REQUEST_SECONDS) if place.offset >= 0]
-        yield Finding("ok", subject, f"readable, partitions of {examples} with an offset: {len(committed)}")
-        for place in committed:
-            earliest, _ = consumer.get_watermark_offsets(place, REQUEST_SECONDS)
-            if earliest > place.offset:
-                yield Finding(
-                    "fault",
-                    subject,
-                    f"{place.topic}[{place.partition}]: expected a record at the committed offset "
-                    f"{place.offset}, found the earliest at {earliest}",
-                )
-    except KafkaException as error:
-        yield Finding("fault", subject, f"expected readable offsets, found: {text(error)}")
-    finally:
-        consumer.close()
 
 
 def _transactions(cluster: Cluster, probe: str) -> Finding:

@@ -19,6 +19,16 @@ from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
 
 # What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
+# Of several records in one batch, librdkafka reports only which were refused and which stood beside them.
+_REFUSED = {
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001  the client's name for it
+}
+_ADVICE = (
+    "; the topic takes timestamps from message.timestamp.before.max.ms before the broker's clock up to "
+    "message.timestamp.after.max.ms after it: for a history, make it with `stream-apple topics --retention forever`"
+)
 _SLICE_SECONDS = 0.1  # of waiting: how soon a stop is noticed, and progress shown
 
 
@@ -177,6 +187,7 @@ class TopicWriter:
             raise BrokerError(
                 f"{self.topic}: expected every example to be delivered, found {self._failure.str()} "
                 f"({self._failure.name()}) after {self.totals.delivered} delivered of {self.totals.sent} sent"
+                + (_ADVICE if self._failure.code() in _REFUSED else "")
             )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:

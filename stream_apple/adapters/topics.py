@@ -4,6 +4,7 @@ An existing topic is never altered: it may hold what can't be had again. Each se
 its reason here, and nothing is asked for that the promises do not need.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -22,8 +23,14 @@ KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 DEAD_LETTER_HEADER_BYTES = 65_536
 SNAPSHOT_MESSAGE_BYTES = 1_048_576
 COMPACTION_LAG_MS = 3_600_000
+DAY_MS = 86_400_000
+RETENTION_MS = 14 * DAY_MS
+AHEAD_MS = 7 * DAY_MS  # as `epochs.max_ahead` by default
+UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
-FOREVER = "-1"  # of retention.ms
+_LOOK_AGAIN_S = 0.1
+_BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+FOREVER = -1  # of retention.ms
 
 
 class Requirement(NamedTuple):
@@ -70,19 +77,30 @@ class Outcome(NamedTuple):
     differences: list[Difference]
 
 
-def requirements(topics: TopicSettings, example_bytes: int) -> dict[str, list[Requirement]]:
-    """Topic name -> what must hold; `example_bytes` is the largest message that `examples` accepts."""
-    # The prediction and the dead letter carry their example's timestamp: the broker must not replace it.
-    own_time = Requirement("message.timestamp.type", "exactly", "CreateTime")
+def requirements(topics: TopicSettings, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
+    """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
+    # The prediction and the dead letter carry their example's timestamp: the broker must neither replace nor refuse
+    # it, however late the worker is. A transaction that is refused for it would be refused after every restart.
+    own_time = [
+        Requirement("message.timestamp.type", "exactly", "CreateTime"),
+        Requirement(_BEFORE, "at least", UNLIMITED),
+        Requirement(_AFTER, "at least", int(examples.get(_AFTER, UNLIMITED))),
+    ]
+    largest = int(examples["max.message.bytes"])
     return {
         # Compaction would take examples out of the middle: a replay would learn another model.
         topics.examples: [Requirement("cleanup.policy", "exactly", "delete")],
-        topics.predictions: [own_time],
+        topics.predictions: own_time,
         topics.dead_letters: [
-            own_time,
+            *own_time,
             # The original record and our headers: an example of the largest size must still fit.
-            Requirement("max.message.bytes", "at least", example_bytes + DEAD_LETTER_HEADER_BYTES),
+            Requirement("max.message.bytes", "at least", largest + DEAD_LETTER_HEADER_BYTES),
         ],
+        # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
+        # one that the committed offset points to, once the transactions that could still move the pointer have
+        # ended; only the partition's owner writes a newer one, and that is who restores. What a fenced or aborted
+        # writer left displaces nothing: compaction ignores it. Whoever reads the topic from outside the group
+        # may see a set vanish, and finds the newer one that took its place.
         topics.models: [
             # Deletion by age would take the only snapshot of a partition that is quiet for a week.
             Requirement("cleanup.policy", "exactly", "compact"),
@@ -90,6 +108,35 @@ def requirements(topics: TopicSettings, example_bytes: int) -> dict[str, list[Re
             # By default compaction waits for a full segment: superseded snapshots would pile up.
             Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
         ],
+    }
+
+
+def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
+    """Topic name -> what a new topic gets besides its requirements; examples get all they are made with.
+
+    retention_ms  how long a record stays by its own timestamp, or FOREVER
+    """
+    # Kafka deletes by the records' own timestamps: a history would be gone while it is being written, learned or not.
+    # Refusing what is older than half of the retention turns that into an error that its producer sees, and leaves
+    # whoever reads the topic, a worker that was away among them, at least the other half.
+    kept = {"retention.ms": str(retention_ms)}
+    oldest = UNLIMITED if retention_ms == FOREVER else retention_ms // 2
+    # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any limit,
+    # one record of a broken clock would keep its segment, and all after it, from being deleted for years.
+    newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
+    return {
+        topics.examples: {
+            "cleanup.policy": "delete",
+            # Written down, so that a later change of the broker's default can't outgrow the dead letters.
+            "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
+            _BEFORE: str(oldest),
+            _AFTER: str(newest),
+            **kept,
+        },
+        # With a shorter retention, the outputs of late examples would be deleted on arrival.
+        topics.predictions: kept,
+        topics.dead_letters: kept,
+        topics.models: {},
     }
 
 
@@ -114,13 +161,6 @@ def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
         )
     return found
-
-
-def largest_example(topics: TopicSettings, found: Mapping[str, Existing]) -> int:
-    """Bytes of the largest message that `examples` accepts, or will accept once it is made."""
-    if topics.examples not in found:
-        return KAFKA_MESSAGE_BYTES
-    return int(found[topics.examples].settings["max.message.bytes"])
 
 
 def compare(
@@ -150,33 +190,30 @@ def ensure(
     topics: TopicSettings,
     partitions: int | None = None,
     replication_factor: int = BROKER_DEFAULT,
+    retention_ms: int = RETENTION_MS,
     *,
     dry_run: bool = False,
 ) -> list[Outcome]:
     """Compare what exists and create what is missing; nothing is created while anything differs.
 
-    partitions  None: as many as `examples` has, 1 if it is missing too.
-    dry_run     the broker checks the creation and does not carry it out.
+    partitions    None: as many as `examples` has, 1 if it is missing too.
+    retention_ms  of what is created: how long a record stays by its own timestamp, or FOREVER
+    dry_run       the broker checks the creation and does not carry it out.
     """
     found = existing(cluster, list(topics.model_dump().values()))
-    example_bytes = largest_example(topics, found)
+    created = creation(topics, retention_ms)
+    examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     if partitions is None:
         partitions = found[topics.examples].partitions if topics.examples in found else 1
     outcomes = []
     missing: dict[str, NewTopic] = {}
-    for name, needed in requirements(topics, example_bytes).items():
+    for name, needed in requirements(topics, examples).items():
         if name in found:
             differences = compare(name, found[name], needed, partitions, replication_factor)
             verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
             outcomes.append(Outcome(name, found[name].partitions, verdict, differences))
         else:
-            settings = {requirement.setting: str(requirement.value) for requirement in needed}
-            if name == topics.examples:
-                # Written down, so that a later change of the broker's default can't outgrow the dead letters.
-                settings["max.message.bytes"] = str(example_bytes)
-                # A restarted worker replays from its model's first record; and retention goes by event time, so
-                # that a history would be deleted while it is being written.
-                settings["retention.ms"] = FOREVER
+            settings = {requirement.setting: str(requirement.value) for requirement in needed} | created[name]
             missing[name] = NewTopic(name, partitions, replication_factor, config=settings)
             outcomes.append(Outcome(name, partitions, "missing", []))
     if not missing or any(outcome.differences for outcome in outcomes):
@@ -204,3 +241,16 @@ def _create(cluster: Cluster, missing: Mapping[str, NewTopic], *, dry_run: bool)
     if refused:
         # Negative codes are the client's own: the broker was not heard. All others are its refusal.
         raise (BrokerError if unanswered else ConfigurationError)("\n  ".join(refused))
+    if not dry_run:
+        _await(cluster, set(missing))
+
+
+def _await(cluster: Cluster, names: set[str]) -> None:
+    """Wait until the topics are to be seen: the controller has made them before each broker knows of them."""
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while unseen := names - set(cluster.client.list_topics(timeout=REQUEST_SECONDS).topics):
+        if time.monotonic() >= deadline:
+            raise BrokerError(
+                f"expected to see what was created within {REQUEST_SECONDS:g} s, found no {', '.join(sorted(unseen))}"
+            )
+        time.sleep(_LOOK_AGAIN_S)

@@ -1,15 +1,11 @@
 """The composition root of the worker: every part is made here, once, and handed to the parts that need it."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-
 import structlog
 
 from stream_apple.adapters.clients import Identity
 from stream_apple.adapters.http import Server, routes
 from stream_apple.adapters.kafka import KafkaBroker
+from stream_apple.adapters.signals import Signals
 from stream_apple.config import Config
 from stream_apple.core.decode import Decoder, Limits
 from stream_apple.core.learner import Options
@@ -28,29 +24,57 @@ _log = structlog.get_logger()
 def run(config: Config) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
     metrics, health = Metrics(), Health()
-    with Server(config.http.host, config.http.port, routes(health, metrics.registry)) as server:
+    metrics.describe(about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000)
+    with Signals() as signals, Server(config.http.host, config.http.port, routes(health, metrics.registry)) as server:
         _log.info("started", http_port=server.port, config=config.redacted())
+        kafka = broker(config)
+        metrics.watch_brokers(lambda: kafka.reachable)
+        kafka.prepare()
         settings = model_settings(config)
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
         health.compiled()
-        kafka = broker(config)
-        loop = Loop(
-            kafka,
-            Topics(config.topics.examples, config.topics.predictions, config.topics.dead_letters),
-            Pace(
-                config.worker.fetch_records,
-                config.worker.commit_records,
-                config.worker.commit_interval / 1000,
-            ),
-            recovery(config, settings, decoder),
-            metrics,
-            health,
-        )
-        with _signals(loop, kafka):
-            loop.run()
+        turning = loop(config, kafka, settings, decoder, metrics, health)
+
+        def finish() -> None:
+            turning.stop()
+            kafka.hurry()
+
+        signals.call(finish)
+        turning.run()
     _log.info("stopped")
     return 0
+
+
+def about(config: Config) -> dict[str, str]:
+    """What tells this worker from others on a dashboard."""
+    return {
+        "group": config.worker.group,
+        "worker": config.worker.id,
+        "topic": config.topics.examples,
+        "method": config.learner.method,
+        "loss": config.learner.loss,
+    }
+
+
+def loop(
+    config: Config, kafka: KafkaBroker, settings: ModelSettings, decoder: Decoder, metrics: Metrics, health: Health
+) -> Loop:
+    """The loop of this worker, not running yet."""
+    worker = config.worker
+    return Loop(
+        kafka,
+        Topics(**config.topics.model_dump()),
+        Pace(
+            worker.fetch_records,
+            worker.commit_records,
+            worker.commit_interval / 1000,
+            worker.snapshot_interval / 1000,
+        ),
+        recovery(config, settings, decoder),
+        metrics,
+        health,
+    )
 
 
 def broker(config: Config) -> KafkaBroker:
@@ -67,7 +91,8 @@ def recovery(config: Config, settings: ModelSettings, decoder: Decoder) -> Recov
     def new_model(partition: int, lineage: Lineage) -> PartitionModel:
         return PartitionModel(topic, partition, lineage, settings, decoder)
 
-    return Recovery(Origin(topic, config.worker.group, config.model_settings()), new_model)
+    origin = Origin(topic, config.worker.group, config.model_settings())
+    return Recovery(origin, new_model, config.worker.accepted_gaps)
 
 
 def model_settings(config: Config) -> ModelSettings:
@@ -94,25 +119,3 @@ def model_settings(config: Config) -> ModelSettings:
         max_ahead_ms=config.epochs.max_ahead,
         reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
     )
-
-
-@contextmanager
-def _signals(loop: Loop, kafka: KafkaBroker) -> Iterator[None]:
-    """The first SIGTERM or SIGINT stops `loop` after its batch, the second at once."""
-    asked = False
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        _log.info("stop_requested", signal=signal.Signals(number).name, at_once=asked)
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        loop.stop()
-        kafka.hurry()
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

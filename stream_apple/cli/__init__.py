@@ -15,8 +15,11 @@ SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
     "topics": "Create the four topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
+    "verify": "Learn again what is in the log, and compare it with what was published.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",
+    "generate": "Send made-up clicks to the examples topic, until stopped.",
+    "compile": "Compile every kernel into the cache on disk, for images.",
     "demo": "Run everything on a cluster inside this process: nothing to install.",
 }
 """Command -> its line in `--help`; the command itself is `command` of the module with its name."""

@@ -27,7 +27,8 @@ def command(path: Path | None, log_format: logs.Format) -> None:
     """Learn from the examples topic and publish predictions, until stopped.
 
     Exits with 0 after SIGTERM or SIGINT. The other exit codes: 69 Kafka is unavailable, 70 records are
-    gone from the topic, 71 too many rejected records, 72 the model is no longer finite, 78 configuration.
+    gone from the topic, 71 too many rejected records, 72 the model is no longer finite, 73 its snapshot can not
+    be used, 78 configuration.
     """
     config = load(path)
     logs.configure(log_format)

@@ -16,6 +16,12 @@ def _number_from_text(value: object) -> object:
     return float(value) if isinstance(value, str) else value
 
 
+def _names_of_gaps(value: object) -> object:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    return tuple(value) if isinstance(value, list) else value
+
+
 # The environment and mounted files hold text only, so a number may come as text; nothing else is converted.
 Integer = Annotated[int, BeforeValidator(_integer_from_text)]
 Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
@@ -33,6 +39,11 @@ Identifier = Annotated[
         pattern=r"^[a-zA-Z0-9._-]{1,200}$",
         json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -"},
     ),
+]
+GapNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
+    BeforeValidator(_names_of_gaps),
+    Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
 ]
 HostName = Annotated[
     str,
@@ -69,12 +80,19 @@ class WorkerSettings(_Section):
     commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000)
     snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
     fetch_records: Integer = Field(default=1_000, ge=1, le=100_000)
+    accept_gap: GapNames = ()
 
     @property
     def transactional_id(self) -> str:
         """The same after every restart, so that a successor aborts what its predecessor left open."""
         # The whole cluster shares these ids: without the group, two deployments would fence each other.
         return f"{self.group}-{self.id}"
+
+    @property
+    def accepted_gaps(self) -> frozenset[tuple[int, int]]:
+        """(partition, first missing offset) of each gap that may be left out of a model."""
+        pairs = (name.split("@") for name in self.accept_gap)
+        return frozenset((int(partition), int(offset)) for partition, offset in pairs)
 
 
 class LearnerSettings(_Section):

@@ -1,10 +1,11 @@
 """The learner: three verbs, and the caller owns their order. One learner is one model, of one input partition."""
 
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.apple import process
@@ -23,7 +24,7 @@ from stream_apple.core.expansion import (
 )
 from stream_apple.core.growth import Growth, grow, monomials_by_degree, parents_by_degree
 from stream_apple.core.progress import Progress
-from stream_apple.core.table import empty_table
+from stream_apple.core.table import Table, empty_table
 from stream_apple.core.update import empty_totals
 from stream_apple.errors import ModelError
 
@@ -127,7 +128,7 @@ class Learner:
         before it were learned, so the model is to be dropped.
         """
         self._process(batch, start, stop, scores, learn=True)
-        self.progress.add(batch, scores.linear, scores.losses, start, stop)
+        self.progress.add(batch, scores.predictions, scores.linear, scores.losses, start, stop)
 
     def end_epoch(self) -> Growth:
         """Make the heaviest monomials parents (method apple; the others have theirs from the start)."""
@@ -136,12 +137,41 @@ class Learner:
             return Growth(0, parents_by_degree(self._table))
         return grow(self._table, self._totals, self.options.alpha, MAX_DEGREE)
 
+    @property
+    def table(self) -> Table:
+        """The table itself, not a copy: for those who write or restore a snapshot between two calls."""
+        return self._table
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.generic]]:
+        """All other state, by name: the arrays themselves."""
+        return {**self._totals._asdict(), **self.progress.arrays()}
+
+    def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over the other state, when the table has been written; ValueError if it is not this learner's kind."""
+        own = self.sums
+        if (found := sorted(sums)) != sorted(own):
+            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(found)}")
+        for name, array in own.items():
+            given = sums[name]
+            if given.dtype != array.dtype or given.shape != array.shape:
+                raise ValueError(f"{name}: expected {array.dtype}[{array.size}], found {given.dtype}[{given.size}]")
+            array[:] = given
+
     def digest(self) -> str:
         """32 hex digits over every bit that future scores and sums depend on."""
-        state = hashlib.blake2b(digest_size=16)
-        for array in (*self._table, *self._totals, *self.progress.arrays()):
-            state.update(array.tobytes())
+        state = xxhash.xxh3_128()
+        for array in (*self._table, *self.sums.values()):
+            state.update(array.view(np.uint8).data)
         return state.hexdigest()
+
+    def check_finite(self) -> None:
+        """ModelError if a weight is infinite or NaN. Reads the whole table."""
+        for field in ("weight", "linear_weight"):
+            column = self._table.slots[field]
+            if not np.isfinite(column).all():
+                found = column[~np.isfinite(column)][0]
+                raise ModelError(f"expected finite weights, found {found} among the values of {field}")
 
     def slots(self) -> NDArray[np.void]:
         """A copy of the table, SLOT[2^bits + 1]; the constant is the last."""

@@ -3,6 +3,7 @@
 Sums run in the order of the examples, one by one, so they don't depend on how the stream was cut into batches.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,22 +17,28 @@ RECENT = 10_000  # examples whose weight in the recent mean has fallen to 1/e
 
 
 # What is summed, each times the importance weight; and the examples counted.
-WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE = range(6)
+WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION = range(7)
 LABELLED, UNLABELLED = range(2)
 
 
 class LossReport(NamedTuple):
-    """Means per unit of importance weight; NaN before the first labelled example."""
+    """Means per unit of importance weight; NaN before the first labelled example.
+
+    label, prediction  of squared loss as they are; of logistic loss the share of label 1, and its mean probability
+    """
 
     loss: float
     linear_loss: float
     best_constant_loss: float
+    label: float
+    prediction: float
 
 
 @kernel
 def _add(
     labels: NDArray[np.float64], weights: NDArray[np.float64],
-    linear_scores: NDArray[np.float64], losses: NDArray[np.float64], start: int, stop: int, logistic: bool,  # noqa: FBT001
+    scores: NDArray[np.float64], linear_scores: NDArray[np.float64], losses: NDArray[np.float64],
+    start: int, stop: int, logistic: bool,  # noqa: FBT001
     whole: NDArray[np.float64], epoch: NDArray[np.float64], recent: NDArray[np.float64], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Add rows [start, stop) to all three spans."""
@@ -44,6 +51,7 @@ def _add(
         examples[LABELLED] += 1
         weight = weights[row]
         linear_loss = loss_of(logistic, linear_scores[row], label)
+        prediction = 1.0 / (1.0 + math.exp(-scores[row])) if logistic else scores[row]
         for i in range(len(recent)):
             recent[i] *= keep
         for sums in (whole, epoch, recent):
@@ -53,6 +61,7 @@ def _add(
             sums[LABEL] += weight * label
             sums[SQUARED_LABEL] += weight * label * label
             sums[POSITIVE] += weight * (label > 0.0)
+            sums[PREDICTION] += weight * prediction
 
 
 class Progress:
@@ -60,15 +69,16 @@ class Progress:
 
     def __init__(self, *, logistic: bool) -> None:
         self._logistic = logistic
-        self.whole = np.zeros(6)
-        self.epoch = np.zeros(6)
-        self.last_epoch = np.zeros(6)
-        self.recent = np.zeros(6)
+        self.whole = np.zeros(7)
+        self.epoch = np.zeros(7)
+        self.last_epoch = np.zeros(7)
+        self.recent = np.zeros(7)
         self.examples = np.zeros(2, np.int64)
 
     def add(
         self,
         batch: Batch,
+        scores: NDArray[np.float64],
         linear_scores: NDArray[np.float64],
         losses: NDArray[np.float64],
         start: int,
@@ -76,7 +86,7 @@ class Progress:
     ) -> None:
         """Count rows [start, stop): float64 arrays as long as the batch."""
         _add(
-            batch.labels, batch.weights, linear_scores, losses, start, stop, self._logistic,
+            batch.labels, batch.weights, scores, linear_scores, losses, start, stop, self._logistic,
             self.whole, self.epoch, self.recent, self.examples,
         )  # fmt: skip
 
@@ -89,18 +99,26 @@ class Progress:
         """The means of one span: `whole`, `epoch`, `last_epoch` or `recent`."""
         weight = float(sums[WEIGHT])
         if weight <= 0.0:
-            return LossReport(np.nan, np.nan, np.nan)
+            return LossReport(*[np.nan] * 5)
+        label = float(sums[LABEL]) / weight
         if self._logistic:
             share = float(sums[POSITIVE]) / weight
             constant = -sum(p * np.log(p) for p in (share, 1.0 - share) if p > 0.0)
+            label = share
         else:
-            mean = float(sums[LABEL]) / weight
-            constant = max(float(sums[SQUARED_LABEL]) / weight - mean * mean, 0.0)
-        return LossReport(float(sums[LOSS]) / weight, float(sums[LINEAR_LOSS]) / weight, float(constant))
+            constant = max(float(sums[SQUARED_LABEL]) / weight - label * label, 0.0)
+        loss, linear_loss, prediction = (float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, PREDICTION))
+        return LossReport(loss, linear_loss, float(constant), label, prediction)
 
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """All state, for snapshots and digests."""
-        return self.whole, self.epoch, self.last_epoch, self.recent, self.examples
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """All state by name: the arrays themselves."""
+        return {
+            "whole": self.whole,
+            "epoch": self.epoch,
+            "last_epoch": self.last_epoch,
+            "recent": self.recent,
+            "examples": self.examples,
+        }
 
     @property
     def progressive_loss(self) -> float:

@@ -1,6 +1,7 @@
 """`stream-apple demo`: a made-up click stream, a cluster inside this process, and a real worker on it.
 
 clicks.py       the examples: visits with clicks that depend on pairs and triples of features
+traffic.py      the same without an end and in real time, for `stream-apple generate`
 cluster.py      librdkafka's in-process cluster, which the worker reaches over a socket like any other
 worker.py       `stream-apple run` as a child process, with a configuration file and a log of its own
 tethered.py     ... that ends when we end, even if we are killed

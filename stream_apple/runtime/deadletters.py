@@ -18,7 +18,8 @@ WINDOW = 10_000
 WINDOW_START = 1_000
 """Before so many records there is no share: a topic may begin with a few bad ones."""
 
-_PREFIX = "__stream_apple.errors."
+PREFIX = "__stream_apple.errors."
+"""Of the headers that are added to a dead letter."""
 
 
 class Reject(NamedTuple):
@@ -29,18 +30,23 @@ class Reject(NamedTuple):
     message: str
 
 
-def dead_letter_headers(record: Record, reject: Reject, topic: str) -> list[Header]:
-    """The record's own headers, followed by reason, message, and the place it came from."""
+def header_list(record: Record) -> list[Header]:
+    """The record's headers in their order, in whichever form its client gives them."""
+    headers = record.headers() or []
+    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+
+
+def dead_letter_headers(record: Record, reject: Reject, topic: str, model: str) -> list[Header]:
+    """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
     about = {
         "reason": reject.reason.code,
         "message": reject.message,
         "topic": topic,
         "partition": str(record.partition()),
         "offset": str(record.offset()),
+        "model": model,
     }
-    own = record.headers() or []
-    kept: list[Header] = list(own.items()) if isinstance(own, Mapping) else list(own)
-    return kept + [(_PREFIX + name, text.encode()) for name, text in about.items()]
+    return header_list(record) + [(PREFIX + name, text.encode()) for name, text in about.items()]
 
 
 class RejectLimits(NamedTuple):
@@ -55,6 +61,8 @@ class RejectWatch:
 
     recent  bool[<= WINDOW], the newest records in order, True = rejected
     run     how many rejects the sequence ends with
+
+    Both are state of the model: what a restored one decides must not differ.
     """
 
     def __init__(self, limits: RejectLimits) -> None:

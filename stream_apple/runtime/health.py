@@ -65,7 +65,7 @@ class Health:
             for missing, reason in (
                 (not self._compiled, "kernels to compile"),
                 (not self._assigned, "the group to assign partitions"),
-                (bool(behind), f"partitions {behind} to replay"),
+                (bool(behind), f"partitions {behind} to recover"),
             )
             if missing
         ]

@@ -2,15 +2,16 @@
 
 from enum import StrEnum
 
-from stream_apple.runtime.lineage import Lineage
+from stream_apple.runtime.lineage import Lineage, Note, Pointer
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.step import PartitionModel
+from stream_apple.runtime.recovery import Found
 
 
 class State(StrEnum):
     """Where a partition stands."""
 
     ASSIGNED = "assigned"  # ours; its model is being found
+    RESTORING = "restoring"  # its model is being read from a snapshot
     REPLAYING = "replaying"  # learning records whose outputs are committed already
     LIVE = "live"  # every further record is published and committed
     REVOKED = "revoked"  # given back in order; the model waits in case the partition returns
@@ -18,7 +19,8 @@ class State(StrEnum):
 
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.ASSIGNED: frozenset({State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
+    State.ASSIGNED: frozenset({State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
+    State.RESTORING: frozenset({State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
     State.REPLAYING: frozenset({State.LIVE, State.REVOKED, State.LOST}),
     State.LIVE: frozenset({State.REVOKED, State.LOST}),
     State.REVOKED: frozenset(),
@@ -31,12 +33,21 @@ class Partition:
     """One partition of the examples topic that this worker owns, or has just given back.
 
     committed  the next offset by what is committed, as far as this worker knows
+    snapshot   the newest committed snapshot
+    written    one that is in the open transaction, to be committed with it
+    saved_at_ms  when the newest snapshot was written, 0 if that is not known
+    jumped     the model leaves out a gap, and no snapshot of it from behind the gap is committed yet
     """
 
-    def __init__(self, model: PartitionModel) -> None:
-        self.model = model
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.model = found.model
         self.state = State.ASSIGNED
-        self.committed = model.publish_from
+        self.committed = found.model.publish_from
+        self.snapshot = found.snapshot
+        self.written: Pointer | None = None
+        self.saved_at_ms = 0
+        self.jumped = found.jump is not None
 
     @property
     def number(self) -> int:
@@ -48,6 +59,12 @@ class Partition:
         """What its model descends from."""
         return self.model.lineage
 
+    @property
+    def unsaved(self) -> int:
+        """Offsets that a successor would have to replay."""
+        saved = self.lineage.start if self.snapshot is None else self.snapshot.at
+        return self.model.next_offset - saved
+
     def enter(self, state: State) -> None:
         """Begin `state`; an illegal step raises and changes nothing."""
         if state not in TRANSITIONS[self.state]:
@@ -55,7 +72,13 @@ class Partition:
         self.state = state
 
     def progress(self) -> Committed | None:
-        """What the next transaction must commit, or None if nothing was published since the last."""
-        if self.state is not State.LIVE or self.model.next_offset <= self.committed:
+        """What the next transaction must commit, or None if nothing has changed since the last."""
+        if self.state is not State.LIVE or (self.model.next_offset <= self.committed and self.written is None):
             return None
-        return Committed(self.model.next_offset, self.lineage.to_metadata())
+        return Committed(self.model.next_offset, Note(self.lineage, self.written or self.snapshot).to_metadata())
+
+    def has_committed(self, committed: Committed) -> None:
+        """The transaction that was to commit this has been."""
+        self.committed = committed.offset
+        if self.written is not None:
+            self.snapshot, self.written, self.jumped = self.written, None, False

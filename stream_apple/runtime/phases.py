@@ -14,7 +14,9 @@ class Phase(StrEnum):
     GROW = "grow"
     ENCODE = "encode"
     SEND = "send"
+    SNAPSHOT = "snapshot"
     COMMIT = "commit"
+    RESTORE = "restore"
     REBALANCE = "rebalance"
 
 

@@ -10,7 +10,7 @@ deadline. An error crosses the port as one of two verdicts:
 Retriable errors never cross it: the implementation retries them until its deadline.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 Header = tuple[str, str | bytes | None]
@@ -21,7 +21,7 @@ class AbortableError(Exception):
 
 
 class Record(Protocol):
-    """One message of the examples topic: the methods of `confluent_kafka.Message`, so that none is copied."""
+    """One message of a topic: the methods of `confluent_kafka.Message`, so that none is copied."""
 
     def partition(self) -> int:
         """The partition it was read from."""
@@ -56,10 +56,17 @@ class Committed(NamedTuple):
 
 
 class LogRange(NamedTuple):
-    """Offsets [low, high) are in the log and visible to us."""
+    """Offsets [low, high) are in the log; high is the last stable offset: what is below it is decided."""
 
     low: int
     high: int
+
+
+class Start(NamedTuple):
+    """Where to begin with a partition. `held`: deliver nothing of it before `Broker.release`."""
+
+    offset: int
+    held: bool
 
 
 class Assignment(Protocol):
@@ -68,8 +75,8 @@ class Assignment(Protocol):
     An error raised here comes out of that `fetch`, after the partitions have been given up.
     """
 
-    def assigned(self, partitions: Sequence[int]) -> Mapping[int, int]:
-        """We own exactly these partitions now; returns the first offset to fetch of each."""
+    def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
+        """We own exactly these partitions now; returns where to begin with each."""
         ...
 
     def revoked(self, partitions: Sequence[int]) -> None:
@@ -81,11 +88,30 @@ class Assignment(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """One partition of any topic, read in offset order, outside of the group."""
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
+        """At most `limit` further records of committed transactions, perhaps none.
+
+        GapError if the position is not in the log any more. An unreachable broker is no error: nothing comes.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what the reader holds; it is of no more use."""
+        ...
+
+
 class Broker(Protocol):
     """Consumer of the examples topic and transactional producer in one."""
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; ConfigurationError if it does not exist."""
+        """How many partitions the topic has; ConfigurationError if it does not exist.
+
+        Not from inside `Assignment`: confluent-kafka ends the process when a consumer is asked for topics in its own
+        callback.
+        """
         ...
 
     def join(self, assignment: Assignment) -> None:
@@ -99,17 +125,25 @@ class Broker(Protocol):
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """At most `limit` committed records, in offset order within a partition, perhaps none.
 
-        No record comes from before the partition's latest assignment. GapError if the position is not in the
-        log any more.
+        No record comes from before the partition's latest assignment, and none of a partition that is held.
+        GapError if the position is not in the log any more; BrokerError if no broker has answered for too long.
         """
+        ...
+
+    def release(self, partition: int) -> None:
+        """Deliver the held partition's records from now on; no effect if it has been given up meanwhile."""
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets, after transactions that are still deciding them have ended."""
         ...
 
-    def log_range(self, partition: int) -> LogRange:
+    def log_range(self, topic: str, partition: int) -> LogRange:
         """Asked of the broker."""
+        ...
+
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
+        """Read a partition of any topic from `offset` on; several may be open at once."""
         ...
 
     def backlog(self, partition: int) -> int:
@@ -128,8 +162,17 @@ class Broker(Protocol):
         value: bytes | None,
         timestamp_ms: int,
         headers: list[Header] | None = None,
+        on_written: Callable[[int], None] | None = None,
     ) -> None:
-        """Add a message to the open transaction; timestamp 0 means now."""
+        """Add a message to the open transaction; timestamp 0 means now.
+
+        `on_written` is told the message's offset when the broker has it, from inside a later `fetch` or `flush`
+        of the same transaction; never, if the transaction fails.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Wait until the broker has every message of the open transaction; all `on_written` have been called."""
         ...
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:

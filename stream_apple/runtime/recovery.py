@@ -2,16 +2,18 @@
 
     nothing committed             a new model, from the first record that the log has
     committed, model still here   go on from where it stands, unless it has learned what was never committed
-    committed                     a new model that replays from its first record, silent up to the committed offset
+    committed, with a snapshot    a new model that is restored from it and replays, silent up to the committed offset
+    committed, without one        a new model that replays from its first record
 
-A record that the model needs and the log no longer has is a gap: GapError, never a shortcut.
+A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
+accepted that very gap by name.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream_apple.errors import GapError
-from stream_apple.runtime.lineage import Lineage, committed_lineage, lineage_of
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Pointer, committed_note, lineage_of
 from stream_apple.runtime.ports import Committed, LogRange
 from stream_apple.runtime.step import PartitionModel
 
@@ -27,36 +29,91 @@ class Origin(NamedTuple):
     model_settings: Mapping[str, Any]
 
 
-class Recovery:
-    """Finds or makes models."""
+class Jump(NamedTuple):
+    """A gap that the model has to leave out, and its lineage from then on."""
 
-    def __init__(self, origin: Origin, new_model: NewModel) -> None:
+    lineage: Lineage
+    gap: Gap
+
+
+class Found(NamedTuple):
+    """A model, and what it takes to have it stand where it may go on.
+
+    snapshot  the newest one of the model, if there is any
+    restore   whether the model is still empty and the snapshot must be read into it
+    jump      what to do then, before the first record
+    """
+
+    model: PartitionModel
+    snapshot: Pointer | None
+    restore: bool
+    jump: Jump | None
+
+    @property
+    def start(self) -> int:
+        """The first record to fetch."""
+        if self.jump is not None:
+            return self.jump.gap.stop
+        return self.snapshot.at if self.restore and self.snapshot is not None else self.model.next_offset
+
+
+class Recovery:
+    """Finds or makes models.
+
+    accepted  (partition, first missing offset) of each gap that the operator has accepted
+    """
+
+    def __init__(self, origin: Origin, new_model: NewModel, accepted: frozenset[tuple[int, int]] = frozenset()) -> None:
         self._origin = origin
         self._new_model = new_model
+        self._accepted = accepted
 
-    def model_for(
-        self, partition: int, committed: Committed | None, log: LogRange, kept: PartitionModel | None
-    ) -> PartitionModel:
+    @property
+    def group(self) -> str:
+        """The group whose models these are."""
+        return self._origin.group
+
+    def find(self, partition: int, committed: Committed | None, log: LogRange, kept: PartitionModel | None) -> Found:
         """The model of `partition`; its `publish_from` is the committed offset.
 
         ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
         """
         topic, group, settings = self._origin
         if committed is None:
-            return self._new_model(partition, lineage_of(settings, topic, partition, log.low))
-        lineage = committed_lineage(committed, settings, topic, partition, group)
+            model = self._new_model(partition, lineage_of(settings, topic, partition, log.low))
+            return Found(model, None, restore=False, jump=None)
+        lineage, snapshot = committed_note(committed, settings, topic, partition, group)
         if committed.offset > log.high:
             raise GapError(
                 f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group {group}, "
                 f"found its end at {log.high}: was the topic made anew? Use a new worker.group to begin a new model"
             )
-        usable = kept is not None and kept.lineage == lineage and kept.next_offset <= committed.offset
+        saved = 0 if snapshot is None else snapshot.at
+        # Behind the snapshot, it may need records that nobody else does, and that are gone.
+        usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
         model = kept if kept is not None and usable else self._new_model(partition, lineage)
-        if model.next_offset < log.low:
-            raise GapError(
-                f"expected the records of {topic}-{partition} from offset {model.next_offset} on, which model "
-                f"{lineage.model} of group {group} has yet to learn, found {log.low} as the first: the others are "
-                f"gone. Lengthen the topic's retention, and use a new worker.group to begin a new model"
-            )
         model.publish_from = committed.offset
-        return model
+        found = Found(model, snapshot, restore=not usable and snapshot is not None, jump=None)
+        return found._replace(jump=self._jump(lineage, found.start, partition, committed, log))
+
+    def _jump(self, lineage: Lineage, start: int, partition: int, committed: Committed, log: LogRange) -> Jump | None:
+        """None if everything from `start` on is there; GapError if not, and nobody has accepted it."""
+        topic, group, settings = self._origin
+        if start >= log.low:
+            return None
+        if (partition, start) not in self._accepted:
+            unanswered = max(log.low - committed.offset, 0)
+            raise GapError(
+                f"expected the records of {topic}-{partition} from offset {start} on, which model {lineage.model} "
+                f"of group {group} has yet to learn, found {log.low} as the first: the others are gone, and "
+                f"{unanswered} of them have no prediction yet. To go on without them, set "
+                f'worker.accept_gap = ["{partition}@{start}"], and lengthen the retention of {topic}; a new '
+                f"worker.group begins a new model"
+            )
+        gaps = (*lineage.gaps, Gap(start, log.low))
+        if len(gaps) > MAX_GAPS:
+            raise ConfigurationError(
+                f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
+                f"{start}: use a new worker.group to begin a new model"
+            )
+        return Jump(lineage_of(settings, topic, partition, lineage.start, gaps), gaps[-1])

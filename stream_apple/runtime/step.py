@@ -9,11 +9,12 @@ The result is a function of the sequence of records alone, however it is cut int
 Kafka: a record is anything with the methods of `ports.Record`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.decode import Decoded, Decoder, Limits
@@ -24,7 +25,7 @@ from stream_apple.core.learner import Learner, Options, Scores
 from stream_apple.core.rejects import Reason, explain
 from stream_apple.errors import ModelError, TooManyRejectsError
 from stream_apple.runtime.deadletters import Reject, RejectLimits, RejectWatch
-from stream_apple.runtime.lineage import Lineage
+from stream_apple.runtime.lineage import Gap, Lineage
 from stream_apple.runtime.phases import Lap, Phase
 from stream_apple.runtime.ports import Record
 
@@ -42,11 +43,12 @@ class ModelSettings(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """An epoch that ended before the record at `offset` was scored."""
+    """An epoch that ended before the record at `offset` was scored. `digest`: of the learner, grown."""
 
     epoch: int
     offset: int
     growth: Growth
+    digest: str
 
 
 class Outcome(NamedTuple):
@@ -72,6 +74,8 @@ class PartitionModel:
 
     lineage       where the model begins; `next_offset` starts there
     publish_from  records before this offset are learned and give no output: their outputs are committed already
+    ended_epoch   the last epoch that has ended, -1 before the first end
+    epoch_digest  of the learner when it had ended and the model had grown, "" before the first end
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -83,6 +87,8 @@ class PartitionModel:
         self.clock = EpochClock(settings.epoch_length_ms, settings.max_ahead_ms)
         self.learner = Learner(settings.options)
         self.watch = RejectWatch(settings.reject_limits)
+        self.ended_epoch = -1
+        self.epoch_digest = ""
         self._limits = settings.limits
         self._decoder = decoder
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
@@ -91,6 +97,48 @@ class PartitionModel:
     def live(self) -> bool:
         """Whether every record whose outputs are committed has been learned."""
         return self.next_offset >= self.publish_from
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.generic]]:
+        """All state by name, besides the table and `epoch_digest`: the arrays themselves, or read-only copies."""
+        return {
+            **self.learner.sums,
+            "clock": self.clock.state,
+            "recent_rejects": self.watch.recent,
+            "reject_run": np.array([self.watch.run], np.int64),
+        }
+
+    def restore(
+        self, next_offset: int, ended_epoch: int, epoch_digest: str, sums: Mapping[str, NDArray[np.generic]]
+    ) -> None:
+        """Take over the state at `next_offset`, when the learner's table has been written.
+
+        ValueError if `sums` are not those of such a model.
+        """
+        left = dict(sums)
+        clock, recent, run = (left.pop(name, None) for name in ("clock", "recent_rejects", "reject_run"))
+        if clock is None or recent is None or run is None or len(clock) != len(self.clock.state):
+            raise ValueError(f"expected a clock and the recent rejects, found {', '.join(sorted(sums))}")
+        self.learner.restore(left)
+        self.clock.state[:] = clock
+        self.watch.recent = recent.astype(np.bool_)
+        self.watch.run = int(run[0])
+        self.next_offset = next_offset
+        self.ended_epoch, self.epoch_digest = ended_epoch, epoch_digest
+
+    def jump(self, lineage: Lineage, gap: Gap) -> None:
+        """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
+        self.lineage = lineage
+        self.next_offset = gap.stop
+        self.publish_from = max(self.publish_from, gap.stop)
+        self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
+
+    def digest(self) -> str:
+        """32 hex digits over every bit that later outputs depend on."""
+        state = xxhash.xxh3_128(f"{self.next_offset} {self.lineage.model} {self.learner.digest()}".encode())
+        for array in self.sums.values():
+            state.update(array.view(np.uint8).data)
+        return state.hexdigest()
 
     def process(self, records: Sequence[Record], lap: Lap = lambda _: None) -> Outcome:
         """Learn the next records of the partition, in order.
@@ -118,7 +166,9 @@ class PartitionModel:
         for start, stop in _runs(epochs):
             epoch = int(epochs[start])
             if previous not in (-1, epoch):
-                ends.append(EpochEnd(previous, int(row_offsets[start]), self.learner.end_epoch()))
+                growth = self.learner.end_epoch()
+                self.ended_epoch, self.epoch_digest = previous, self.learner.digest()
+                ends.append(EpochEnd(previous, int(row_offsets[start]), growth, self.epoch_digest))
                 lap(Phase.GROW)
             previous = epoch
             self._learn(decoded, start, stop, scores, row_offsets)

@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stream_apple.adapters.http import Server, routes
 from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.catalogue import METRICS, PREFIX
 from stream_apple.runtime.health import STUCK_AFTER_S, Health
-from stream_apple.runtime.metrics import METRICS, PREFIX, Metrics
+from stream_apple.runtime.metrics import Metrics
 
 
 class Clock:

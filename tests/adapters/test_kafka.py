@@ -4,100 +4,35 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from runtime.records import DECODER, SETTINGS, stream
+from adapters.connections import (
+    DEADLINE_S,
+    FOREVER,
+    Recorder,
+    TopicFactory,
+    connect,
+    fetch_some,
+    fetch_until,
+    fill,
+    make_topics,
+    read_all,
+)
+from confluent_kafka import Consumer, KafkaError
+from runtime.records import DECODER, SETTINGS
 
 from stream_apple.adapters.clients import Identity, Properties
-from stream_apple.adapters.kafka import KafkaBroker, verdict
+from stream_apple.adapters.kafka import KafkaBroker
+from stream_apple.adapters.verdicts import delivery_verdict, verdict
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.runtime.health import Health
 from stream_apple.runtime.lineage import Lineage, lineage_of
 from stream_apple.runtime.loop import Loop, Pace, Topics
 from stream_apple.runtime.metrics import Metrics
-from stream_apple.runtime.ports import AbortableError, Committed, Record
+from stream_apple.runtime.ports import AbortableError, Committed
 from stream_apple.runtime.recovery import Origin, Recovery
 from stream_apple.runtime.step import PartitionModel
-
-TopicFactory = Callable[..., str]
-FOREVER = {"retention.ms": "-1"}
-DEADLINE_S = 60.0
-
-
-class Recorder:
-    """An assignment that starts where it is told and remembers what it was told."""
-
-    def __init__(self, positions: Mapping[int, int]) -> None:
-        self.positions = positions
-        self.told: list[str] = []
-
-    def assigned(self, partitions: Sequence[int]) -> Mapping[int, int]:
-        """All partitions at once."""
-        self.told.append("assigned")
-        return {number: self.positions[number] for number in partitions}
-
-    def revoked(self, partitions: Sequence[int]) -> None:
-        """In order."""
-        self.told.append(f"revoked {list(partitions)}")
-
-    def lost(self, partitions: Sequence[int]) -> None:
-        """Without warning."""
-        self.told.append(f"lost {list(partitions)}")
-
-
-def connect(bootstrap: str, examples: str, name: str = "worker-0", group: str | None = None) -> KafkaBroker:
-    """A worker's clients."""
-    group = group or f"group-of-{examples}"
-    properties: Properties = {"bootstrap.servers": bootstrap, "session.timeout.ms": 6000}
-    return KafkaBroker(properties, Identity(group, name, f"{group}-{name}"), examples)
-
-
-def fetch_some(broker: KafkaBroker, count: int = 1) -> list[Record]:
-    """At least `count` records, within the deadline."""
-    records: list[Record] = []
-    deadline = time.monotonic() + DEADLINE_S
-    while len(records) < count:
-        assert time.monotonic() < deadline, f"{len(records)} of {count} records after {DEADLINE_S} s"
-        records += broker.fetch(1000, 0.1)
-    return records
-
-
-def fill(bootstrap: str, topic_name: str, count: int, partition: int = 0) -> None:
-    """The sample of one partition."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for record in stream(count, partition=partition):
-        producer.produce(topic_name, record.payload, record.named, partition, timestamp=record.time_ms or 1)
-    assert producer.flush(30) == 0
-
-
-def make_topics(mock_cluster: str, *names: str) -> None:
-    """The embedded cluster makes a topic when a producer asks for it."""
-    producer = Producer({"bootstrap.servers": mock_cluster})
-    for name in names:
-        producer.list_topics(name, timeout=10)
-    producer.close()
-
-
-def read_all(bootstrap: str, topic_name: str, partitions: int = 1) -> list[Message]:
-    """What a reader of committed data finds at this moment, by partition and offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
-    try:
-        consumer.assign([TopicPartition(topic_name, number, 0) for number in range(partitions)])
-        found: list[Message] = []
-        ends = 0
-        deadline = time.monotonic() + DEADLINE_S
-        while ends < partitions:
-            assert time.monotonic() < deadline
-            for message in consumer.consume(1000, 0.2):
-                if message.error() is None:
-                    found.append(message)
-                else:
-                    ends += 1
-    finally:
-        consumer.close()
-    return sorted(found, key=lambda message: (message.partition() or 0, message.offset() or 0))
 
 
 class TestTransactions:
@@ -161,6 +96,40 @@ class TestTransactions:
         second.close()
         assert [message.value() for message in read_all(kafka, outputs)] == [b"of the second"]
 
+    def test_a_worker_may_begin_to_fence_early(self, kafka: str, topic: TopicFactory) -> None:
+        """From `prepare` on, without a join, the predecessor commits nothing; the join then finds the work done."""
+        examples, outputs = topic("examples", config=FOREVER), topic("outputs")
+        fill(kafka, examples, 5)
+        first, second = connect(kafka, examples), connect(kafka, examples)
+        first.join(Recorder({0: 0}))
+        fetch_some(first)
+        first.begin()
+        first.send(outputs, 0, None, b"of the first", 0)
+        first.flush()
+        second.prepare()
+        assert second._transactions._prepared is not None
+        second._transactions._prepared()
+        with pytest.raises(BrokerError):
+            first.commit({0: Committed(1, "")})
+        second.join(Recorder({0: 0}))
+        fetch_some(second)
+        second.begin()
+        second.send(outputs, 0, None, b"of the second", 0)
+        second.commit({0: Committed(1, "")})
+        first.close()
+        second.close()
+        assert [message.value() for message in read_all(kafka, outputs)] == [b"of the second"]
+
+    def test_an_early_start_that_fails_is_made_good(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a broker, the join goes on trying after it, and says at last what it was doing."""
+        monkeypatch.setattr("stream_apple.adapters.patience.HURRY_S", 0.1)
+        broker = connect("127.0.0.1:1", "examples")
+        broker.prepare()
+        broker.hurry()
+        with pytest.raises(BrokerError, match="init_transactions: asked to stop while waiting for Kafka"):
+            broker.join(Recorder({0: 0}))
+        broker.close()
+
     def test_a_transaction_of_a_member_that_was_put_out_is_abortable(self, kafka: str, topic: TopicFactory) -> None:
         """Offsets under a generation that the group has left behind are refused, and the way on is to rejoin."""
         examples, outputs = topic("examples", config=FOREVER), topic("outputs")
@@ -190,9 +159,141 @@ class TestTransactions:
         broker.close()
         assert read_all(kafka, outputs) == []
 
+    def test_offsets_of_messages_are_told_when_the_broker_has_them(self, kafka: str, topic: TopicFactory) -> None:
+        """On this thread, in order, before `flush` returns or inside `fetch`, and only those that were asked for."""
+        examples, outputs = topic("examples", config=FOREVER), topic("outputs")
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        told: list[tuple[int, int]] = []
+        broker.begin()
+        for number in range(100):
+            tell = (lambda offset, number=number: told.append((number, offset))) if number % 10 == 0 else None
+            broker.send(outputs, 0, None, b"%d" % number, 0, None, tell)
+        broker.flush()
+        assert told == [(number, number) for number in range(0, 100, 10)]
+        broker.send(outputs, 0, None, b"100", 0, None, lambda offset: told.append((100, offset)))
+        fetch_until(broker, lambda: told[-1] == (100, 100), "the offset was told by fetch")
+        broker.commit({})
+        written = {message.offset(): message.value() for message in read_all(kafka, outputs)}
+        assert [written[offset] for _, offset in told] == [b"%d" % number for number, _ in told]
+        broker.close()
+
+    def test_offsets_of_a_transaction_that_has_ended_are_not_told(self, kafka: str, topic: TopicFactory) -> None:
+        """Neither after an abort nor after a commit does a message report to the transaction that follows."""
+        examples, outputs = topic("examples", config=FOREVER), topic("outputs")
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        told: list[int] = []
+        for end in (broker.abort, lambda: broker.commit({})):
+            broker.begin()
+            broker.send(outputs, 0, None, b"early", 0, None, told.append)
+            end()
+        broker.begin()
+        broker.send(outputs, 0, None, b"last", 0)
+        broker.flush()
+        broker.fetch(1, 0.0)
+        assert told == []
+        broker.abort()
+        broker.close()
+
+    def test_a_large_transaction_is_written_whole(self, kafka: str, topic: TopicFactory) -> None:
+        """More than the client's queue holds at once is waited for, and every offset is told."""
+        examples, models = topic("examples", config=FOREVER), topic("models")
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        told: list[int] = []
+        chunk = random.Random(1).randbytes(500_000)
+        broker.begin()
+        for _ in range(200):
+            broker.send(models, 0, b"key", chunk, 0, None, told.append)
+        broker.flush()
+        assert told == list(range(200))
+        broker.commit({})
+        broker.close()
+
+
+class TestHeldPartitions:
+    """Partitions that are ours while their models are still being found."""
+
+    def test_nothing_comes_of_a_held_partition_until_it_is_released(self, kafka: str, topic: TopicFactory) -> None:
+        """The other partition's records come meanwhile; after the release all come, from the start on."""
+        examples = topic("examples", partitions=2, config=FOREVER)
+        for number in range(2):
+            fill(kafka, examples, 3000, number)
+        broker = connect(kafka, examples)
+        for _ in range(5):
+            recorder = Recorder({0: 7, 1: 5}, held=[0])
+            if broker._assignment is None:
+                broker.join(recorder)
+            else:
+                broker._assignment = recorder
+                broker.rejoin()
+            free = fetch_some(broker, 2995)
+            for _ in range(3):
+                free += broker.fetch(1000, 0.1)
+            assert [record.offset() for record in free if record.partition() == 1][-2995:] == list(range(5, 3000))
+            assert {record.partition() for record in free} == {1}
+            assert broker.backlog(0) == -1
+            broker.release(0)
+            released = fetch_some(broker, 2993)
+            assert [(record.partition(), record.offset()) for record in released] == [(0, n) for n in range(7, 3000)]
+            assert recorder.told[-1] == "assigned"
+        broker.close()
+
+    def test_an_assignment_that_fails_can_be_had_again(self, kafka: str, topic: TopicFactory) -> None:
+        """Its error comes out of `fetch`, and after `rejoin` the partitions come back, without a word in between."""
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 10)
+        broker = connect(kafka, examples)
+        recorder = Recorder({})
+        broker.join(recorder)
+        with pytest.raises(KeyError):
+            fetch_some(broker)
+        recorder.positions = {0: 3}
+        broker.rejoin()
+        assert [record.offset() for record in fetch_some(broker, 7)] == list(range(3, 10))
+        broker.rejoin()
+        assert [record.offset() for record in fetch_some(broker, 7)] == list(range(3, 10))
+        assert recorder.told == ["assigned"] * 3
+        broker.close()
+
+    def test_to_release_what_is_not_held_does_nothing(self, kafka: str, topic: TopicFactory) -> None:
+        """Neither for a partition that was never ours, nor for one that was given up, nor twice."""
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 10)
+        broker = connect(kafka, examples)
+        broker.release(0)
+        recorder = Recorder({0: 4}, held=[0])
+        broker.join(recorder)
+        fetch_until(broker, lambda: recorder.told == ["assigned"], "the partition was assigned")
+        broker.rejoin()
+        broker.release(0)
+        held = fetch_until(broker, lambda: recorder.told.count("assigned") == 2, "it was assigned again")
+        held += broker.fetch(1000, 0.2)
+        assert held == []
+        broker.release(0)
+        broker.release(0)
+        assert [record.offset() for record in fetch_some(broker, 6)] == list(range(4, 10))
+        broker.close()
+
 
 class TestErrors:
     """What an error means for the loop."""
+
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
+            (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
+            (KafkaError(KafkaError._MSG_TIMED_OUT, "x"), AbortableError),
+        ],
+    )
+    def test_verdicts_on_deliveries(self, error: KafkaError, expected: type[Exception]) -> None:
+        """A message that was lost closes its transaction, and only what an operator must mend ends the worker."""
+        found = delivery_verdict(error, "models-3")
+        assert type(found) is expected
+        assert str(found) == f"sending to models-3: x ({error.name()})"
 
     @pytest.mark.parametrize(
         ("error", "expected"),
@@ -215,7 +316,7 @@ class TestErrors:
 
     def test_a_hurried_worker_does_not_wait_for_kafka(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Asked to stop while nothing answers, it leaves long before the deadline, and says why."""
-        monkeypatch.setattr("stream_apple.adapters.kafka._HURRY_S", 0.1)
+        monkeypatch.setattr("stream_apple.adapters.patience.HURRY_S", 0.1)
         broker = connect("127.0.0.1:1", "examples")
         broker.hurry()
         started = time.monotonic()
@@ -278,6 +379,25 @@ class TestErrors:
             broker.commit({0: Committed(1, "")})
         broker.close()
 
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    @pytest.mark.parametrize("flush", [True, False])
+    def test_a_message_that_fails_is_known_at_the_flush(
+        self, kafka: str, topic: TopicFactory, *, flush: bool, count: int
+    ) -> None:
+        """A time that the topic does not take: to try again would fail for ever, so the operator is told."""
+        examples = topic("examples", config=FOREVER)
+        outputs = topic("outputs", config={"message.timestamp.after.max.ms": "1000"})
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        told: list[int] = []
+        broker.begin()
+        for ahead_ms in [0, 3_600_000, 3_600_000][-count:]:
+            broker.send(outputs, 0, None, b"x", time.time_ns() // 1_000_000 + ahead_ms, None, told.append)
+        with pytest.raises(ConfigurationError, match="INVALID_"):
+            broker.flush() if flush else broker.commit({})
+        assert told == []
+        broker.close()
+
     def test_properties_that_the_client_refuses(self) -> None:
         """What librdkafka says about it becomes a configuration error."""
         identity = Identity("g", "i", "t")
@@ -314,7 +434,7 @@ class Doubtful(KafkaBroker):
         """Every commit that is listed fails, with its messages still in the client, on the way, or in the log."""
         self.commits += 1
         if self.commits in self.doubts:
-            self._producer.flush(0.01 * (self.commits % 3))
+            self._transactions._producer.flush(0.01 * (self.commits % 3))
             raise AbortableError(f"commit {self.commits} in doubt")
         super().commit(offsets)
 
@@ -329,12 +449,13 @@ class TestLoop:
         examples = topic("examples", partitions=partitions, config=FOREVER)
         predictions = topic("predictions", partitions=partitions, config=FOREVER)
         letters = topic("letters", config=FOREVER)
+        models = topic("models", partitions=partitions)
         for number in range(partitions):
             fill(kafka, examples, count, number)
         group = f"group-of-{examples}"
         broker = Doubtful({"bootstrap.servers": kafka}, Identity(group, "w", f"{group}-w"), examples)
         broker.doubts = doubts
-        run_until_done(broker, Topics(examples, predictions, letters), group, count * partitions)
+        run_until_done(broker, Topics(examples, predictions, letters, models), group, count * partitions)
 
         found = [(m.partition(), m.key(), m.value()) for m in read_all(kafka, predictions, partitions)]
         inputs = read_all(kafka, examples, partitions)
@@ -354,12 +475,13 @@ class TestLoop:
     def test_the_embedded_cluster_runs_the_same_code(self, mock_cluster: str) -> None:
         """Nothing to install: every record of the in-process cluster is answered."""
         count = 500
-        make_topics(mock_cluster, "examples", "predictions", "dead-letters")
+        make_topics(mock_cluster, "examples", "predictions", "dead-letters", "models")
         fill(mock_cluster, "examples", count)
         broker = Doubtful(
             {"bootstrap.servers": mock_cluster, "fetch.wait.max.ms": 10}, Identity("g", "w", "t"), "examples"
         )
-        metrics = run_until_done(broker, Topics("examples", "predictions", "dead-letters"), "g", count)
+        topics = Topics("examples", "predictions", "dead-letters", "models")
+        metrics = run_until_done(broker, topics, "g", count)
         answered = [
             metrics.registry.get_sample_value("stream_apple_examples_total", {"partition": "0", "outcome": outcome})
             for outcome in ("learned", "unlabelled", "rejected")
@@ -378,7 +500,7 @@ def run_until_done(broker: Doubtful, topics: Topics, group: str, total: int) -> 
     loop = Loop(
         broker,
         topics,
-        Pace(fetch_records=500, commit_records=700, commit_interval_s=0.05),
+        Pace(fetch_records=500, commit_records=700, commit_interval_s=0.05, snapshot_interval_s=0.1),
         Recovery(Origin(topics.examples, group, {}), new_model),
         metrics,
         Health(),

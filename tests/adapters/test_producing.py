@@ -214,13 +214,30 @@ def test_an_example_beyond_the_limit_is_named(mock_cluster: str) -> None:
     read_topic(mock_cluster, topic, 3)
 
 
+def make_ready(writer: TopicWriter) -> None:
+    """Have a message delivered that the writer does not count.
+
+    An idempotent producer asks for its number in steps of half a second, and on a busy machine needs several:
+    messages with a short timeout would not survive that.
+    """
+    delivered: list[bool] = []
+    deadline = time.monotonic() + SECONDS
+    while not any(delivered):
+        assert time.monotonic() < deadline
+        writer._producer.produce(
+            writer.topic, b"", partition=0, on_delivery=lambda error, _: delivered.append(error is None)
+        )
+        writer._producer.flush(SECONDS)
+
+
 def test_a_lost_broker_ends_the_run_with_the_count() -> None:
     """When delivery fails, the error says how many examples were acknowledged before."""
     host = Producer({"test.mock.num.brokers": 1, "log_level": 0})
     broker = host.list_topics(timeout=SECONDS).brokers[1]
     bootstrap = f"{broker.host}:{broker.port}"
     topic = make_topic(bootstrap, "examples")
-    writer = TopicWriter({"bootstrap.servers": bootstrap, "message.timeout.ms": 1000}, topic)
+    writer = TopicWriter({"bootstrap.servers": bootstrap, "message.timeout.ms": 3000}, topic)
+    make_ready(writer)
 
     def losing() -> Iterator[Example]:
         yield from examples(25)
@@ -299,3 +316,11 @@ def test_a_real_broker_holds_the_same(kafka: str, topic: Callable[..., str]) -> 
         labels = [int(msgpack.unpackb(message.value() or b"")["label"]) for message in messages]
         assert labels == sorted(labels)
         assert [message.timestamp()[1] for message in messages] == [NOW.at(label) for label in labels]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_time_that_the_topic_refuses_is_explained(kafka: str, topic: Callable[..., str], count: int) -> None:
+    """The error names the broker's reason and what such examples need."""
+    name = topic("examples", config={"message.timestamp.before.max.ms": "86400000"})
+    with pytest.raises(BrokerError, match=r"INVALID_.* after 0 delivered of .*topics --retention forever"):
+        TopicWriter({"bootstrap.servers": kafka}, name).write(examples(count), NOW, AT_ONCE)

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import (
     Consumer,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package does not mark its exports
     AclBinding,
@@ -19,11 +18,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
     ResourcePatternType,
     ResourceType,
 )
-from kafka_broker import Broker, free_ports
+from kafka_broker import Broker, create_topics, free_ports
 
 from stream_apple.adapters.admin import Cluster
 from stream_apple.adapters.checks import inspect
-from stream_apple.adapters.topics import Difference, Outcome, Requirement, ensure, existing
+from stream_apple.adapters.topics import FOREVER, UNLIMITED, Difference, Outcome, Requirement, ensure, existing
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError, ConfigurationError
 
@@ -54,9 +53,7 @@ def config(kafka: str) -> Iterator[Config]:
 
 def _make(config: Config, name: str, partitions: int = 1, **settings: str) -> None:
     topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in settings.items()})
-    # The client must outlive the request: its futures end with it.
-    client = Cluster(config.kafka).client
-    client.create_topics([topic])[name].result(30)
+    create_topics(str(config.kafka["bootstrap.servers"]), topic)
 
 
 def _verdicts(outcomes: list[Outcome]) -> set[str]:
@@ -87,9 +84,68 @@ class TestEnsure:
         assert int(found[topics.models].settings["max.compaction.lag.ms"]) <= 3_600_000
         assert int(found[topics.models].settings["max.message.bytes"]) >= 1 << 20
         assert found[topics.examples].settings["cleanup.policy"] == "delete"
-        assert found[topics.examples].settings["retention.ms"] == "-1"
         example = int(found[topics.examples].settings["max.message.bytes"])
         assert int(found[topics.dead_letters].settings["max.message.bytes"]) == example + 65_536
+
+    def test_every_record_stays_long_enough_to_be_learned(self, config: Config) -> None:
+        """What is accepted of examples stays for a week at least, its prediction and its dead letter as well."""
+        ensure(Cluster(config.kafka), config.topics)
+        topics = config.topics
+        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        week = 7 * 86_400_000
+        examples = found[topics.examples].settings
+        assert int(examples["retention.ms"]) - int(examples["message.timestamp.before.max.ms"]) >= week
+        assert int(examples["message.timestamp.after.max.ms"]) == week
+        for name in (topics.predictions, topics.dead_letters):
+            settings = found[name].settings
+            assert settings["retention.ms"] == examples["retention.ms"]
+            assert int(settings["message.timestamp.after.max.ms"]) >= week
+            assert int(settings["message.timestamp.before.max.ms"]) == UNLIMITED
+
+    def test_a_history_can_be_kept_for_ever(self, config: Config) -> None:
+        """Asked for, nothing is deleted, and no timestamp is refused."""
+        ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
+        topics = config.topics
+        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        for name in (topics.examples, topics.predictions, topics.dead_letters):
+            settings = found[name].settings
+            assert settings["retention.ms"] == "-1"
+            assert int(settings["message.timestamp.before.max.ms"]) == UNLIMITED
+            assert int(settings["message.timestamp.after.max.ms"]) == UNLIMITED
+        producer = Producer(config.kafka)
+        for moment in (1, 1 << 42):
+            producer.produce(topics.examples, b"x", timestamp=moment)
+        assert producer.flush(20) == 0
+        assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
+
+    def test_a_time_that_would_not_stay_is_refused(self, config: Config) -> None:
+        """The producer of a record that retention would take at once, or never, hears of it."""
+        ensure(Cluster(config.kafka), config.topics)
+        now, week = time.time_ns() // 1_000_000, 7 * 86_400_000
+        refused: list[bool] = []
+        producer = Producer(config.kafka)
+        for offset in (-week - 60_000, -week + 60_000, week - 60_000, week + 60_000):
+            producer.produce(
+                config.topics.examples,
+                b"x",
+                timestamp=now + offset,
+                on_delivery=lambda error, _: refused.append(error is not None),
+            )
+            assert producer.flush(20) == 0
+        assert refused == [True, False, False, True]
+
+    def test_outputs_must_take_the_times_of_their_examples(self, config: Config) -> None:
+        """A prediction or dead letter that is refused for its time would stop the worker for good."""
+        topics = config.topics
+        _make(config, topics.examples, message_timestamp_after_max_ms="7200000")
+        _make(config, topics.predictions)
+        _make(config, topics.dead_letters, message_timestamp_before_max_ms="1000", max_message_bytes="2000000")
+        differences = [difference for outcome in ensure(Cluster(config.kafka), topics) for difference in outcome[3]]
+        assert differences == [
+            Difference(topics.predictions, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),
+            Difference(topics.dead_letters, "message.timestamp.before.max.ms", f"at least {UNLIMITED}", "1000"),
+            Difference(topics.dead_letters, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),
+        ]
 
     def test_a_dry_run_creates_nothing(self, config: Config) -> None:
         """After a dry run the topics are still missing."""
@@ -228,33 +284,29 @@ class TestCheck:
         notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
         assert notes == ["message.timestamp.type LogAppendTime: epochs follow the broker's clock"]
 
-    def test_says_that_retention_limits_recovery(self, config: Config) -> None:
-        """Where records are deleted one day, a note says what a restart needs."""
-        _make(config, config.topics.examples, 1, retention_ms="86400000")
-        notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
-        assert any(note.startswith("retention.ms 86400000: a restarted worker needs every record") for note in notes)
-
-    def test_finds_records_that_are_gone(self, config: Config) -> None:
-        """A committed offset before the earliest record is a fault with both numbers."""
-        ensure(Cluster(config.kafka), config.topics)
-        name = config.topics.examples
-        producer = Producer(config.kafka)
-        for _ in range(5):
-            producer.produce(name, b"x")
-        assert producer.flush(20) == 0
-        client = Cluster(config.kafka).client
-        place = TopicPartition(name, 0, 2)
-        member = Consumer({**config.kafka, "group.id": config.worker.group})
-        member.commit(offsets=[place], asynchronous=False)
-        member.close()
-        assert _faults(config) == []
-        client.delete_records([TopicPartition(name, 0, 4)])[place].result(20)
-        assert _faults(config) == [
+    @pytest.mark.parametrize(
+        ("settings", "expected"),
+        [
+            ({"retention_ms": "86400000"}, "retention.ms 86400000: records go after 1d; a worker that still has to"),
+            ({"retention_ms": "-1", "retention_bytes": "1000"}, "retention.bytes 1000: the oldest records go whenever"),
             (
-                f"group {config.worker.group}",
-                f"{name}[0]: expected a record at the committed offset 2, found the earliest at 4",
-            )
-        ]
+                {"retention_ms": "604800000"},
+                f"message.timestamp.before.max.ms {UNLIMITED}: a record that is older than",
+            ),
+        ],
+    )
+    def test_says_how_records_may_go_too_soon(self, config: Config, settings: dict[str, str], expected: str) -> None:
+        """Short retention, retention by size, and old timestamps that retention takes at once."""
+        _make(config, config.topics.examples, 1, **settings)
+        notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
+        assert any(note.startswith(expected) for note in notes), notes
+
+    @pytest.mark.parametrize("settings", [{"retention_ms": "-1"}, {"message_timestamp_type": "LogAppendTime"}])
+    def test_says_nothing_where_records_stay(self, config: Config, settings: dict[str, str]) -> None:
+        """Kept for ever, or for a week by the broker's clock: the only note is whose clock it is."""
+        _make(config, config.topics.examples, 1, **settings)
+        notes = [finding.text for finding in inspect(config) if finding.verdict == "note"]
+        assert [note.partition(" ")[0] for note in notes] == ["message.timestamp.type"]
 
     def test_does_not_disturb_a_live_worker(self, config: Config) -> None:
         """A transaction that is open under the worker's own id is committed after the check as ever."""

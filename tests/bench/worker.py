@@ -5,23 +5,18 @@ produces 120 bytes for each, in transactions. Needs Java 17 and Maven, or STREAM
 """
 
 import itertools
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))
-
 import planted
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from kafka_broker import Broker, free_ports, resolve_jars
 from report import header
+from streams import broker, fill, topic
 
 from stream_apple.core.examples import encode_example
 from stream_apple.files import read_examples
@@ -29,27 +24,6 @@ from stream_apple.files import read_examples
 EXAMPLES, REPEATS, ROUNDS = 100_000, 4, 3
 TOTAL = EXAMPLES * REPEATS
 COMMIT_INTERVAL_S = 0.5
-
-
-def topic(bootstrap: str, stem: str) -> str:
-    """A new topic of one partition."""
-    name = f"{stem}-{uuid.uuid4().hex[:8]}"
-    client = AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "-1"})])[name].result(30)
-    return name
-
-
-def fill(bootstrap: str, name: str, messages: list[bytes]) -> None:
-    """Produce the messages, REPEATS times, a millisecond of event time apart."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4"})
-    for number, message in enumerate(itertools.chain.from_iterable(itertools.repeat(messages, REPEATS))):
-        while True:
-            try:
-                producer.produce(name, message, partition=0, timestamp=1_700_000_000_000 + number)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush(60)
 
 
 def ends(consumer: Consumer, name: str) -> int:
@@ -98,7 +72,6 @@ def bare_loop(bootstrap: str, examples: str) -> float:
 def worker(bootstrap: str, examples: str, method: str, directory: Path) -> tuple[float, list[float]]:
     """Examples a second between the first and the last prediction; resident MB on the way."""
     predictions = topic(bootstrap, "predictions")
-    (port,) = free_ports(1)
     config = directory / "worker.toml"
     config.write_text(
         f"""
@@ -106,11 +79,12 @@ def worker(bootstrap: str, examples: str, method: str, directory: Path) -> tuple
         topics.examples = "{examples}"
         topics.predictions = "{predictions}"
         topics.dead_letters = "{topic(bootstrap, "dead-letters")}"
+        topics.models = "{topic(bootstrap, "models", {"cleanup.policy": "compact"})}"
         worker.group = "{uuid.uuid4().hex}"
         worker.commit_interval = "{int(COMMIT_INTERVAL_S * 1000)}ms"
         learner.method = "{method}"
         epochs.length = "{TOTAL // 8}ms"
-        http.port = {port}
+        http.port = 0
         """
     )
     watcher = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher"})
@@ -141,7 +115,8 @@ def run(bootstrap: str, method: str, directory: Path) -> None:
     """Fill a topic, then interleave worker and yardstick."""
     path = planted.write(EXAMPLES, directory / "planted.vw")
     examples = topic(bootstrap, "examples")
-    fill(bootstrap, examples, [encode_example(example) for example in read_examples(path)])
+    messages = [encode_example(example) for example in read_examples(path)]
+    fill(bootstrap, examples, itertools.chain.from_iterable(itertools.repeat(messages, REPEATS)))
     rates, bare, resident = [], [], []
     for _ in range(ROUNDS):
         rate, memory = worker(bootstrap, examples, method, directory)
@@ -161,17 +136,8 @@ def main() -> None:
     """Bring a broker, or use the one named."""
     method = sys.argv[1] if len(sys.argv) > 1 else "linear"
     print(header("confluent-kafka", "numba", "numpy"))
-    own = os.environ.get("STREAM_APPLE_TEST_BOOTSTRAP")
-    with tempfile.TemporaryDirectory() as directory:
-        if own:
-            run(own, method, Path(directory))
-            return
-        broker = Broker(Path(directory) / "kafka", resolve_jars())
-        broker.start()
-        try:
-            run(broker.bootstrap, method, Path(directory))
-        finally:
-            broker.kill()
+    with broker() as (bootstrap, directory):
+        run(bootstrap, method, directory)
 
 
 if __name__ == "__main__":

@@ -160,6 +160,7 @@ def test_headers_of_a_dead_letter_are_valid(reason: Reason) -> None:
         HEADER + "topic": "examples",
         HEADER + "partition": "0",
         HEADER + "offset": "41",
+        HEADER + "model": "0123456789abcdef",
         "of-the-producer": "kept",
     }
     schema = validator("dead_letter.schema.json")

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from end_to_end.worker_process import DEADLINE_S, PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
-from kafka_broker import Broker
+from kafka_broker import Broker, create_topics
 
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError
 
-KILLS = 10
+KILLS = 4
 
 TopicFactory = Callable[..., str]
 # The sample's event time is years ago: by default the broker would delete it at once.
 FOREVER = {"retention.ms": "-1"}
+COMPACTED = {"cleanup.policy": "compact"}
 
 
 class Start(Protocol):
@@ -44,7 +45,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             life.kill()
 
 
-def write_config(path: Path, bootstrap: str, examples: str, predictions: str, dead_letters: str) -> Config:
+def write_config(path: Path, bootstrap: str, examples: str, predictions: str, dead_letters: str, models: str) -> Config:
     """A worker's configuration that commits often, so that an accident has much to hit."""
     path.write_text(
         f"""
@@ -55,9 +56,11 @@ def write_config(path: Path, bootstrap: str, examples: str, predictions: str, de
         examples = "{examples}"
         predictions = "{predictions}"
         dead_letters = "{dead_letters}"
+        models = "{models}"
         [worker]
         group = "group-of-{examples}"
         commit_interval = "40ms"
+        snapshot_interval = "1s"
         fetch_records = 400
         [learner]
         bits = 12
@@ -77,12 +80,13 @@ def config_file(kafka: str, topic: TopicFactory, tmp_path: Path) -> Path:
     path = tmp_path / "stream_apple.toml"
     examples = topic("examples", partitions=PARTITIONS, config=FOREVER)
     predictions = topic("predictions", partitions=PARTITIONS, config=FOREVER)
-    write_config(path, kafka, examples, predictions, topic("dead-letters", config=FOREVER))
+    models = topic("models", partitions=PARTITIONS, config=COMPACTED)
+    write_config(path, kafka, examples, predictions, topic("dead-letters", config=FOREVER), models)
     return path
 
 
 def test_killed_at_random_moments(kafka: str, config_file: Path, start: Start) -> None:
-    """A worker is killed ten times and started again; the outputs are those of a model never interrupted."""
+    """A worker is killed some times and started again; the outputs are those of a model never interrupted."""
     config = load(config_file, {})
     draw = random.Random(2014)
     progress = progress_of(kafka, config)
@@ -133,16 +137,15 @@ def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -
     broker = Broker(tmp_path / "kafka", jars)
     broker.start()
     try:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         topics = [
             NewTopic("examples", PARTITIONS, 1, config=FOREVER),
             NewTopic("predictions", PARTITIONS, 1, config=FOREVER),
             NewTopic("dead-letters", 1, 1, config=FOREVER),
+            NewTopic("models", PARTITIONS, 1, config=COMPACTED),
         ]
-        for future in admin.create_topics(topics).values():
-            future.result(30)
+        create_topics(broker.bootstrap, *topics)
         path = tmp_path / "stream_apple.toml"
-        config = write_config(path, broker.bootstrap, "examples", "predictions", "dead-letters")
+        config = write_config(path, broker.bootstrap, "examples", "predictions", "dead-letters", "models")
         progress = progress_of(broker.bootstrap, config)
         lives = [start(path)]
 

@@ -48,6 +48,7 @@ def test_resident_size_stays_flat_over_two_million_examples(kafka: str, topic: T
     """The worker's resident size in the last quarter is that of the second one."""
     forever = {"retention.ms": "-1"}
     examples, predictions, dead_letters = (topic(stem, 1, forever) for stem in ("examples", "predictions", "dead"))
+    models = topic("models", 1, {"cleanup.policy": "compact"})
     config = tmp_path / "worker.toml"
     config.write_text(
         f"""
@@ -55,6 +56,7 @@ def test_resident_size_stays_flat_over_two_million_examples(kafka: str, topic: T
         topics.examples = "{examples}"
         topics.predictions = "{predictions}"
         topics.dead_letters = "{dead_letters}"
+        topics.models = "{models}"
         worker.group = "group-of-{examples}"
         epochs.length = "200s"
         http.host = "127.0.0.1"

@@ -42,6 +42,7 @@ class Deployment:
         self.examples = topic("examples", partitions, FOREVER)
         self.predictions = topic("predictions", partitions, FOREVER)
         self.dead_letters = topic("dead-letters", partitions, FOREVER)
+        self.models = topic("models", partitions, {"cleanup.policy": "compact"})
         self.lives: list[Life] = []
 
     def produce(self, file: Path) -> None:
@@ -63,6 +64,7 @@ class Deployment:
             examples = "{self.examples}"
             predictions = "{self.predictions}"
             dead_letters = "{self.dead_letters}"
+            models = "{self.models}"
             [worker]
             group = "group-of-{self.examples}"
             [epochs]

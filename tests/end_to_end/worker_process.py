@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from runtime.records import stream
@@ -114,16 +115,19 @@ def expected_lines(config: Config, inputs: dict[int, list[Message]]) -> tuple[di
         ]
         for reject in outcome.rejects:
             record = records[reject.record]
-            headers = dead_letter_headers(record, reject, name)  # type: ignore[arg-type]
+            headers = dead_letter_headers(record, reject, name, lineage.model)  # type: ignore[arg-type]
             letters.append((record.key(), record.value(), record.timestamp()[1], headers))  # type: ignore[arg-type]
     return predictions, letters
 
 
 class Life:
-    """One process of the worker, from start to whatever ends it."""
+    """One process of the worker, from start to whatever ends it; `name` is its identity in the group."""
 
     def __init__(self, config_file: Path, log: Path, name: str = "worker-0") -> None:
+        self.name = name
         self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
+        self._heard: list[dict[str, Any]] = []
+        self._read = 0
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "stream_apple", "run", "--config", config_file, "--log-format", "json"],
@@ -142,12 +146,40 @@ class Life:
             time.sleep(0.02)
 
     def _story(self, what: str) -> str:
-        return f"{what}:\n{self._log.read_text()[-4000:]}"
+        return f"{what}:\n{self.tail()}"
+
+    def tail(self, size: int = 4000) -> str:
+        """The end of its log."""
+        return self._log.read_text()[-size:]
+
+    def history(self) -> list[dict[str, Any]]:
+        """What this life has logged so far: each event with its facts."""
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                if line.startswith(b"{"):
+                    self._heard.append(json.loads(line))
+        return self._heard
 
     def events(self) -> list[str]:
         """Names of what this life has logged so far."""
-        lines = self._log.read_text().splitlines()
-        return [json.loads(line).get("event", "") for line in lines if line.startswith("{")]
+        return [event.get("event", "") for event in self.history()]
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet; a sleeping process runs too."""
+        return self.process.poll() is None
+
+    def sleep(self) -> None:
+        """Stop the process where it stands, as a frozen machine does."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let a sleeping process go on as if nothing had happened."""
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""

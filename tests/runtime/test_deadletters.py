@@ -32,7 +32,7 @@ class TestHeaders:
     def test_own_headers_come_first_and_unchanged(self) -> None:
         """Repeated and empty headers stay as they are; what we add is UTF-8 text."""
         record = good(12)._replace(extra=[("a", b"\xff"), ("a", None)])
-        headers = dead_letter_headers(record, Reject(0, Reason.BAD_LABEL, "expected this"), "examples")
+        headers = dead_letter_headers(record, Reject(0, Reason.BAD_LABEL, "expected this"), "examples", "0f3b")
         assert headers == [
             ("a", b"\xff"),
             ("a", None),
@@ -41,14 +41,15 @@ class TestHeaders:
             ("__stream_apple.errors.topic", b"examples"),
             ("__stream_apple.errors.partition", b"0"),
             ("__stream_apple.errors.offset", b"12"),
+            ("__stream_apple.errors.model", b"0f3b"),
         ]
 
     def test_a_record_without_headers_gets_ours_only(self) -> None:
         """None and a mapping are forms in which clients give headers."""
         reject = Reject(0, Reason.MALFORMED, "m")
-        assert len(dead_letter_headers(good(1), reject, "t")) == 5
+        assert len(dead_letter_headers(good(1), reject, "t", "m")) == 6
         mapped = good(1)._replace(extra={"b": b"2"})  # type: ignore[arg-type]
-        assert dead_letter_headers(mapped, reject, "t")[0] == ("b", b"2")
+        assert dead_letter_headers(mapped, reject, "t", "m")[0] == ("b", b"2")
 
 
 class TestRejectWatch:

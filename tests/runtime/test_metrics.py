@@ -3,9 +3,12 @@
 from prometheus_client import Counter, Gauge
 from runtime.records import new_model, stream
 
-from stream_apple.runtime.metrics import METRICS, PREFIX, Metrics
+from stream_apple.runtime.catalogue import METRICS, PREFIX
+from stream_apple.runtime.metrics import Metrics
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.phases import TimeBudget
+from stream_apple.runtime.recovering import Left
+from stream_apple.runtime.recovery import Found
 from stream_apple.runtime.step import PartitionModel
 
 RECORDS = stream(3000, seed=1)
@@ -13,10 +16,12 @@ RECORDS = stream(3000, seed=1)
 
 def shown(metrics: Metrics, model: PartitionModel) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Everything exported after the loop has turned with this one partition, given to it and taken again."""
-    partition = Partition(model)
+    partition = Partition(Found(model, None, restore=False, jump=None))
     partition.enter(State.LIVE)
     metrics.entered(partition, State.LIVE)
-    metrics.turned(TimeBudget(), {partition.number: partition}, lambda _: 17)
+    metrics.saved(partition, 1234, 0.5)
+    partition.saved_at_ms = 1500
+    metrics.turned(TimeBudget(), {partition.number: partition}, lambda _: 17, lambda _: Left(5, 2.5))
     samples = {
         (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
         for family in metrics.registry.collect()
@@ -54,6 +59,26 @@ def test_a_model_that_comes_to_us_is_shown_whole() -> None:
         found = [samples[name, frozenset({own, ("degree", str(degree))})] for degree in range(len(counts))]
         assert found == counts.tolist()
         assert sum(found) > 1
+
+
+def test_how_safe_a_model_is() -> None:
+    """Its newest snapshot, what a successor would replay, the digest of its last epoch, and what recovery has left."""
+    model = new_model()
+    model.process(RECORDS)
+    samples = shown(Metrics(), model)
+    own = ("partition", str(model.partition))
+    digest = frozenset({own, ("epoch", str(model.ended_epoch)), ("digest", model.epoch_digest)})
+    assert samples["epoch_digest_info", digest] == 1
+    assert len([name for name, _ in samples if name == "epoch_digest_info"]) == 1
+    for name, value in (
+        ("snapshot_bytes", 1234),
+        ("snapshot_timestamp_seconds", 1.5),
+        ("unsaved_records", RECORDS[-1].at + 1),
+        ("recovery_records_left", 5),
+        ("recovery_seconds_left", 2.5),
+        ("gap_records", 0),
+    ):
+        assert samples[name, frozenset({own})] == value
 
 
 def test_a_partition_that_goes_takes_its_gauges_along() -> None:

@@ -37,7 +37,7 @@ def published(outcomes: list[Outcome], records: list[FakeRecord]) -> list[tuple[
         batch = list(itertools.islice(rest, count))
         seen += [(batch[i].at, p) for i, p in zip(outcome.indices, outcome.predictions, strict=True)]
         seen += [
-            (batch[r.record].at, r.reason, tuple(dead_letter_headers(batch[r.record], r, "examples")))
+            (batch[r.record].at, r.reason, tuple(dead_letter_headers(batch[r.record], r, "examples", "m")))
             for r in outcome.rejects
         ]
         seen += [(end.offset, end.epoch, end.growth.added, tuple(end.growth.parents.tolist())) for end in outcome.ends]

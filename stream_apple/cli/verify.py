@@ -1,0 +1,155 @@
+"""`stream-apple verify`: learn again what is in the log, and compare with what was published."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from stream_apple.adapters.verifying import verify
+from stream_apple.config import load
+from stream_apple.errors import VerificationError
+from stream_apple.runtime.verification import Published, Report
+
+_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Partition of the examples topic; may be repeated.  [default: all]",
+)
+@click.option(
+    "--to",
+    type=click.IntRange(min=0),
+    help="Verify the examples before this offset, of one --partition.  [default: all that are committed]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, as_json: bool) -> None:
+    """Learn again what is in the log, and compare it with what was published.
+
+    Every example needs one prediction, or one dead letter, byte for byte that of a model that was never interrupted,
+    and the newest snapshot must be this model's state. Reads the topics and the committed offsets; workers may go on.
+    A partition whose first records are gone is learned from its newest snapshot on.
+
+    Exits with 0 if all is as it must be, with 74 if there are faults, with 70 if records that it takes are gone.
+    """
+    if to is not None and len(partitions) != 1:
+        raise click.UsageError("--to is an offset of one partition: name it with one --partition")
+    config = load(path)
+    with _progress() as progress:
+        reports = list(verify(config, partitions, to, progress))
+    faults = sum(report.fault_count for report in reports)
+    if as_json:
+        click.echo(json.dumps({"verified": not faults, "partitions": [_plain(report) for report in reports]}))
+    else:
+        _show(reports)
+    if faults:
+        wrong = [str(report.partition) for report in reports if report.fault_count]
+        raise VerificationError(
+            f"expected what a model publishes that is never interrupted, found {faults} faults in "
+            f"{config.topics.examples}, partition {', '.join(wrong)}"
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("partition {task.fields[partition]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", partition="", total=None)
+
+        def report(partition: int, start: int, done: int, stop: int) -> None:
+            bar.update(task, partition=partition, completed=done - start, total=stop - start)
+
+        yield report
+
+
+def _plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
+    """Named tuples as objects."""
+    if isinstance(item, tuple) and hasattr(item, "_asdict"):
+        return {name: _plain(value) for name, value in item._asdict().items()}
+    return [_plain(value) for value in item] if isinstance(item, list | tuple) else item
+
+
+def _show(reports: list[Report]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    header = (
+        "partition",
+        "model",
+        "learned from",
+        "up to",
+        "records",
+        "predictions",
+        "dead letters",
+        "snapshot",
+        "faults",
+    )
+    table = Table(*header, box=box.SIMPLE_HEAD)
+    for report in reports:
+        table.add_row(
+            str(report.partition),
+            report.model or "nothing committed",
+            "" if report.origin is None else f"{report.start} ({report.origin})",
+            str(report.stop),
+            str(report.records),
+            _counted(report.predictions),
+            _counted(report.dead_letters),
+            _snapshot(report),
+            str(report.fault_count),
+        )
+    console.print(table)
+    for report in reports:
+        _remarks(console, report)
+
+
+def _counted(published: Published) -> str:
+    found = published.matched + published.earlier
+    gone = f", {published.gone} gone" if published.gone else ""
+    return f"{found} of {published.expected}{gone}"
+
+
+def _snapshot(report: Report) -> str:
+    if report.snapshot is None:
+        return "none"
+    known = "not relearned" if report.relearned is None else "relearned"
+    return f"{report.snapshot.digest[:8]} at {report.snapshot.at}, {known}"
+
+
+def _remarks(console: Console, report: Report) -> None:
+    """What the table has no room for, a line each."""
+
+    def tell(text: str) -> None:
+        console.print(f"partition {report.partition}: {text}", markup=False, soft_wrap=True)
+
+    if report.origin == "snapshot":
+        tell(f"the records before {report.start} are gone: only what came after its snapshot is proved")
+    for gap in report.gaps:
+        tell(f"records from {gap.start} to {gap.stop} were left out: an operator has accepted the gap")
+    for published, name in ((report.predictions, "predictions"), (report.dead_letters, "dead letters")):
+        if published.earlier:
+            tell(f"{published.earlier} {name} were made before a gap, by a state that is gone: they are not compared")
+        if published.gone:
+            tell(f"{published.gone} {name} are gone from their topic: they are not compared")
+    for fault in report.faults:
+        message = "" if fault.offset is None else f"@{fault.offset}"
+        tell(f"{fault.kind}: {fault.topic}-{fault.partition}{message}, example {fault.example}: {fault.text}")
+    if report.fault_count > len(report.faults):
+        tell(f"and {report.fault_count - len(report.faults)} faults more")

@@ -1,0 +1,296 @@
+"""The promises, checked from outside: learn a partition again and hold everything that was published against it.
+
+What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
+newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
+letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any, Literal, NamedTuple, Protocol
+
+from stream_apple.errors import ConfigurationError, GapError, SnapshotError
+from stream_apple.runtime.lineage import Gap, Lineage, Note, Pointer, committed_note
+from stream_apple.runtime.ports import Committed, LogRange, Record
+from stream_apple.runtime.published import (
+    Comparison,
+    Fault,
+    Faults,
+    Kind,
+    Origin,
+    origin_of_dead_letter,
+    origin_of_prediction,
+)
+from stream_apple.runtime.relearning import Relearning, lineages_of
+from stream_apple.runtime.section import LogReader, Section
+from stream_apple.runtime.snapshot import Decoder, message_key
+from stream_apple.runtime.step import PartitionModel
+
+_LARGE = 50  # dead letters, or parts of a snapshot, for a fetch: each may have a megabyte
+_REREADS = 5  # of a snapshot that compaction takes away because a newer one is there
+
+NewModel = Callable[[int, Lineage], PartitionModel]
+"""(partition, lineage) -> a model that has learned nothing and accepts any share of rejects."""
+Progress = Callable[[int, int, int, int], None]
+"""(partition, first offset, next offset, end)"""
+
+
+class Logs(Protocol):
+    """What is asked of the cluster."""
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has; ConfigurationError if it does not exist."""
+        ...
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets in the examples topic."""
+        ...
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Offsets in the log; `high` is its very end, what is not decided yet included."""
+        ...
+
+    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
+        """Read what is committed from `offset` on."""
+        ...
+
+
+class Subject(NamedTuple):
+    """What is verified: the models of one group, and where their outputs are."""
+
+    group: str
+    examples: str
+    predictions: str
+    dead_letters: str
+    models: str
+    model_settings: Mapping[str, Any]
+
+
+class Published(NamedTuple):
+    """One kind of answers: how many the model had to give, and what became of them, see `published.Comparison`."""
+
+    expected: int = 0
+    matched: int = 0
+    earlier: int = 0
+    gone: int = 0
+    foreign: int = 0
+
+
+class Report(NamedTuple):
+    """What was found in one partition.
+
+    model        fingerprint; None if nothing is committed, so that there was nothing to verify
+    origin       what the model was learned again from
+    start, stop  the examples that were learned again
+    gaps         left out, because an operator has accepted it
+    snapshot     the newest one; that it can be read, and has its digest, is verified as well
+    relearned    digest of the model that was learned again, at the snapshot's offset; None if it did not come by there
+    faults       the first of `fault_count`
+    """
+
+    partition: int
+    model: str | None
+    origin: Literal["start", "snapshot"] | None
+    start: int
+    stop: int
+    records: int = 0
+    predictions: Published = Published()
+    dead_letters: Published = Published()
+    gaps: tuple[Gap, ...] = ()
+    snapshot: Pointer | None = None
+    relearned: str | None = None
+    fault_count: int = 0
+    faults: Sequence[Fault] = ()
+
+
+class Verification:
+    """Verifies the partitions of one group, one at a time, `fetch_records` examples at a time."""
+
+    def __init__(
+        self, logs: Logs, subject: Subject, new_model: NewModel, fetch_records: int, progress: Progress
+    ) -> None:
+        self._logs = logs
+        self._subject = subject
+        self._new_model = new_model
+        self._fetch_records = fetch_records
+        self._progress = progress
+
+    def verify(self, number: int, to: int | None = None) -> Report:
+        """Verify the answers to the examples of a partition before offset `to`, or else the committed offset.
+
+        GapError if records are gone that it takes, ConfigurationError if `to` is out of range or the committed offset
+        is of a model of other settings.
+        """
+        topic = self._subject.examples
+        committed = self._logs.committed([number])[number]
+        if committed is None:
+            low = self._logs.log_range(topic, number).low
+            return Report(number, None, None, low, low)
+        if to is not None and to > committed.offset:
+            raise ConfigurationError(
+                f"expected the end of the verification at most at the committed offset {committed.offset} of "
+                f"{topic}-{number} in group {self._subject.group}, found {to}: what follows has no answers yet"
+            )
+        stop = committed.offset if to is None else to
+        faults = Faults()
+        note, restored = self._newest(number, committed, faults)
+        lineages = lineages_of(self._subject.model_settings, topic, number, note.lineage)
+        origin: Literal["start", "snapshot"] = "start"
+        model = self._from_start(number, note, lineages[0], stop)
+        if model is None:
+            origin, model = "snapshot", self._from_snapshot(number, note, restored, stop)
+        restored = None  # memory for one model is enough
+        relearning = Relearning(model, note, lineages, stop)
+        predictions, letters = self._compare(relearning, lineages, faults)
+        self._check_digest(relearning, note.snapshot, faults)
+        return Report(
+            number,
+            note.lineage.model,
+            origin,
+            relearning.start,
+            stop,
+            relearning.records,
+            _published(relearning.predictions, predictions),
+            _published(relearning.dead_letters, letters),
+            note.lineage.gaps,
+            note.snapshot,
+            relearning.digest,
+            faults.counts.total(),
+            faults.first,
+        )
+
+    def _newest(self, number: int, committed: Committed, faults: Faults) -> tuple[Note, PartitionModel | None]:
+        """What is committed, and the model in the newest snapshot if there is one that can be read."""
+        for _ in range(_REREADS):
+            note = self._note(number, committed)
+            if note.snapshot is None:
+                return note, None
+            try:
+                return note, self._restored(number, note.lineage, note.snapshot)
+            except (SnapshotError, GapError) as error:
+                # A worker may have written a newer one meanwhile, and compaction may have removed this one.
+                latest = self._logs.committed([number])[number]
+                if latest is None or self._note(number, latest).snapshot == note.snapshot:
+                    topic, pointer = self._subject.models, note.snapshot
+                    text = f"expected a snapshot that can be restored, found: {error}"
+                    faults.add(Fault(Kind.SNAPSHOT, topic, number, pointer.first, pointer.at, text))
+                    return note, None
+                committed = latest
+        raise GapError(
+            f"expected a snapshot in {self._subject.models}-{number} that stays until it is read, found {_REREADS} "
+            f"that newer ones displaced before: raise min.compaction.lag.ms of the topic"
+        )
+
+    def _note(self, number: int, committed: Committed) -> Note:
+        subject = self._subject
+        return committed_note(committed, subject.model_settings, subject.examples, number, subject.group)
+
+    def _restored(self, number: int, lineage: Lineage, pointer: Pointer) -> PartitionModel:
+        """The model in a snapshot; SnapshotError if it is not whole, or not what the pointer says."""
+        subject = self._subject
+        # It has the lineage that the model had then.
+        passed = sum(gap.stop <= pointer.at for gap in lineage.gaps)
+        then = lineages_of(subject.model_settings, subject.examples, number, lineage)[passed]
+        place, prefix = f"{subject.models}-{number}", message_key(subject.group, number)
+        end = self._logs.log_range(subject.models, number).high
+        if pointer.last >= end:
+            raise SnapshotError(f"expected its last message at {place}@{pointer.last}, found the log's end at {end}")
+        model = self._new_model(number, then)
+        decoder = Decoder(model, pointer)
+        with closing(self._section(subject.models, number, pointer.first, pointer.last + 1, _LARGE)) as log:
+            while decoder.left and (record := log.take()) is not None and record.offset() <= pointer.last:
+                if (record.key() or b"").startswith(prefix):
+                    decoder.add(record.value())
+        if decoder.left:
+            raise SnapshotError(f"expected {decoder.left} more messages up to {place}@{pointer.last}, found none")
+        return model
+
+    def _from_start(self, number: int, note: Note, first: Lineage, stop: int) -> PartitionModel | None:
+        """A new model, if the log still has all that it takes."""
+        topic, lineage = self._subject.examples, note.lineage
+        log = self._logs.log_range(topic, number)
+        if stop > log.high:
+            raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {log.high}")
+        return self._new_model(number, first) if _behind_gap(lineage.start, lineage.gaps) >= log.low else None
+
+    def _from_snapshot(self, number: int, note: Note, restored: PartitionModel | None, stop: int) -> PartitionModel:
+        """The model in the newest snapshot; GapError if the log does not have what follows it."""
+        topic, lineage = self._subject.examples, note.lineage
+        low = self._logs.log_range(topic, number).low
+        needed = lineage.start if restored is None else restored.next_offset
+        if restored is None or _behind_gap(needed, lineage.gaps) < low:
+            raise GapError(
+                f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
+                f"of group {self._subject.group} again, found {low} as the first: the others are gone"
+            )
+        if stop < needed:
+            raise ConfigurationError(
+                f"expected the end of the verification of {topic}-{number} at or behind the newest snapshot at offset "
+                f"{needed}, because the records before {low} are gone, found {stop}"
+            )
+        return restored
+
+    def _compare(
+        self, relearning: Relearning, lineages: Sequence[Lineage], faults: Faults
+    ) -> tuple[Comparison, Comparison]:
+        """Learn all records, and hold what was published against the answers."""
+        subject, number, start = self._subject, relearning.model.partition, relearning.start
+        shared = number % self._logs.partition_count(subject.dead_letters)
+        with ExitStack() as opened:
+
+            def comparison(
+                topic: str, partition: int, fetch: int, origin: Callable[[Record, str, int], Origin | None]
+            ) -> Comparison:
+                log = self._logs.log_range(topic, partition)
+                section = opened.enter_context(closing(self._section(topic, partition, log.low, log.high, fetch)))
+                return Comparison(
+                    section,
+                    (topic, partition),
+                    lambda record: origin(record, subject.examples, number),
+                    [lineage.model for lineage in lineages],
+                    faults,
+                    start=start,
+                    stop=relearning.stop,
+                    truncated=log.low > 0,
+                    gaps=[range(*gap) for gap in lineages[-1].gaps],
+                )
+
+            predictions = comparison(subject.predictions, number, self._fetch_records, origin_of_prediction)
+            letters = comparison(subject.dead_letters, shared, _LARGE, origin_of_dead_letter)
+            examples = self._section(
+                subject.examples, number, _behind_gap(start, lineages[-1].gaps), relearning.stop, self._fetch_records
+            )
+            for records in opened.enter_context(closing(examples)).batches():
+                answers = relearning.learn(records)
+                for answer in answers.predictions:
+                    predictions.expect(answer)
+                for answer in answers.dead_letters:
+                    letters.expect(answer)
+                self._progress(number, start, relearning.model.next_offset, relearning.stop)
+            relearning.finish()
+            predictions.finish()
+            letters.finish()
+        return predictions, letters
+
+    def _check_digest(self, relearning: Relearning, pointer: Pointer | None, faults: Faults) -> None:
+        if pointer is None or relearning.digest in (None, pointer.digest):
+            return
+        text = (
+            f"expected the model learned again to have digest {pointer.digest} at offset {pointer.at}, "
+            f"found {relearning.digest}"
+        )
+        number = relearning.model.partition
+        faults.add(Fault(Kind.SNAPSHOT, self._subject.models, number, pointer.first, pointer.at, text))
+
+    def _section(self, topic: str, partition: int, start: int, end: int, fetch_records: int) -> Section:
+        reader = self._logs.reader(topic, partition, start)
+        return Section(reader, f"{topic}-{partition}", end, fetch_records)
+
+
+def _published(expected: int, comparison: Comparison) -> Published:
+    return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
+
+
+def _behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
+    """Where a model that stands at `offset` reads on."""
+    return next((gap.stop for gap in gaps if gap.start == offset), offset)

@@ -1,0 +1,201 @@
+"""Snapshots through a real broker, and what a recovery costs: `python tests/bench/recovery.py`.
+
+1. A table of 2^22 slots, full: how long its snapshot takes to write and to restore, and for how long the loop is
+   silent meanwhile (its longest turn), while examples go on flowing.
+2. Learning 1,000,000 planted examples for the first time, beside restoring a snapshot and replaying them: the ratio.
+
+Broker and worker share this machine. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
+"""
+
+import itertools
+import logging
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import planted
+import structlog
+from report import header
+from streams import broker, fill, topic
+
+from stream_apple.adapters import worker
+from stream_apple.config import Config, load
+from stream_apple.core.decode import Decoder
+from stream_apple.core.examples import encode_example
+from stream_apple.files import read_examples
+from stream_apple.runtime.health import Health
+from stream_apple.runtime.metrics import Metrics
+from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.warmup import warm_up
+
+BITS, FILLING, FEATURES, FLOWING = 22, 1_500, 4_000, 40_000
+EXAMPLES, REPEATS = 100_000, 10
+ROUNDS = 3
+
+
+class Life:
+    """One life of a worker in this process, turned by hand and timed."""
+
+    def __init__(self, config: Config) -> None:
+        settings = worker.model_settings(config)
+        decoder = Decoder(settings.limits)
+        warm_up(settings, decoder)
+        self._metrics = Metrics()
+        self._broker = worker.broker(config)
+        self._loop = worker.loop(config, self._broker, settings, decoder, self._metrics, Health())
+        self.longest_turn = 0.0
+        self._loop.start()
+
+    @property
+    def partition(self) -> Partition:
+        """The only one, when it is ours."""
+        return self._loop._owned[0]
+
+    def sample(self, name: str, **labels: str) -> float:
+        """A metric's value."""
+        return self._metrics.registry.get_sample_value(f"stream_apple_{name}", labels) or 0.0
+
+    def turn_until(self, done: Callable[[], bool]) -> float:
+        """Seconds of turning; the longest turn is kept."""
+        began = time.perf_counter()
+        self.longest_turn = 0.0
+        while not done():
+            before = time.perf_counter()
+            self._loop.turn()
+            self.longest_turn = max(self.longest_turn, time.perf_counter() - before)
+        return time.perf_counter() - began
+
+    def become_live(self) -> float:
+        """Seconds until the partition is assigned, restored and replayed."""
+        return self.turn_until(lambda: 0 in self._loop._owned and self.partition.state is State.LIVE)
+
+    def learn_to(self, offset: int) -> float:
+        """Seconds until everything below `offset` is learned and committed."""
+        self.become_live()
+        return self.turn_until(lambda: self.partition.committed >= offset)
+
+    def save(self) -> float:
+        """Seconds that the next snapshot takes, from its state to its last message; it is committed then."""
+        count, spent = self.sample("snapshot_seconds_count"), self.sample("snapshot_seconds_sum")
+        self.turn_until(lambda: self.sample("snapshot_seconds_count") > count and self.partition.written is None)
+        return self.sample("snapshot_seconds_sum") - spent
+
+    def drain(self) -> None:
+        """The last commit, with a snapshot."""
+        self._loop.drain()
+
+    def die(self) -> None:
+        """Leave without a last commit or snapshot, and free the identity for the next life."""
+        self._broker.close()
+
+
+def config_of(bootstrap: str, directory: Path, snapshot_interval: str, learner: str) -> Config:
+    """A worker on new topics."""
+    path = directory / f"{uuid.uuid4().hex}.toml"
+    path.write_text(
+        f"""
+        kafka."bootstrap.servers" = "{bootstrap}"
+        topics.examples = "{topic(bootstrap, "examples")}"
+        topics.predictions = "{topic(bootstrap, "predictions")}"
+        topics.dead_letters = "{topic(bootstrap, "dead-letters")}"
+        topics.models = "{topic(bootstrap, "models", {"cleanup.policy": "compact"})}"
+        worker.group = "{uuid.uuid4().hex}"
+        worker.snapshot_interval = "{snapshot_interval}"
+        epochs.length = "{EXAMPLES * REPEATS // 8}ms"
+        {learner}
+        """
+    )
+    return load(path, {})
+
+
+def wide_examples() -> list[bytes]:
+    """Examples of new features each, which fill the table."""
+    draw = np.random.default_rng(0)
+    return [packed(draw.integers(1, 1 << 63, FEATURES, dtype=np.uint64).tobytes()) for _ in range(FILLING)]
+
+
+def packed(indices: bytes) -> bytes:
+    """In the packed form."""
+    return bytes(msgpack.packb({"label": 1.0, "features": {"indices": indices}}))
+
+
+def large_snapshot(bootstrap: str, directory: Path) -> None:
+    """Part 1."""
+    config = config_of(bootstrap, directory, "1s", f"learner.bits = {BITS}")
+    small = [encode_example(example) for example in itertools.islice(read_examples(directory / "planted.vw"), 1000)]
+    fill(bootstrap, config.topics.examples, wide_examples())
+    fill(bootstrap, config.topics.examples, itertools.islice(itertools.cycle(small), FLOWING), FILLING)
+    life = Life(config)
+    life.learn_to(FILLING + FLOWING)
+    writing, restoring, writing_turns, restoring_turns = [], [], [], []
+    size, full = 0.0, 0.0
+    for _ in range(ROUNDS):
+        fill(bootstrap, config.topics.examples, itertools.islice(itertools.cycle(small), FLOWING), FILLING)
+        writing.append(life.save())
+        writing_turns.append(life.longest_turn)
+        learner = life.partition.model.learner
+        full = learner.occupied / learner.capacity
+        size = life.sample("snapshot_bytes", partition="0")
+        life.die()
+        life = Life(config)
+        life.become_live()
+        restoring.append(life.sample("restore_seconds_sum"))
+        restoring_turns.append(life.longest_turn)
+    life.die()
+    print(f"2^{BITS} slots, {full:.0%} full, {size / 1e6:.0f} MB compressed, medians (maxima) of {ROUNDS}:")
+    for name, seconds, silent in (("write", writing, writing_turns), ("restore", restoring, restoring_turns)):
+        print(
+            f"  {name:8} {statistics.median(seconds):.2f} s ({max(seconds):.2f}),"
+            f" longest turn of the loop {statistics.median(silent):.2f} s ({max(silent):.2f})",
+            flush=True,
+        )
+
+
+def repeated(messages: list[bytes]) -> Iterator[bytes]:
+    """The messages, REPEATS times."""
+    return itertools.chain.from_iterable(itertools.repeat(messages, REPEATS))
+
+
+def replay(bootstrap: str, directory: Path) -> None:
+    """Part 2."""
+    messages = [encode_example(example) for example in read_examples(directory / "planted.vw")]
+    ratios = []
+    for _ in range(ROUNDS):
+        config = config_of(bootstrap, directory, "1d", 'learner.loss = "logistic"')
+        # A snapshot of a model with a past, and none of what follows.
+        fill(bootstrap, config.topics.examples, messages)
+        life = Life(config)
+        life.learn_to(EXAMPLES)
+        life.drain()
+        life.die()
+        fill(bootstrap, config.topics.examples, repeated(messages), EXAMPLES)
+        total = EXAMPLES * (REPEATS + 1)
+        life = Life(config)
+        life.become_live()
+        first = life.learn_to(total)
+        life.die()
+        life = Life(config)
+        second = life.become_live()
+        assert life.partition.model.next_offset >= total
+        life.die()
+        ratios.append(second / first)
+        print(f"  first time {first:.1f} s, restore and replay {second:.1f} s, ratio {ratios[-1]:.2f}", flush=True)
+    print(f"{EXAMPLES * REPEATS:,} planted examples, restore and replay / first time: {statistics.median(ratios):.2f}")
+
+
+def main() -> None:
+    """Both parts on one broker."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    print(header("confluent-kafka", "numba", "numpy", "zstandard"))
+    with broker() as (bootstrap, directory):
+        planted.write(EXAMPLES, directory / "planted.vw")
+        large_snapshot(bootstrap, directory)
+        replay(bootstrap, directory)
+
+
+if __name__ == "__main__":
+    main()

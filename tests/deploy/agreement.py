@@ -1,0 +1,274 @@
+"""What the manifests and the code must say alike: one check for each subject, which raises if they do not."""
+
+import re
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+
+import click
+from confluent_kafka import Consumer, KafkaException, Producer
+from deploy.manifests import REPOSITORY
+from deploy.worker_manifest import Pod, all_of, bytes_of, memory_needed, only
+from prometheus_client import CollectorRegistry
+
+from stream_apple import cli
+from stream_apple.adapters.clients import Identity, consumer_properties, producer_properties
+from stream_apple.adapters.http import routes
+from stream_apple.adapters.patience import HURRY_S
+from stream_apple.adapters.topics import RETENTION_MS, creation, requirements
+from stream_apple.adapters.transactions import _CLOSE_S
+from stream_apple.config import Config
+from stream_apple.runtime.health import Health
+from stream_apple.runtime.loop import SAVING_S
+
+PATHS = routes(Health(), CollectorRegistry())
+ANNOTATION = "stream-apple/partitions-per-worker"
+DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def loaded(pod: Pod, directory: Path) -> Config:
+    """The configuration, if it is whole and the worker's id is the pod's."""
+    config = pod.configuration(directory)
+    assert config.worker.id == pod.first_name
+    return config
+
+
+def check_configuration(pod: Pod, directory: Path) -> None:
+    """The worker can be started: command, options, settings, and librdkafka knows every property."""
+    name, *options = pod.worker["args"]
+    command = cli.main.get_command(click.Context(cli.main), name)
+    assert command is not None, f"no command {name}"
+    command.make_context(name, options)
+    config = loaded(pod, directory)
+    identity = Identity(config.worker.group, config.worker.id, config.worker.transactional_id)
+    quiet = {"log_level": 0}
+    for client, properties in (
+        (Consumer, consumer_properties(config.kafka, identity)),
+        (Producer, producer_properties(config.kafka, identity)),
+    ):
+        try:
+            client({**properties, **quiet}).close()
+        except KafkaException as error:
+            # The certificate is made up; that it was tried to be read shows that the property is known.
+            if "ssl.ca.location failed" not in str(error):
+                raise AssertionError(str(error)) from error
+
+
+def check_secrets(pod: Pod, directory: Path) -> None:
+    """No secret is in the environment: it is in a mounted file that the environment or the client names."""
+    for name, value in pod.environment().items():
+        if "PASSWORD" in name:
+            assert value.startswith("file:/"), name
+    mounted = pod.files()
+    config = loaded(pod, directory)
+    if "sasl.password" in config.kafka:
+        assert config.kafka["sasl.password"] == "content of /etc/stream-apple-user/password"
+        assert config.kafka["ssl.ca.location"] in mounted
+        assert config.kafka["security.protocol"] == "SASL_SSL"
+
+
+def check_ports(pod: Pod, directory: Path) -> None:
+    """Service, monitor, policy and probes reach the port on which the worker listens, at paths that it answers."""
+    ports = {port["name"]: port["containerPort"] for port in pod.worker["ports"]}
+    config = loaded(pod, directory)
+    assert ports == {"http": config.http.port}
+    for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        get = pod.worker[probe]["httpGet"]
+        assert get["path"] == path
+        assert path in PATHS
+        assert get["port"] in ports
+    (service,) = only(pod.manifests, "Service")["spec"]["ports"]
+    assert (service["port"], service["targetPort"]) == (ports["http"], "http")
+    for monitor in all_of(pod.manifests, "PodMonitor"):
+        for endpoint in monitor["spec"]["podMetricsEndpoints"]:
+            assert endpoint["port"] in ports
+            assert endpoint["path"] in PATHS
+    for policy in all_of(pod.manifests, "NetworkPolicy"):
+        allowed = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+        assert allowed == ["http"]
+        outward = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+        assert int(str(config.kafka["bootstrap.servers"]).rpartition(":")[2]) in outward
+
+
+def check_selectors(pod: Pod, _directory: Path) -> None:
+    """Everything that selects pods selects the worker's."""
+    labels = pod.template["metadata"]["labels"]
+    spec = pod.stateful_set["spec"]
+    assert spec["serviceName"] == only(pod.manifests, "Service")["metadata"]["name"]
+    chosen = [
+        spec["selector"]["matchLabels"],
+        only(pod.manifests, "Service")["spec"]["selector"],
+        only(pod.manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        *(spread["labelSelector"]["matchLabels"] for spread in pod.spec["topologySpreadConstraints"]),
+        *(one["spec"]["selector"]["matchLabels"] for one in all_of(pod.manifests, "PodMonitor")),
+        *(one["spec"]["podSelector"]["matchLabels"] for one in all_of(pod.manifests, "NetworkPolicy")),
+    ]
+    for selector in chosen:
+        assert selector
+        assert selector.items() <= labels.items()
+
+
+def check_time(pod: Pod, _directory: Path) -> None:
+    """A worker that drains is not killed: what it may take, and as much again as closing takes, is granted."""
+    assert pod.spec["terminationGracePeriodSeconds"] >= HURRY_S + SAVING_S + 2 * _CLOSE_S + 10
+    # Otherwise a worker on a slow machine would be killed while it loads its kernels.
+    startup = pod.worker["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 60
+
+
+def check_memory(pod: Pod, directory: Path) -> None:
+    """Request and limit are equal, and a tenth to two thirds above what the configured models take."""
+    resources = pod.worker["resources"]
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
+    assert "cpu" not in resources["limits"]
+    partitions = int(pod.template["metadata"]["annotations"][ANNOTATION])
+    needed = memory_needed(loaded(pod, directory).learner.bits, partitions)
+    assert 1.1 * needed <= bytes_of(resources["limits"]["memory"]) <= 1.67 * needed
+
+
+def partitions_of(pod: Pod) -> int:
+    """How many partitions the topics get: from KafkaTopics, or from the command that makes them."""
+    counts = {topic["spec"]["partitions"] for topic in all_of(pod.manifests, "KafkaTopic")}
+    for container in pod.spec.get("initContainers", []):
+        arguments = container["args"]
+        counts.add(int(arguments[arguments.index("--partitions") + 1]))
+    assert len(counts) <= 1, f"topics of different numbers of partitions: {counts}"
+    return counts.pop() if counts else 4
+
+
+def check_scale(pod: Pod, _directory: Path) -> None:
+    """No worker without a partition, none with more than its memory is for, and one at a time is disturbed."""
+    partitions = partitions_of(pod)
+    scaled = all_of(pod.manifests, "ScaledObject")
+    assert ("replicas" in pod.stateful_set["spec"]) == (not scaled)
+    least = most = pod.stateful_set["spec"].get("replicas", 1)
+    for one in scaled:
+        assert one["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
+        assert one["spec"]["scaleTargetRef"]["name"] == pod.stateful_set["metadata"]["name"]
+        least, most = one["spec"]["minReplicaCount"], one["spec"]["maxReplicaCount"]
+        down = one["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
+        assert down["stabilizationWindowSeconds"] >= 1800
+        assert all(trigger["metadata"]["allowIdleConsumers"] == "false" for trigger in one["spec"]["triggers"])
+    assert 1 <= least <= most <= partitions
+    owned = ceil(partitions / max(1, least - 1))
+    assert owned <= int(pod.template["metadata"]["annotations"][ANNOTATION])
+    budget = only(pod.manifests, "PodDisruptionBudget")["spec"]
+    assert budget.get("maxUnavailable") == 1
+    assert "minAvailable" not in budget
+
+
+def check_lag(pod: Pod, directory: Path) -> None:
+    """KEDA asks the same cluster, as the same user, for the lag of this group on this topic."""
+    config = loaded(pod, directory)
+    secrets = {volume["secret"]["secretName"] for volume in pod.spec["volumes"] if "secret" in volume}
+    for one in all_of(pod.manifests, "ScaledObject"):
+        (trigger,) = one["spec"]["triggers"]
+        metadata = trigger["metadata"]
+        assert metadata["bootstrapServers"] == config.kafka["bootstrap.servers"]
+        # A name without its namespace would be looked for in KEDA's.
+        host = metadata["bootstrapServers"].partition(":")[0]
+        assert host.endswith(f".{pod.stateful_set['metadata'].get('namespace')}.svc")
+        assert metadata["consumerGroup"] == config.worker.group
+        assert metadata["topic"] == config.topics.examples
+        assert metadata["sasl"].replace("_", "-").replace("sha", "sha-") == str(config.kafka["sasl.mechanism"]).lower()
+        login = only(pod.manifests, "TriggerAuthentication", trigger["authenticationRef"]["name"])["spec"]
+        assert {secret["name"] for secret in login["secretTargetRef"]} == secrets
+        assert {variable["name"] for variable in login["env"]} <= set(pod.environment())
+        given = [one["parameter"] for one in (*login["env"], *login["secretTargetRef"])]
+        assert sorted(given) == ["ca", "password", "username"]
+
+
+def check_topics(pod: Pod, directory: Path) -> None:
+    """The KafkaTopics have the settings that `stream-apple topics` gives, and can lose a broker."""
+    found = {topic["metadata"]["name"]: topic["spec"] for topic in all_of(pod.manifests, "KafkaTopic")}
+    if not found:
+        return
+    topics = loaded(pod, directory).topics
+    made = creation(topics, RETENTION_MS)
+    for name, needed in requirements(topics, made[topics.examples]).items():
+        wanted = {requirement.setting: str(requirement.value) for requirement in needed} | made[name]
+        assert found[name]["config"] == wanted | {"min.insync.replicas": "2"}, name
+        assert found[name]["replicas"] == 3
+    assert set(found) == set(topics.model_dump().values())
+
+
+def check_permissions(pod: Pod, directory: Path) -> None:
+    """The KafkaUser may do what a worker does, for these topics, this group and its transactional ids, and no more."""
+    config = loaded(pod, directory)
+    for user in all_of(pod.manifests, "KafkaUser"):
+        if "sasl.username" in config.kafka:
+            assert user["metadata"]["name"] == config.kafka["sasl.username"]
+        granted = {
+            (rule["resource"]["type"], rule["resource"]["name"], rule["resource"].get("patternType", "literal")): set(
+                rule["operations"]
+            )
+            for rule in user["spec"]["authorization"]["acls"]
+        }
+        seen = {"Describe", "DescribeConfigs"}
+        topics = config.topics
+        ids = f"{config.worker.group}-"
+        assert granted == {
+            ("topic", topics.examples, "literal"): {"Read", *seen},
+            ("topic", topics.predictions, "literal"): {"Write", *seen},
+            ("topic", topics.dead_letters, "literal"): {"Write", *seen},
+            ("topic", topics.models, "literal"): {"Read", "Write", *seen},
+            ("group", config.worker.group, "literal"): {"Read", "Describe"},
+            ("transactionalId", ids, "prefix"): {"Write", "Describe"},
+        }
+        assert config.worker.transactional_id.startswith(ids)
+
+
+def check_hardening(pod: Pod, _directory: Path) -> None:
+    """Every container of every pod runs unprivileged; those of our image as its user, with one place to write."""
+    user = int(found.group(1)) if (found := re.search(r"^USER (\d+):\1$", DOCKERFILE, re.MULTILINE)) else None
+    cache = found.group(1) if (found := re.search(r"NUMBA_CACHE_DIR=(/var\S+)", DOCKERFILE)) else None
+    assert only(pod.manifests, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert pod.spec["serviceAccountName"] == only(pod.manifests, "ServiceAccount")["metadata"]["name"]
+    for owner in (*all_of(pod.manifests, "StatefulSet"), *all_of(pod.manifests, "Deployment")):
+        spec = owner["spec"]["template"]["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["enableServiceLinks"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        for container in (*spec["containers"], *spec.get("initContainers", [])):
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            if not container["image"].rpartition("/")[2].startswith("stream-apple:"):
+                continue
+            assert spec["securityContext"]["runAsUser"] == user
+            assert context["readOnlyRootFilesystem"] is True
+            writable = [one["mountPath"] for one in container["volumeMounts"] if "emptyDir" in volumes[one["name"]]]
+            assert writable == [cache]
+
+
+def check_images(pod: Pod, _directory: Path) -> None:
+    """Our image has the version of the package, and every other one a tag that is not `latest`."""
+    version = re.search(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    for owner in (*all_of(pod.manifests, "StatefulSet"), *all_of(pod.manifests, "Deployment")):
+        spec = owner["spec"]["template"]["spec"]
+        for container in (*spec["containers"], *spec.get("initContainers", [])):
+            name, _, tag = container["image"].rpartition(":")
+            assert name
+            assert tag != "latest"
+            if name.rpartition("/")[2] == "stream-apple":
+                assert tag == version.group(1)
+
+
+Check = Callable[[Pod, Path], None]
+CHECKS: list[Check] = [
+    check_configuration,
+    check_secrets,
+    check_ports,
+    check_selectors,
+    check_time,
+    check_memory,
+    check_scale,
+    check_lag,
+    check_topics,
+    check_permissions,
+    check_hardening,
+    check_images,
+]

@@ -1,0 +1,56 @@
+"""What the tests of manifests need: kubectl, the operators' schemas, and that of compose files."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from deploy.compose_schema import compose_schema
+from deploy.operator_schemas import resolve
+from kafka_broker import UnavailableError
+from monitoring.prometheus_server import resolve_binaries
+
+pytest.register_assert_rewrite("deploy.agreement")
+
+
+def _unavailable(reason: str) -> NoReturn:
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """The program that renders kustomizations; it needs no cluster for that."""
+    found = shutil.which("kubectl")
+    if found is None:
+        _unavailable("rendering the manifests needs `kubectl` on the path")
+    return found
+
+
+@pytest.fixture(scope="session")
+def operators() -> Path:
+    """The directory with the schemas of the operators' resources."""
+    try:
+        return resolve()
+    except UnavailableError as error:
+        _unavailable(str(error))
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """The program that reads Prometheus's configuration as Prometheus does."""
+    try:
+        return resolve_binaries().promtool
+    except UnavailableError as error:
+        _unavailable(str(error))
+
+
+@pytest.fixture(scope="session")
+def specification() -> dict[str, Any]:
+    """The schema of compose files."""
+    try:
+        return compose_schema()
+    except UnavailableError as error:
+        _unavailable(str(error))

@@ -1,0 +1,291 @@
+"""compose.yaml: what depends on what, where its files are, and that it says what the code says. It is not run."""
+
+import copy
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+import yaml
+from deploy.manifests import REPOSITORY
+from deploy.worker_manifest import bytes_of, memory_needed
+from kafka_broker import VERSION as KAFKA_VERSION
+from prometheus_client import CollectorRegistry
+
+from stream_apple import cli
+from stream_apple.adapters.http import routes
+from stream_apple.adapters.patience import HURRY_S
+from stream_apple.adapters.transactions import _CLOSE_S
+from stream_apple.config import Config, load
+from stream_apple.runtime.health import Health
+from stream_apple.runtime.loop import SAVING_S
+
+DOCKER = REPOSITORY / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+CONFIG = load(DOCKER / "stream_apple.toml", {})
+OURS = ("topics", "worker", "traffic")
+
+Compose = dict[str, Any]
+
+
+def _yaml(name: str) -> Any:
+    return yaml.safe_load((DOCKER / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def compose() -> Compose:
+    """The file, with its anchors resolved."""
+    found: Compose = _yaml("compose.yaml")
+    return found
+
+
+def mounts(service: Mapping[str, Any]) -> dict[str, str]:
+    """Path in the container -> what is mounted there: a path beside compose.yaml, or a volume's name."""
+    parts = [volume.split(":") for volume in service.get("volumes", [])]
+    return {part[1]: part[0] for part in parts}
+
+
+def check_order(compose: Compose) -> None:
+    """Everything starts after what it needs is healthy or done, and nothing waits in a circle."""
+    services = compose["services"]
+    for name, service in services.items():
+        for needed, how in service.get("depends_on", {}).items():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in services[needed], f"{name} waits for the health of {needed}"
+            else:
+                assert how["condition"] == "service_completed_successfully"
+                assert services[needed]["restart"] == "no", f"{name} waits for the end of {needed}"
+    started: set[str] = set()
+    while len(started) < len(services):
+        ready = {name for name, service in services.items() if set(service.get("depends_on", {})) <= started} - started
+        assert ready, f"{set(services) - started} wait for one another"
+        started |= ready
+    assert services["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    for name in ("worker", "traffic"):
+        assert services[name]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
+    assert services["prometheus"]["depends_on"]["worker"] == {"condition": "service_healthy"}
+    assert services["grafana"]["depends_on"]["prometheus"] == {"condition": "service_healthy"}
+    endless = set(services) - {"topics"}
+    assert {name for name, service in services.items() if service["restart"] == "unless-stopped"} == endless
+
+
+def check_images(compose: Compose) -> None:
+    """Ours has the version of the package and is built from the Dockerfile; the others have tags of one version."""
+    version = re.search(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    for name, service in compose["services"].items():
+        if name in OURS:
+            assert service["image"] == f"stream-apple:{version.group(1)}"
+            assert (DOCKER / service["build"]["context"]).resolve() == REPOSITORY
+            assert (REPOSITORY / service["build"]["dockerfile"]).is_file()
+        else:
+            assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"]), service["image"]
+    assert compose["services"]["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
+
+
+def check_mounts(compose: Compose) -> None:
+    """What is mounted is there: files of the repository, read-only, or volumes that are declared."""
+    for service in compose["services"].values():
+        for source in mounts(service).values():
+            if source.startswith("."):
+                assert (DOCKER / source).is_file(), source
+            else:
+                assert source in compose["volumes"]
+        for volume in service.get("volumes", []):
+            assert volume.startswith(tuple(compose["volumes"])) or volume.endswith(":ro"), volume
+
+
+def check_commands(compose: Compose) -> None:
+    """Each command exists with these options, and reads the configuration where it is mounted."""
+    for name in OURS:
+        service = compose["services"][name]
+        verb, *options = service["command"]
+        command = cli.main.get_command(click.Context(cli.main), verb)
+        assert command is not None, f"no command {verb}"
+        command.make_context(verb, list(options))
+        path = options[options.index("--config") + 1]
+        assert (DOCKER / mounts(service)[path]).samefile(DOCKER / "stream_apple.toml")
+
+
+def check_kafka(compose: Compose) -> None:
+    """The broker's listeners fit together, the worker's address is one of them, and one broker is enough."""
+    kafka = compose["services"]["kafka"]
+    settings: dict[str, str] = kafka["environment"]
+    listeners = dict(one.split("://:") for one in settings["KAFKA_LISTENERS"].split(","))
+    advertised = dict(one.split("://") for one in settings["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    protocols = dict(one.split(":") for one in settings["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    assert set(listeners) == set(protocols)
+    assert set(advertised) == set(listeners) - {settings["KAFKA_CONTROLLER_LISTENER_NAMES"]}
+    for name, address in advertised.items():
+        assert address.rpartition(":")[2] == listeners[name]
+    assert CONFIG.kafka["bootstrap.servers"] == advertised[settings["KAFKA_INTER_BROKER_LISTENER_NAME"]]
+    voter = settings["KAFKA_CONTROLLER_QUORUM_VOTERS"].rpartition(":")[2]
+    assert voter == listeners[settings["KAFKA_CONTROLLER_LISTENER_NAMES"]]
+    (published,) = kafka["ports"]
+    host, port, inside = published.split(":")
+    assert (host, f"localhost:{port}", inside) == ("127.0.0.1", advertised["HOST"], listeners["HOST"])
+    for name, value in settings.items():
+        if name.endswith(("_REPLICATION_FACTOR", "_MIN_ISR")):
+            assert value == "1"
+    assert kafka["healthcheck"]["test"][-1].rpartition(":")[2] in listeners.values()
+    assert all(isinstance(value, str) for value in settings.values())
+
+
+def check_worker(compose: Compose) -> None:
+    """Ports, health, memory, time to drain, and a read-only root with the image's one place to write."""
+    worker = compose["services"]["worker"]
+    port = CONFIG.http.port
+    assert worker["ports"] == [f"127.0.0.1:{port}:{port}"]
+    url = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", " ".join(worker["healthcheck"]["test"]))
+    assert url is not None
+    assert int(url.group(1)) == port
+    assert url.group(2) in routes(Health(), CollectorRegistry())
+    assert int(worker["stop_grace_period"].removesuffix("s")) >= HURRY_S + SAVING_S + 2 * _CLOSE_S + 10
+    made = compose["services"]["topics"]["command"]
+    partitions = int(made[made.index("--partitions") + 1])
+    assert bytes_of(worker["mem_limit"].upper() + "i") >= 1.1 * memory_needed(CONFIG.learner.bits, partitions)
+    user = re.search(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
+    cache = re.search(r"NUMBA_CACHE_DIR=(/var\S+)", DOCKERFILE)
+    assert user is not None
+    assert cache is not None
+    for name in OURS:
+        service = compose["services"][name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        (tmpfs,) = service["tmpfs"]
+        assert tmpfs.startswith(f"{cache.group(1)}:uid={user.group(1)},gid={user.group(2)},")
+
+
+def check_monitoring(compose: Compose) -> None:
+    """Prometheus scrapes the worker and reads the rules; Grafana finds Prometheus, and the dashboard it opens on."""
+    services = compose["services"]
+    prometheus, grafana = services["prometheus"], services["grafana"]
+    settings = _yaml(mounts(prometheus)["/etc/prometheus/prometheus.yml"])
+    (job,) = settings["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"worker:{CONFIG.http.port}"]}]
+    for path in settings["rule_files"]:
+        assert (DOCKER / mounts(prometheus)[path]).samefile(REPOSITORY / "deploy" / "monitoring" / "rules.yaml")
+    provisioning = "/etc/grafana/provisioning"
+    (source,) = _yaml(mounts(grafana)[f"{provisioning}/datasources/stream-apple.yaml"])["datasources"]
+    (published,) = prometheus["ports"]
+    assert source["url"] == f"http://prometheus:{published.rpartition(':')[2]}"
+    (provider,) = _yaml(mounts(grafana)[f"{provisioning}/dashboards/stream-apple.yaml"])["providers"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home.rpartition("/")[0] == provider["options"]["path"]
+    assert (DOCKER / mounts(grafana)[home]).samefile(REPOSITORY / "deploy" / "monitoring" / "dashboard.json")
+
+
+def check_exposure(compose: Compose) -> None:
+    """What is published is for this machine alone."""
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+CHECKS = [
+    check_order,
+    check_images,
+    check_mounts,
+    check_commands,
+    check_kafka,
+    check_worker,
+    check_monitoring,
+    check_exposure,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__.removeprefix("check_") for check in CHECKS])
+def test_compose_agrees_with_the_code(compose: Compose, check: Callable[[Compose], None]) -> None:
+    """The checks above say it one by one."""
+    check(compose)
+
+
+def test_compose_keeps_to_its_specification(compose: Compose, specification: dict[str, Any]) -> None:
+    """Every key is one that the Compose specification knows, with a value of the right type; a mistyped one is not."""
+    jsonschema.validate(compose, specification)
+    for path in (("worker", "healtcheck"), ("kafka", "healthcheck", "retrys"), ("traffic", "readonly")):
+        wrong = copy.deepcopy(compose)
+        place = wrong["services"]
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = {}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, specification)
+
+
+def test_prometheus_reads_its_configuration(promtool: Path, tmp_path: Path) -> None:
+    """Promtool finds nothing wrong with it, and reads the rules that are mounted beside it."""
+    text = (DOCKER / "prometheus.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "prometheus.yaml"
+    file.write_text(text.replace("/etc/prometheus/rules.yaml", str(REPOSITORY / "deploy/monitoring/rules.yaml")))
+    command = [str(promtool), "check", "config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "1 rule files found" in done.stdout
+    file.write_text(text)
+    assert subprocess.run(command, capture_output=True, check=False, timeout=60).returncode != 0
+
+
+def test_epochs_go_by_while_one_watches() -> None:
+    """The configuration loads, epochs are short, and the loss is the one for clicks."""
+    config: Config = CONFIG
+    assert config.epochs.length <= 60_000
+    assert config.learner.loss == "logistic"
+
+
+def test_the_address_in_the_first_line_is_grafana_s(compose: Compose) -> None:
+    """The command at the top of the file leads to the page that it names."""
+    first = (DOCKER / "compose.yaml").read_text(encoding="utf-8").splitlines()[0]
+    (published,) = compose["services"]["grafana"]["ports"]
+    assert f"http://localhost:{published.split(':')[1]}" in first
+    path = re.search(r"-f (\S+) up", first)
+    assert path is not None
+    assert Path(REPOSITORY, path.group(1)).is_file()
+
+
+MISTAKES: list[tuple[Callable[[Compose], None], tuple[str, ...], object]] = [
+    (check_order, ("kafka", "healthcheck"), None),
+    (check_order, ("topics", "restart"), "unless-stopped"),
+    (check_order, ("topics", "depends_on"), {"worker": {"condition": "service_healthy"}}),
+    (check_order, ("worker", "depends_on"), {"kafka": {"condition": "service_healthy"}}),
+    (check_images, ("kafka", "image"), "apache/kafka:latest"),
+    (check_images, ("kafka", "image"), "apache/kafka:3.9.0"),
+    (check_images, ("worker", "image"), "stream-apple:0.0.9"),
+    (check_mounts, ("grafana", "volumes"), ["../deploy/monitoring/dashbord.json:/x:ro"]),
+    (check_mounts, ("grafana", "volumes"), ["./prometheus.yaml:/x"]),
+    (check_mounts, ("kafka", "volumes"), ["kafk:/var/lib/kafka/data"]),
+    (check_commands, ("traffic", "command"), ["generate", "--rat", "5"]),
+    (check_commands, ("worker", "command"), ["run", "--config", "/etc/stream-apple.toml"]),
+    (check_kafka, ("kafka", "environment", "KAFKA_LISTENERS"), "HOST://:9092,NETWORK://:19093,CONTROLLER://:9093"),
+    (check_kafka, ("kafka", "environment", "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR"), "3"),
+    (check_kafka, ("kafka", "ports"), ["127.0.0.1:9093:9092"]),
+    (check_worker, ("worker", "ports"), ["127.0.0.1:9401:9401"]),
+    (check_worker, ("worker", "healthcheck", "test"), ["CMD", "x", "http://127.0.0.1:9400/healthz"]),
+    (check_worker, ("worker", "stop_grace_period"), "10s"),
+    (check_worker, ("worker", "mem_limit"), "400m"),
+    (check_worker, ("worker", "tmpfs"), ["/tmp:uid=65532,gid=65532,size=64m"]),
+    (check_worker, ("traffic", "read_only"), False),
+    (check_monitoring, ("prometheus", "ports"), ["127.0.0.1:9090:9091"]),
+    (check_monitoring, ("grafana", "environment", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"), "/x/y.json"),
+    (check_exposure, ("grafana", "ports"), ["3000:3000"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_a_mistake_in_compose_is_found(compose: Compose, number: int) -> None:
+    """Each check fails when what it is about is changed; None takes it away."""
+    check, path, value = MISTAKES[number]
+    wrong = copy.deepcopy(compose)
+    place = wrong["services"]
+    for step in path[:-1]:
+        place = place[step]
+    assert path[-1] in place
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    with pytest.raises((AssertionError, KeyError, click.UsageError)):
+        check(wrong)

@@ -1,0 +1,218 @@
+"""Topics and permissions of the Strimzi manifests on a real cluster: enough for a worker, and none too many."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are not marked
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from deploy.manifests import DEPLOY, render
+from deploy.operator_schemas import Manifest
+from deploy.worker_manifest import Pod, all_of
+from kafka_broker import Broker, free_ports
+
+from stream_apple.adapters.checks import inspect
+from stream_apple.config import Config, load
+
+SECONDS = 120
+EXAMPLES = 400
+PARTITIONS = 4
+
+_LEARNED = re.compile(r'^stream_apple_examples_total\{.*outcome="learned".*\} (\S+)$', re.MULTILINE)
+_KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactionalId": ResourceType.TRANSACTIONAL_ID,
+}
+_PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefix": ResourcePatternType.PREFIXED}
+_US, _OTHERS = "User:ANONYMOUS", "User:others"  # the broker under test has no passwords
+
+
+def bindings(acls: list[Manifest]) -> list[AclBinding]:
+    """The rules of a KafkaUser as the cluster takes them, one for each operation, for who has no name."""
+    return [
+        AclBinding(
+            _KINDS[rule["resource"]["type"]],
+            rule["resource"]["name"],
+            _PATTERNS[rule["resource"].get("patternType", "literal")],
+            _US,
+            "*",
+            AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()],
+            AclPermissionType.ALLOW,
+        )
+        for rule in acls
+        for operation in rule["operations"]
+    ]
+
+
+class Cluster(NamedTuple):
+    """A cluster with access control, on which we may do what the KafkaUser may."""
+
+    config: Config
+    environment: dict[str, str]
+    client: AdminClient
+    acls: list[Manifest]
+
+    def grant(self, acls: list[Manifest]) -> None:
+        """Allow this."""
+        for future in self.client.create_acls(bindings(acls)).values():
+            future.result(30)
+
+    def withdraw(self, acls: list[Manifest]) -> None:
+        """Allow it no more."""
+        filters = [
+            AclBindingFilter(
+                one.restype,
+                one.name,
+                one.resource_pattern_type,
+                one.principal,
+                one.host,
+                one.operation,
+                one.permission_type,
+            )
+            for one in bindings(acls)
+        ]
+        for future in self.client.delete_acls(filters).values():
+            assert future.result(30)
+
+    def faults(self) -> list[str]:
+        """What `stream-apple check` has found wrong."""
+        return [f"{found.subject}: {found.text}" for found in inspect(self.config) if found.verdict == "fault"]
+
+
+@pytest.fixture(scope="module")
+def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Topics as in the manifests but for replicas, some examples in them, and then the user's permissions only."""
+    pod = Pod.of(render(kubectl, DEPLOY / "overlays" / "production"))
+    broker = Broker(
+        tmp_path_factory.mktemp("broker"),
+        jars,
+        {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            # The broker's own requests come without a name too: what no rule speaks of must be allowed.
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+    broker.start()
+    try:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")},
+            "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap,
+            "STREAM_APPLE_WORKER__GROUP": pod.configuration(tmp_path_factory.mktemp("config")).worker.group,
+            "STREAM_APPLE_WORKER__ID": pod.first_name,
+            "STREAM_APPLE_LEARNER__LOSS": "logistic",
+            "STREAM_APPLE_HTTP__PORT": str(free_ports(1)[0]),
+        }
+        client = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        topics = [
+            NewTopic(
+                topic["metadata"]["name"],
+                PARTITIONS,
+                1,
+                config={
+                    name: value for name, value in topic["spec"]["config"].items() if name != "min.insync.replicas"
+                },
+            )
+            for topic in all_of(pod.manifests, "KafkaTopic")
+        ]
+        for future in client.create_topics(topics).values():
+            future.result(30)
+        subprocess.run(
+            [sys.executable, "-m", "stream_apple", "generate", "--limit", str(EXAMPLES), "--rate", "100000"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=SECONDS,
+        )
+        (user,) = all_of(pod.manifests, "KafkaUser")
+        settings = {name: value for name, value in environment.items() if name.startswith("STREAM_APPLE_")}
+        found = Cluster(load(None, settings), environment, client, user["spec"]["authorization"]["acls"])
+        # A rule for others on everything: from now on, what is not granted is refused.
+        theirs = [
+            AclBinding(kind, "*", ResourcePatternType.LITERAL, _OTHERS, "*", AclOperation.ALL, AclPermissionType.ALLOW)
+            for kind in _KINDS.values()
+        ]
+        for future in client.create_acls(theirs).values():
+            future.result(30)
+        found.grant(found.acls)
+        yield found
+    finally:
+        broker.kill()
+
+
+def until(cluster: Cluster, *, faulty: bool) -> list[str]:
+    """The faults, as soon as there are some, or none: the broker takes a moment to hear of a change."""
+    deadline = time.monotonic() + SECONDS
+    while bool(found := cluster.faults()) != faulty:
+        assert time.monotonic() < deadline, found
+    return found
+
+
+def scrape(cluster: Cluster, path: str) -> str:
+    """What the worker answers, or nothing while it does not."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{cluster.config.http.port}{path}", timeout=5) as answer:
+            text: str = answer.read().decode()
+            return text
+    except OSError:
+        return ""
+
+
+def test_check_finds_nothing_missing(cluster: Cluster) -> None:
+    """On the manifests' topics, with the manifests' permissions, `stream-apple check` has no fault."""
+    assert until(cluster, faulty=False) == []
+
+
+def test_a_worker_works(cluster: Cluster) -> None:
+    """It joins, learns all examples, commits, saves its models and leaves with 0, as this user."""
+    until(cluster, faulty=False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stream_apple", "run"], env=cluster.environment, stderr=subprocess.PIPE, text=True
+    )
+    learned = 0.0
+    try:
+        deadline = time.monotonic() + SECONDS
+        while learned < EXAMPLES:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            learned = sum(map(float, _LEARNED.findall(scrape(cluster, "/metrics"))))
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=SECONDS)[1]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, said
+    assert said.count('"snapshot_written"') == PARTITIONS
+    # What it says it has written can be found and restored by a successor.
+    assert cluster.faults() == []
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_every_permission_is_needed(cluster: Cluster, number: int) -> None:
+    """Without any one of the rules, `check` finds what is refused; given back, all is well again."""
+    assert len(cluster.acls) == 6
+    rule = cluster.acls[number]
+    cluster.withdraw([rule])
+    try:
+        found = until(cluster, faulty=True)
+    finally:
+        cluster.grant([rule])
+    assert any(rule["resource"]["name"] in fault for fault in found)
+    until(cluster, faulty=False)

@@ -1,0 +1,129 @@
+"""The worker as the manifests describe it, read as the worker and Kubernetes will read it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from deploy.operator_schemas import Manifest
+
+from stream_apple.adapters.clients import _CONSUMER_DEFAULTS, _PRODUCER_DEFAULTS, _READER_DEFAULTS
+from stream_apple.config import Config, load
+from stream_apple.core.table import BUCKET, SLOT
+
+BASE_BYTES = 200_000_000
+"""A worker without a model: the interpreter, its libraries, compiled kernels."""
+
+_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "G": 10**9}
+
+
+def only(manifests: Sequence[Manifest], kind: str, name: str = "stream-apple") -> Manifest:
+    """The one resource of this kind and name; with a generated name, the one that begins with it."""
+    found = [
+        one
+        for one in manifests
+        if one["kind"] == kind
+        and (
+            one["metadata"]["name"] == name or (kind == "ConfigMap" and one["metadata"]["name"].startswith(f"{name}-"))
+        )
+        and "grafana_dashboard" not in one["metadata"].get("labels", {})
+    ]
+    assert len(found) == 1, f"expected one {kind} {name}, found {len(found)}"
+    return found[0]
+
+
+def all_of(manifests: Sequence[Manifest], kind: str) -> list[Manifest]:
+    """Every resource of this kind."""
+    return [one for one in manifests if one["kind"] == kind]
+
+
+def bytes_of(quantity: str) -> int:
+    """A quantity of memory as Kubernetes reads it."""
+    for unit, factor in _UNITS.items():
+        if quantity.endswith(unit):
+            return int(quantity.removesuffix(unit)) * factor
+    return int(quantity)
+
+
+def memory_needed(bits: int, partitions: int) -> int:
+    """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
+    slots = 1 << bits
+    table = slots * SLOT.itemsize + slots + slots // BUCKET  # tags, and a byte a bucket
+    queues = (
+        _CONSUMER_DEFAULTS["queued.max.messages.kbytes"]
+        + _PRODUCER_DEFAULTS["queue.buffering.max.kbytes"]
+        + _READER_DEFAULTS["queued.max.messages.kbytes"]
+    ) << 10
+    return int(BASE_BYTES + queues + table * (partitions + 0.5))
+
+
+class Pod(NamedTuple):
+    """The template of the worker's pods, and what else is rendered."""
+
+    manifests: list[Manifest]
+    stateful_set: Manifest
+
+    @classmethod
+    def of(cls, manifests: list[Manifest]) -> "Pod":
+        """The pod of the StatefulSet among them."""
+        return cls(manifests, only(manifests, "StatefulSet"))
+
+    @property
+    def template(self) -> Manifest:
+        """Metadata and spec of a pod."""
+        template: Manifest = self.stateful_set["spec"]["template"]
+        return template
+
+    @property
+    def spec(self) -> Manifest:
+        """The pod's spec."""
+        spec: Manifest = self.template["spec"]
+        return spec
+
+    @property
+    def worker(self) -> Manifest:
+        """The container of the worker."""
+        (container,) = [one for one in self.spec["containers"] if one["name"] == "worker"]
+        found: Manifest = container
+        return found
+
+    @property
+    def first_name(self) -> str:
+        """The name of the first pod."""
+        return f"{self.stateful_set['metadata']['name']}-0"
+
+    def files(self) -> dict[str, str]:
+        """Path in the container -> content, of all that is mounted from ConfigMaps; secrets hold their own path."""
+        volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
+        found: dict[str, str] = {}
+        for mount in self.worker["volumeMounts"]:
+            volume = volumes[mount["name"]]
+            if "configMap" in volume:
+                data = only(self.manifests, "ConfigMap")
+                assert data["metadata"]["name"] == volume["configMap"]["name"]
+                found |= {f"{mount['mountPath']}/{key}": text for key, text in data["data"].items()}
+            if "secret" in volume:
+                paths = [f"{mount['mountPath']}/{item['path']}" for item in volume["secret"]["items"]]
+                found |= {path: f"content of {path}" for path in paths}
+        return found
+
+    def environment(self) -> dict[str, str]:
+        """What the container's environment will be; the pod's name is that of the first pod."""
+        found = {}
+        for variable in self.worker["env"]:
+            if "valueFrom" in variable:
+                assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+                found[variable["name"]] = self.first_name
+            else:
+                found[variable["name"]] = variable["value"]
+        return found
+
+    def configuration(self, directory: Path) -> Config:
+        """What `run` will load, from files and variables; ConfigurationError or AssertionError if it can't."""
+        for path, text in self.files().items():
+            file = directory / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        arguments = self.worker["args"]
+        toml = directory / arguments[arguments.index("--config") + 1].lstrip("/")
+        environ = {name: value.replace("file:/", f"file:{directory}/") for name, value in self.environment().items()}
+        return load(toml, environ)

@@ -1,0 +1,197 @@
+"""Workers that are killed, stopped, frozen and replaced at random moments, and a broker that dies now and then.
+
+What is done, and when in a life, is drawn from a seed; when that is in seconds depends on the machine.
+"""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from end_to_end.worker_process import Life
+from kafka_broker import Broker
+
+from stream_apple.errors import BrokerError
+
+SESSION_S = 6.0
+EXPECTED = {0, BrokerError.exit_code, -9}
+"""How a worker may end: asked to, fenced or without its broker, killed."""
+_LONGEST_WAIT_S = 15.0  # for a moment that may not come at all, as when others own all partitions
+_STEP_S = 0.02
+
+
+class Fate(StrEnum):
+    """What becomes of a worker."""
+
+    KILLED = "killed"
+    STOPPED = "stopped"
+    FROZEN = "frozen"  # for longer than its session
+    REPLACED = "replaced"  # while frozen, by one with its identity
+
+
+class Moment(StrEnum):
+    """When in a worker's life."""
+
+    STARTING = "starting"
+    RESTORING = "restoring"
+    REPLAYING = "replaying"
+    LIVE = "live"
+
+
+_DECK = [Fate.KILLED] * 15 + [Fate.STOPPED, Fate.FROZEN, Fate.REPLACED]
+_AT_WORK = {"restoring", "replaying", "live"}
+_MOMENTS = {Moment.STARTING: 1, Moment.RESTORING: 2, Moment.REPLAYING: 2, Moment.LIVE: 5}
+
+
+class Supervisor:
+    """Runs `names` until `kills` of them have been killed, and each other fate has come at least once.
+
+    lives   all processes there were
+    done    how often each thing was done
+    """
+
+    def __init__(
+        self, broker: Broker, config_file: Path, directory: Path, names: list[str], kills: int, seed: int
+    ) -> None:
+        self.lives: list[Life] = []
+        self.done: Counter[str] = Counter()
+        self._broker = broker
+        self._config_file = config_file
+        self._directory = directory
+        self._kills = kills
+        self._seed = seed
+        self._careers = [self._career(name) for name in names]
+        self._deaths = iter([kills // 5, kills // 2, kills * 4 // 5])
+        self._next_death = next(self._deaths)
+
+    @property
+    def _enough(self) -> bool:
+        return self.done[Fate.KILLED] >= self._kills and all(self.done[fate] for fate in Fate)
+
+    def run(self, deadline_s: float) -> None:
+        """Let it all happen, then end every worker."""
+        deadline = time.monotonic() + deadline_s
+        while self._careers:
+            assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {self._kills} kills, so far {self.done}"
+            self._careers = [career for career in self._careers if next(career, self) is not self]
+            if self.done[Fate.KILLED] >= self._next_death:
+                self._restart_broker()
+            time.sleep(_STEP_S)
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        for life in self.lives:
+            if life.running:
+                life.kill()
+
+    def start(self, name: str) -> Life:
+        """A new worker."""
+        self.lives.append(Life(self._config_file, self._directory / f"{name}.log", name))
+        return self.lives[-1]
+
+    def ended(self, life: Life) -> None:
+        """Take note of how a worker has ended."""
+        code = life.process.returncode
+        # Asked to stop before it has joined, a worker has nothing to finish, and dies of the signal.
+        expected = EXPECTED if _AT_WORK & set(life.events()) else EXPECTED | {-signal.SIGTERM}
+        assert code in expected, f"expected exit codes {expected}, found {code} of {life.name}:\n{life.tail()}"
+        self.done[f"exit {code}"] += 1
+
+    def _restart_broker(self) -> None:
+        kill = self.done["broker killed"] <= self.done["broker stopped"]
+        self._broker.restart(kill=kill)
+        self.done["broker killed" if kill else "broker stopped"] += 1
+        self._next_death = next(self._deaths, 1 << 30)
+
+    def _career(self, name: str) -> Iterator[None]:
+        """The lives of one identity, one step at a time."""
+        draw = random.Random(f"{self._seed} {name}")
+        deck: list[Fate] = []
+        life: Life | None = None
+        while not self._enough:
+            if not deck:
+                deck = draw.sample(_DECK, len(_DECK))
+            life = life or self.start(name)
+            yield from self._wait_for(life, draw)
+            fate = deck.pop()
+            if not life.running:
+                self.ended(life)
+                life = None
+            elif fate is Fate.FROZEN:
+                yield from self._freeze(life, draw)
+            elif fate is Fate.REPLACED:
+                life = yield from self._replace(life)
+            else:
+                yield from self._end(life, fate)
+                life = None
+                if draw.random() < 0.2:
+                    # Longer than the session: others get its partitions.
+                    yield from _pause(SESSION_S + draw.uniform(1, 2))
+        if life is not None and life.running:
+            yield from self._end(life, Fate.STOPPED)
+
+    def _wait_for(self, life: Life, draw: random.Random) -> Iterator[None]:
+        """Let a life come to a moment that is drawn, or end by itself."""
+        (moment,) = draw.choices(list(_MOMENTS), list(_MOMENTS.values()))
+        if moment is Moment.STARTING:
+            return (yield from _pause(draw.uniform(0, 2.5)))
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        before = len(life.history())
+        while life.running and time.monotonic() < deadline:
+            seen = {event.get("event") for event in life.history()[before:]}
+            if moment in seen:
+                return (yield from _pause(draw.uniform(0, 1.2 if moment is Moment.LIVE else 0.05)))
+            if Moment.LIVE in seen and moment is not Moment.LIVE and draw.random() < 0.02:
+                return None  # there was nothing to restore or to replay
+            yield
+        return None
+
+    def _end(self, life: Life, fate: Fate) -> Iterator[None]:
+        if fate is Fate.KILLED:
+            life.kill()
+        else:
+            life.process.terminate()
+            deadline = time.monotonic() + 60
+            while life.running:
+                assert time.monotonic() < deadline, f"{life.name} does not stop:\n{life.tail()}"
+                yield
+        self.done[fate] += 1
+        self.ended(life)
+
+    def _freeze(self, life: Life, draw: random.Random) -> Iterator[None]:
+        """Its session ends while it sleeps: others have its partitions when it wakes."""
+        life.sleep()
+        yield from _pause(SESSION_S + draw.uniform(1.5, 3))
+        life.wake()
+        self.done[Fate.FROZEN] += 1
+
+    def _replace(self, life: Life) -> Generator[None, None, Life]:
+        """Its successor is at work when it wakes: one of the two must leave by itself, and do no harm before.
+
+        That is the sleeper, unless it fell asleep before it had joined: then it is the one that came last.
+        """
+        life.sleep()
+        slept_at_work = bool(_AT_WORK & set(life.events()))
+        successor = self.start(life.name)
+        deadline = time.monotonic() + 120
+        while successor.running and not _AT_WORK & set(successor.events()):
+            assert time.monotonic() < deadline, f"{life.name} gets no partition:\n{successor.tail()}"
+            yield
+        life.wake()
+        while life.running and successor.running:
+            assert time.monotonic() < deadline, f"two live as {life.name}:\n{life.tail()}\n{successor.tail()}"
+            yield
+        gone, left = (successor, life) if life.running else (life, successor)
+        self.ended(gone)
+        if gone is life and slept_at_work:
+            self.done[Fate.REPLACED] += 1
+        return left
+
+
+def _pause(seconds: float) -> Iterator[None]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield

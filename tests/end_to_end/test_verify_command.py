@@ -1,0 +1,202 @@
+"""`stream-apple verify` on a real broker: beside a live worker, after retention, and when something is wrong."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from end_to_end.worker_process import DEADLINE_S, Life, committed_messages
+from runtime.records import FakeRecord, stream
+
+from stream_apple.config import Config, load
+
+COUNT = 3_000
+PARTITIONS = 2
+
+TopicFactory = Callable[..., str]
+
+
+class Deployment:
+    """Topics with input, and the workers on them."""
+
+    def __init__(self, kafka: str, topic: TopicFactory, directory: Path) -> None:
+        self.kafka = kafka
+        self.path = directory / "stream_apple.toml"
+        self._directory = directory
+        self._lives: list[Life] = []
+        forever, compacted = {"retention.ms": "-1"}, {"cleanup.policy": "compact"}
+        examples = topic("examples", PARTITIONS, forever)
+        self.path.write_text(
+            f"""
+            [kafka]
+            "bootstrap.servers" = "{kafka}"
+            [topics]
+            examples = "{examples}"
+            predictions = "{topic("predictions", PARTITIONS, forever)}"
+            dead_letters = "{topic("dead-letters", 1, forever)}"
+            models = "{topic("models", PARTITIONS, compacted)}"
+            [worker]
+            group = "group-of-{examples}"
+            commit_interval = "50ms"
+            snapshot_interval = "1h"
+            [learner]
+            bits = 12
+            [limits]
+            max_features = 16
+            [http]
+            host = "127.0.0.1"
+            port = 0
+            """
+        )
+        self.config: Config = load(self.path, {})
+
+    def feed(self, start: int = 0, stop: int = COUNT) -> None:
+        """Send these records of each partition's stream."""
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
+        for number in range(PARTITIONS):
+            for record in stream(COUNT, seed=3, partition=number)[start:stop]:
+                self._send(producer, record)
+        assert producer.flush(60) == 0
+
+    def _send(self, producer: Producer, record: FakeRecord) -> None:
+        headers = list(record.extra or [])
+        time_ms = record.time_ms or 1  # clients read 0 as now
+        producer.produce(
+            self.config.topics.examples, record.payload, record.named, record.number, timestamp=time_ms, headers=headers
+        )
+
+    def work(self) -> Life:
+        """A worker."""
+        self._lives.append(Life(self.path, self._directory / "worker.log"))
+        return self._lives[-1]
+
+    def committed(self) -> list[int]:
+        """The group's committed offsets."""
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.config.worker.group})
+        try:
+            asked = [TopicPartition(self.config.topics.examples, number) for number in range(PARTITIONS)]
+            return [found.offset for found in consumer.committed(asked, timeout=30)]
+        finally:
+            consumer.close()
+
+    def answered(self, life: Life, count: int = COUNT) -> None:
+        """Wait until the worker has answered so many records of each partition."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self.committed() != [count] * PARTITIONS:
+            assert life.running, life.tail()
+            assert time.monotonic() < deadline, life.tail()
+            time.sleep(0.05)
+
+    def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end."""
+        command = [sys.executable, "-m", "stream_apple", "verify", "--config", str(self.path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def report(self, *arguments: str) -> list[dict[str, Any]]:
+        """What it finds in each partition; there is no fault."""
+        done = self.verify("--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert report["verified"]
+        partitions: list[dict[str, Any]] = report["partitions"]
+        return partitions
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        for life in self._lives:
+            if life.running:
+                life.kill()
+
+
+@pytest.fixture
+def deployment(kafka: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Deployment]:
+    """Topics of its own, with nothing in them."""
+    made = Deployment(kafka, topic, tmp_path)
+    yield made
+    made.close()
+
+
+def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
+    """Outputs are confirmed while a worker goes on, and its last snapshot when it has stopped; a copy is found."""
+    deployment.feed(0, 1_000)
+    life = deployment.work()
+    deployment.answered(life, 1_000)
+    deployment.feed(1_000, COUNT)
+    for found in deployment.report():
+        assert found["origin"] == "start"
+        assert 1_000 <= found["stop"] == found["records"]
+    deployment.answered(life)
+    assert life.terminate() == 0
+    for found in deployment.report():
+        assert found["stop"] == found["records"] == COUNT == found["snapshot"]["at"]
+        assert found["relearned"] == found["snapshot"]["digest"]
+        assert found["predictions"]["matched"] + found["dead_letters"]["matched"] == COUNT
+        assert found["dead_letters"]["matched"] > 0
+
+    table = deployment.verify()
+    assert table.returncode == 0
+    assert not table.stderr
+    assert table.stdout.count(f" at {COUNT}, relearned") == PARTITIONS
+
+    topics, kafka = deployment.config.topics, deployment.kafka
+    message = committed_messages(kafka, topics.predictions, PARTITIONS)[1][500]
+    copier = Producer({"bootstrap.servers": kafka})
+    copier.produce(topics.predictions, message.value(), message.key(), 1, timestamp=message.timestamp()[1])
+    assert copier.flush(30) == 0
+    done = deployment.verify()
+    assert done.returncode == 74
+    assert done.stderr == (
+        "stream-apple: expected what a model publishes that is never interrupted, "
+        f"found 1 faults in {topics.examples}, partition 1\n"
+    )
+    assert f"partition 1: duplicated: {topics.predictions}-1@" in done.stdout
+    whole = json.loads(deployment.verify("--json").stdout)
+    assert not whole["verified"]
+    assert [fault["kind"] for found in whole["partitions"] for fault in found["faults"]] == ["duplicated"]
+    assert deployment.report("--partition", "0")[0]["fault_count"] == 0
+
+
+def test_after_retention(deployment: Deployment) -> None:
+    """Without the first records it starts from the snapshot and says so; without those behind it, it ends with 70."""
+    deployment.feed(0, 2_000)
+    first = deployment.work()
+    deployment.answered(first, 2_000)
+    assert first.terminate() == 0  # with a snapshot of record 2,000
+    deployment.feed(2_000, COUNT)
+    second = deployment.work()
+    deployment.answered(second)
+    second.kill()
+    assert [found["snapshot"]["at"] for found in deployment.report()] == [2_000] * PARTITIONS
+    admin = AdminClient({"bootstrap.servers": deployment.kafka})
+
+    def delete(offsets: list[int]) -> None:
+        places = [TopicPartition(deployment.config.topics.examples, p, offset) for p, offset in enumerate(offsets)]
+        for future in admin.delete_records(places).values():
+            future.result(30)
+
+    delete([1_500] * PARTITIONS)
+    for found in deployment.report():
+        assert (found["origin"], found["start"], found["stop"]) == ("snapshot", 2_000, COUNT)
+        assert found["predictions"]["matched"] + found["dead_letters"]["matched"] == COUNT - 2_000
+    assert "only what came after its snapshot is proved" in deployment.verify().stdout
+    delete([2_001, 1_500])
+    done = deployment.verify("--partition", "0")
+    assert done.returncode == 70
+    assert "from offset 2000 on" in done.stderr
+
+
+def test_nothing_to_verify(deployment: Deployment) -> None:
+    """Before a worker has committed anything, and for a partition that there is not, it ends with 78."""
+    deployment.feed(0, 10)
+    done = deployment.verify()
+    assert done.returncode == 78
+    assert f"offsets of {deployment.config.topics.examples} that group" in done.stderr
+    done = deployment.verify("--partition", "7")
+    assert done.returncode == 78
+    assert "below 2, found 7" in done.stderr

@@ -1,0 +1,59 @@
+"""What survives a worker: topics, transactions, groups. All of it in memory, without clock, thread or chance."""
+
+from collections.abc import Mapping, Sequence
+
+from runtime.records import FakeRecord
+from simulation.group import Group
+from simulation.log import Message, PartitionLog
+from simulation.transactions import Coordinator
+
+from stream_apple.errors import ConfigurationError
+
+NOW_MS = 1_700_000_000_000
+"""The time of messages that are sent without one."""
+
+
+class MemoryCluster:
+    """Topics by name and number of partitions."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self._logs = {
+            topic: [PartitionLog(topic, number) for number in range(partitions)] for topic, partitions in topics.items()
+        }
+        self._groups: dict[tuple[str, str], Group] = {}
+        self.transactions = Coordinator()
+
+    def logs(self, topic: str) -> Sequence[PartitionLog]:
+        """The partitions of a topic; ConfigurationError if it does not exist."""
+        if topic not in self._logs:
+            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
+        return self._logs[topic]
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        """One partition of a topic."""
+        return self.logs(topic)[partition]
+
+    def group(self, name: str, topic: str) -> Group:
+        """The group's members and offsets on one topic."""
+        key = (name, topic)
+        if key not in self._groups:
+            self._groups[key] = Group(name, len(self.logs(topic)))
+        return self._groups[key]
+
+    def load(self, topic: str, records: Sequence[FakeRecord]) -> None:
+        """Put plain records where they say that they are; what lies between is as if transactions had ended there."""
+        for record in records:
+            log = self.log(topic, record.number)
+            log.skip_to(record.at)
+            log.append(Message(record.named, record.payload, record.time_ms, tuple(record.extra or ())))
+
+    def compact(self, topic: str) -> None:
+        """Let the cleaner run over all partitions."""
+        for log in self.logs(topic):
+            log.compact()
+
+    def time_out_transactions(self) -> None:
+        """Abort every open transaction; whoever has one is fenced."""
+        self.transactions.settle()
+        for number in self.transactions.open_ids().values():
+            self.transactions.time_out(number)

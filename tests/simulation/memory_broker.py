@@ -1,0 +1,323 @@
+"""The broker port on a cluster in memory: one worker's connection, which dies with it.
+
+A message waits in the client until something delivers it: `flush`, `commit`, or as many as `delivery` says with each
+`send` and `fetch`. So it depends on the schedule, as it does with librdkafka, what of a transaction reaches the log
+before an abort, and when.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from simulation.cluster import NOW_MS, MemoryCluster
+from simulation.group import Group, Standing
+from simulation.log import Message, PartitionLog
+from simulation.transactions import Producer
+
+from stream_apple.errors import BrokerError
+from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
+
+OnWritten = Callable[[int], None]
+
+
+class Member(NamedTuple):
+    """Who a worker is to the cluster, the same after every restart."""
+
+    group: str
+    instance: str
+    transactional_id: str
+
+
+class _Queued(NamedTuple):
+    log: PartitionLog
+    message: Message
+    on_written: OnWritten | None
+
+
+class MemoryReader:
+    """`ports.Reader` on one partition's log."""
+
+    def __init__(self, cluster: MemoryCluster, log: PartitionLog, offset: int) -> None:
+        self._cluster = cluster
+        self._log = log
+        self._position = offset
+        self._closed = False
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
+        """What is there; if there is nothing, time passes."""
+        assert not self._closed
+        records, self._position = self._log.read(self._position, limit)
+        if not records:
+            self._cluster.transactions.settle()
+        return records
+
+    def close(self) -> None:
+        """Once."""
+        assert not self._closed
+        self._closed = True
+
+
+class MemoryBroker:
+    """See `ports.Broker` for the contract of each method.
+
+    delivery        how many of so many waiting messages the client sends by itself now
+    before_commit   called when the offsets of a transaction are sent and its commit is not
+    """
+
+    before_commit: Callable[[], None]
+
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        member: Member,
+        examples: str,
+        *,
+        delivery: Callable[[int], int] = lambda waiting: waiting,
+    ) -> None:
+        self._cluster = cluster
+        self._who = member
+        self._examples = examples
+        self._delivery = delivery
+        self.before_commit = lambda: None
+        self._assignment: Assignment | None = None
+        self._producer: Producer | None = None
+        self._member_id: int | None = None
+        self._generation = -1
+        self._joining = False
+        self._positions: dict[int, int] = {}
+        self._held: set[int] = set()
+        self._turn = 0
+        self._open = False
+        self._failed: str | None = None
+        self._fatal: str | None = None
+        self._queue: list[_Queued] = []
+        self._written: list[tuple[OnWritten, int]] = []
+
+    @property
+    def _group(self) -> Group:
+        return self._cluster.group(self._who.group, self._examples)
+
+    def partition_count(self, topic: str) -> int:
+        """As made."""
+        return len(self._cluster.logs(topic))
+
+    def join(self, assignment: Assignment) -> None:
+        """The producer's predecessor is fenced now, the consumer's by the first fetch."""
+        self._assignment = assignment
+        self._producer = self._cluster.transactions.init(self._who.transactional_id)
+        self._joining = True
+
+    def rejoin(self) -> None:
+        """The group hears of it with the next fetch."""
+        self._drop_partitions()
+        self._generation = -1
+        self._joining = True
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
+        """Deliver, hear what became of it, take the next step in the group, and read."""
+        self._deliver(self._delivery(len(self._queue)))
+        self._tell_written()
+        self._check_fatal()
+        self._step_in_group()
+        return self._read(limit)
+
+    def release(self, partition: int) -> None:
+        """If it is ours."""
+        self._held.discard(partition)
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The end of transactions is waited for; one that is still open is given no more time."""
+        self._cluster.transactions.settle()
+        for partition in partitions:
+            for number in self._group.undecided(partition):
+                self._cluster.transactions.time_out(number)
+        return {partition: self._group.offsets.get(partition) for partition in partitions}
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Up to the last stable offset."""
+        return self._cluster.log(topic, partition).range()
+
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
+        """Of any topic."""
+        return MemoryReader(self._cluster, self._cluster.log(topic, partition), offset)
+
+    def backlog(self, partition: int) -> int:
+        """Counted exactly."""
+        if partition not in self._positions:
+            return -1
+        return max(self._cluster.log(self._examples, partition).stable - self._positions[partition], 0)
+
+    def begin(self) -> None:
+        """The cluster hears of it with the first message."""
+        self._check_fatal()
+        assert not self._open
+        self._open = True
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: list[Header] | None = None,
+        on_written: OnWritten | None = None,
+    ) -> None:
+        """Wait in the queue."""
+        self._check_fatal()
+        self._check_open()
+        message = Message(key, value, timestamp_ms or NOW_MS, tuple(headers or ()))
+        self._queue.append(_Queued(self._cluster.log(topic, partition), message, on_written))
+        self._deliver(self._delivery(len(self._queue)))
+
+    def flush(self) -> None:
+        """Everything is sent now."""
+        self._deliver(len(self._queue))
+        self._check_fatal()
+        self._check_open()
+        self._tell_written()
+
+    def commit(self, offsets: Mapping[int, Committed]) -> None:
+        """Messages, offsets, then the end."""
+        self._deliver(len(self._queue))
+        self._check_fatal()
+        self._check_open()
+        producer, transactions = self._live_producer(), self._cluster.transactions
+        transactions.check(producer)
+        try:
+            self._group.check_commit(self._who.instance, self._member_id, self._generation)
+        except AbortableError as error:
+            self._failed = str(error)
+            raise
+        transactions.prepare(producer, self._group, offsets)
+        self.before_commit()
+        transactions.end(producer, committed=True)
+        self._end()
+
+    @property
+    def in_good_standing(self) -> bool:
+        """Whether the cluster would accept a commit of ours now."""
+        if self._producer is None or self._fatal is not None:
+            return False
+        try:
+            self._cluster.transactions.check(self._producer)
+            self._group.check_commit(self._who.instance, self._member_id, self._generation)
+        except (AbortableError, BrokerError):
+            return False
+        return True
+
+    def check_progress(self, partition: int, offset: Committed) -> None:
+        """AssertionError if a commit would be accepted that goes back, or that is not ours to make."""
+        group, who = self._group, self._who.instance
+        try:
+            group.check_commit(who, self._member_id, self._generation)
+        except (AbortableError, BrokerError):
+            return
+        before = group.offsets.get(partition)
+        assert partition in group.share(who), f"{who} commits an offset of partition {partition}, which it does not own"
+        assert before is None or before.offset <= offset.offset, f"partition {partition} goes back: {before}, {offset}"
+
+    def abort(self) -> None:
+        """What waits in the queue never leaves it."""
+        if not self._open:
+            return
+        self._check_fatal()
+        self._cluster.transactions.end(self._live_producer(), committed=False)
+        self._end()
+
+    def close(self) -> None:
+        """The group still counts a static member in; its successor, or the end of its session, changes that."""
+        self._assignment = None
+        self._drop_partitions()
+        self._queue.clear()
+        try:
+            self.abort()
+        except BrokerError:
+            # A newer producer with our id has ended the transaction already.
+            self._end()
+
+    def _live_producer(self) -> Producer:
+        assert self._producer is not None, "expected join() to come first"
+        return self._producer
+
+    def _deliver(self, count: int) -> None:
+        ready, self._queue = self._queue[:count], self._queue[count:]
+        try:
+            for log, message, on_written in ready:
+                offset = self._cluster.transactions.append(self._live_producer(), log, message)
+                if on_written is not None:
+                    self._written.append((on_written, offset))
+        except BrokerError as error:
+            self._fatal = str(error)
+            self._queue.clear()
+
+    def _tell_written(self) -> None:
+        written, self._written = self._written, []
+        for on_written, offset in written:
+            on_written(offset)
+
+    def _end(self) -> None:
+        self._open = False
+        self._failed = None
+        self._queue.clear()
+        self._written.clear()
+
+    def _check_fatal(self) -> None:
+        if self._fatal is not None:
+            raise BrokerError(self._fatal)
+
+    def _check_open(self) -> None:
+        assert self._open, "expected an open transaction"
+        if self._failed is not None:
+            raise AbortableError(f"the transaction has failed already: {self._failed}")
+
+    def _step_in_group(self) -> None:
+        """At most one step, so that other members may take theirs between two of ours."""
+        assignment = self._assignment
+        assert assignment is not None, "expected join() to come first"
+        who = self._who.instance
+        if self._joining or self._member_id is None:
+            self._joining = False
+            self._member_id = self._group.join(who, self._member_id)
+            return
+        standing = self._group.standing(who, self._member_id, self._generation)
+        if standing is Standing.FENCED:
+            self._fatal = f"{who}: somebody else is this member of group {self._who.group} (FENCED_INSTANCE_ID)"
+            raise BrokerError(self._fatal)
+        if standing is Standing.UNKNOWN:
+            self._member_id = None
+            self._give_up(assignment.lost)
+        elif standing is Standing.REVOKE:
+            self._joining = True
+            self._give_up(assignment.revoked)
+        elif standing is Standing.ASSIGNED:
+            self._generation = self._group.generation
+            starts = assignment.assigned(self._group.share(who))
+            self._positions = {number: start.offset for number, start in starts.items()}
+            self._held = {number for number, start in starts.items() if start.held}
+
+    def _give_up(self, tell: Callable[[Sequence[int]], None]) -> None:
+        owned = sorted(self._positions)
+        try:
+            if owned:
+                tell(owned)
+        finally:
+            self._drop_partitions()
+
+    def _drop_partitions(self) -> None:
+        self._positions = {}
+        self._held = set()
+
+    def _read(self, limit: int) -> Sequence[Record]:
+        """From all partitions in turn, each time another first."""
+        numbers = [number for number in self._positions if number not in self._held]
+        self._turn += 1
+        records: list[Record] = []
+        for index in range(len(numbers)):
+            number = numbers[(index + self._turn) % len(numbers)]
+            room = limit - len(records)
+            share = room if index == len(numbers) - 1 else -(-room // 2)
+            found, self._positions[number] = self._cluster.log(self._examples, number).read(
+                self._positions[number], share
+            )
+            records += found
+        return records

@@ -1,0 +1,26 @@
+"""The product's sizes made small, so that what takes many turns with large models does so with small ones."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import structlog
+
+from stream_apple.runtime import loop, restoring, saving, snapshot
+
+
+@contextmanager
+def small(block_slots: int = 64) -> Iterator[None]:
+    """For as long as the context lasts. None of these sizes decides about a result."""
+    before = structlog.get_config()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "BLOCK_SLOTS", block_slots)
+        patch.setattr(saving, "WINDOW", 2)
+        patch.setattr(restoring, "_MESSAGES", 2)
+        patch.setattr(loop, "WORTH_SAVING", 3)
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+        try:
+            yield
+        finally:
+            structlog.configure(**before)

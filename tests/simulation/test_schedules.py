@@ -1,0 +1,137 @@
+"""The real loop on the broker in memory: whatever happens to workers, outputs and models come out the same.
+
+"The same" is: what read_committed readers see of predictions and dead letters, partition by partition and byte by
+byte, and every bit of every model's state, live and as restored from its last snapshot.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+from simulation.faults import Fault, Kind, When, possible
+from simulation.process import GROUP, TOPICS, End, Process
+from simulation.schedule import Schedule
+from simulation.script import Script
+from simulation.world import SETUP, check_outputs, check_states, complete, expected_of, make_cluster, make_input
+
+from stream_apple.runtime.partition import State
+
+SCHEDULES = 2_000
+LONG_SCHEDULES = 30_000
+_PART = 250
+
+
+@cache
+def script_calls() -> tuple[tuple[str, ...], ...]:
+    """The names of the calls that each process of the undisturbed script makes."""
+    return tuple(tuple(process.broker.calls) for process in Script().run().processes)
+
+
+def struck(kind: Kind, when: When) -> list[tuple[int, int]]:
+    """(process, call) of every call of the script that such a fault can strike."""
+    return [
+        (process, number)
+        for process, calls in enumerate(script_calls())
+        for number, name in enumerate(calls)
+        if possible(name, kind, when)
+    ]
+
+
+def run_all(seeds: Sequence[int]) -> None:
+    """Let every history happen."""
+    for seed in seeds:
+        try:
+            Schedule(seed).run()
+        except BaseException as error:
+            error.add_note(f"to see its steps: PYTHONPATH=tests python -m simulation.replay {seed}")
+            raise
+
+
+def parts(first: int, count: int) -> list[range]:
+    """Seeds in portions, each a test."""
+    return [range(start, start + _PART) for start in range(first, first + count, _PART)]
+
+
+class TestEveryCall:
+    """A fault at every single call of the port."""
+
+    def test_the_script_has_everything(self) -> None:
+        """Undisturbed, it makes every call of the port but those for failures, and more than one worker publishes."""
+        script = Script().run()
+        called = {name for process in script.processes for name in process.broker.calls}
+        assert called == {
+            *("partition_count", "join", "fetch", "release", "committed", "log_range", "reader", "reader.fetch"),
+            *("reader.close", "begin", "send", "flush", "commit", "close"),
+        }
+        first, second, third = (process.states for process in script.processes)
+        assert first == {State.LIVE, State.REVOKED}
+        assert second == {State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED}
+        assert third == {State.RESTORING, State.LIVE}
+
+    @pytest.mark.parametrize("when", When)
+    @pytest.mark.parametrize("kind", Kind)
+    def test_a_fault_at_any_call(self, kind: Kind, when: When) -> None:
+        """Before it takes effect, after, or half way: killed, thrown out of the transaction, or made to leave."""
+        places = struck(kind, when)
+        assert places
+        for process, call in places:
+            try:
+                Script(process, Fault(call, kind, when)).run()
+            except BaseException as error:
+                error.add_note(f"with a fault in process {process}: {kind} {when} call {call}")
+                raise
+
+
+class TestKeptModels:
+    """Models that wait in case their partitions come back."""
+
+    @pytest.mark.parametrize("steps", [4, 6, 8, 10])
+    def test_overtaken(self, steps: int) -> None:
+        """Meanwhile another worker has gone on, and what the kept models need next is no longer in the log."""
+        counts = (26, 18)
+        expected = expected_of(5, counts)
+        cluster = make_cluster(len(counts))
+        for records in make_input(5, counts):
+            cluster.load(TOPICS.examples, records)
+        group = cluster.group(GROUP, TOPICS.examples)
+        first = Process(cluster, "worker-0", setup=SETUP, tick=0.03)
+        for _ in range(steps):
+            first.step()
+        group.shake()
+        first.step()
+        kept = {number: model.next_offset for number, model in first.models.items()}
+        assert first.live == {}
+        group.expire("worker-0")
+        second = Process(cluster, "worker-1", setup=SETUP)
+        complete(cluster, second)
+        for log in cluster.logs(TOPICS.examples):
+            log.delete_before(log.end)
+            assert kept[log.number] < log.low
+        group.expire("worker-1")
+        complete(cluster, first)
+        assert State.LOST not in first.states
+        check_states(first, expected)
+        check_outputs(cluster, expected)
+
+
+class TestRandomHistories:
+    """Many workers, and all kinds of accidents at once."""
+
+    def test_histories_are_varied(self) -> None:
+        """In a few dozen of them processes end in every way, and partitions go through every state."""
+        processes = [process for seed in range(40) for process in Schedule(seed).run().processes]
+        assert {process.ended for process in processes} == {None, *End}
+        assert {state for process in processes for state in process.states} == set(State) - {State.ASSIGNED}
+        called = {name for process in processes for name in process.broker.calls}
+        assert {"abort", "rejoin", "reader.fetch", "release", "flush"} <= called
+
+    @pytest.mark.parametrize("seeds", parts(0, SCHEDULES), ids=str)
+    def test_histories(self, seeds: range) -> None:
+        """Crashes, restarts, zombies, rebalances, aborts, time-outs, compaction, retention, in any order."""
+        run_all(seeds)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("seeds", parts(1_000_000, LONG_SCHEDULES), ids=str)
+    def test_many_more(self, seeds: range) -> None:
+        """The same, for as long as one likes."""
+        run_all(seeds)

@@ -1,0 +1,171 @@
+"""What a simulation is about: an input, what must come of it, and whether it did."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+from runtime.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
+from simulation.cluster import MemoryCluster
+from simulation.process import GROUP, TOPICS, Process, Setup
+
+from stream_apple.runtime.lineage import Pointer, committed_note
+from stream_apple.runtime.loop import Pace
+from stream_apple.runtime.ports import Header
+from stream_apple.runtime.step import PartitionModel
+
+SETUP = Setup(
+    SETTINGS._replace(options=replace(SETTINGS.options, bits=8)),
+    Pace(fetch_records=4, commit_records=6, commit_interval_s=0.5, snapshot_interval_s=2.0),
+    {"learner": {"bits": 8}},
+)
+"""Small, so that a run of a few dozen records has many epochs, commits and snapshots."""
+MOST_TURNS = 5_000
+"""More than any input needs."""
+
+
+class Output(NamedTuple):
+    """A prediction or a dead letter, without the offset it happens to have."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[Header, ...]
+
+
+Outputs = Mapping[tuple[str, int], Sequence[Output]]
+State = tuple[object, ...]
+
+
+class Expected(NamedTuple):
+    """What an uninterrupted run publishes, and the state and digest of each partition's model after it."""
+
+    outputs: Outputs
+    states: Mapping[int, State]
+    digests: Mapping[int, str]
+
+
+Input = tuple[tuple[FakeRecord, ...], ...]
+"""The records of each partition."""
+
+
+def make_input(seed: int, counts: Sequence[int]) -> Input:
+    """So many records in each partition."""
+    return tuple(tuple(stream(n, seed=seed, partition=p, bad_share=0.2)) for p, n in enumerate(counts))
+
+
+def make_cluster(partitions: int, dead_letter_partitions: int | None = None) -> MemoryCluster:
+    """Empty topics."""
+    counts = dict.fromkeys(TOPICS, partitions)
+    counts[TOPICS.dead_letters] = dead_letter_partitions or partitions
+    return MemoryCluster(counts)
+
+
+def outputs_of(cluster: MemoryCluster) -> Outputs:
+    """What readers see of predictions and dead letters, in order, when all markers have arrived."""
+    cluster.transactions.settle()
+    return {
+        (topic, log.number): [
+            Output(record.named, record.payload, record.time_ms, tuple(record.extra or ()))
+            for record in log.committed()
+        ]
+        for topic in (TOPICS.predictions, TOPICS.dead_letters)
+        for log in cluster.logs(topic)
+    }
+
+
+def state_of(model: PartitionModel) -> State:
+    """Every bit that later outputs depend on, gathered without the help of the model's own digest."""
+    return (
+        model.next_offset,
+        model.lineage,
+        model.clock.state.tobytes(),
+        model.watch.run,
+        model.watch.recent.tobytes(),
+        model.ended_epoch,
+        model.epoch_digest,
+        model.learner.slots().tobytes(),
+        *(array.tobytes() for array in model.learner.table),
+        *(array.tobytes() for array in model.learner.sums.values()),
+    )
+
+
+def pointer_of(cluster: MemoryCluster, partition: int, setup: Setup = SETUP) -> Pointer | None:
+    """Where the newest committed snapshot of a partition is."""
+    committed = cluster.group(GROUP, TOPIC).offsets.get(partition)
+    return committed and committed_note(committed, setup.model, TOPIC, partition, GROUP).snapshot
+
+
+def complete(cluster: MemoryCluster, process: Process) -> None:
+    """Let one process, which nothing disturbs, do all there is to do, and stop."""
+    ends = {log.number: log.end for log in cluster.logs(TOPIC)}
+    for _ in range(MOST_TURNS):
+        process.step()
+        assert process.ended is None, f"{process.instance} has {process.ended}: {process.error}"
+        if process.live == ends:
+            break
+    else:
+        raise AssertionError(f"expected models to reach {ends} within {MOST_TURNS} turns, found {process.live}")
+    process.stop()
+    assert process.error is None
+
+
+@cache
+def expected_of(seed: int, counts: tuple[int, ...]) -> Expected:
+    """Of the input of that seed, from a run that nothing disturbs; it is checked to answer for every record."""
+    given = make_input(seed, counts)
+    cluster = make_cluster(len(given))
+    for records in given:
+        cluster.load(TOPIC, records)
+    process = Process(cluster, setup=SETUP)
+    complete(cluster, process)
+    outputs = outputs_of(cluster)
+    states = {}
+    for partition, records in enumerate(given):
+        answers = [*outputs[TOPICS.predictions, partition], *outputs[TOPICS.dead_letters, partition]]
+        assert sorted(output.key or b"" for output in answers) == sorted(record.named or b"" for record in records)
+        # One call for the whole partition: the result depends on no batch, commit or snapshot.
+        model = PartitionModel(TOPIC, partition, process.models[partition].lineage, SETUP.settings, DECODER)
+        model.process(records)
+        states[partition] = state_of(model)
+        assert state_of(process.models[partition]) == states[partition]
+    return Expected(outputs, states, {number: model.digest() for number, model in process.models.items()})
+
+
+def check_outputs(cluster: MemoryCluster, expected: Expected) -> None:
+    """What has been published and saved is what an uninterrupted run leaves behind."""
+    outputs = outputs_of(cluster)
+    for place, wanted in expected.outputs.items():
+        assert outputs[place] == wanted, f"{place}: {_difference(outputs[place], wanted)}"
+    for partition in expected.states:
+        end = cluster.log(TOPIC, partition).end
+        pointer = pointer_of(cluster, partition)
+        assert pointer is not None
+        assert (pointer.at, pointer.digest) == (end, expected.digests[partition])
+        assert cluster.group(GROUP, TOPIC).offsets[partition].offset == end
+
+
+def check_states(process: Process, expected: Expected) -> None:
+    """A process that has completed its work has learned what an uninterrupted run has."""
+    for partition, state in expected.states.items():
+        assert state_of(process.models[partition]) == state, f"the state of partition {partition}"
+
+
+def check_restart(cluster: MemoryCluster, expected: Expected) -> None:
+    """A worker that begins after all is done finds the models whole, and has nothing left to replay or to say."""
+    before = outputs_of(cluster)
+    process = Process(cluster, "last", setup=SETUP)
+    for instance in cluster.group(GROUP, TOPIC).members:
+        cluster.group(GROUP, TOPIC).expire(instance)
+    complete(cluster, process)
+    assert outputs_of(cluster) == before
+    check_states(process, expected)
+    for partition in expected.states:
+        assert not process.sample("examples_total", partition=str(partition), outcome="replayed")
+
+
+def _difference(found: Sequence[Output], wanted: Sequence[Output]) -> str:
+    for index, (one, other) in enumerate(zip(found, wanted, strict=False)):
+        if one != other:
+            return f"output {index} of {len(wanted)}: expected {other}, found {one}"
+    return f"expected {len(wanted)} outputs, found {len(found)}"

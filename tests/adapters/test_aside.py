@@ -77,22 +77,10 @@ class TestAside:
 
     def test_the_thread_ends(self) -> None:
         """After `close` no thread stays behind."""
-        before = threading.active_count()
         aside = Aside("test", None)
         aside.close()
         aside._thread.join(DEADLINE_S)
-        assert threading.active_count() == before
-
-    def test_the_detour_is_cheap(self) -> None:
-        """A call made aside, when nothing else keeps the machine busy, costs a small part of a commit's 3 ms."""
-        aside = Aside("test", None)
-        seconds = []
-        for _ in range(1000):
-            started = time.perf_counter()
-            aside.run(lambda: None, never)
-            seconds.append(time.perf_counter() - started)
-        assert sorted(seconds)[10] < 0.00025
-        aside.close()
+        assert not aside._thread.is_alive()
 
 
 class TestPatience:

@@ -1,35 +1,43 @@
 """Logs: one event per line on stderr, JSON for machines, aligned text for people.
 
-Events have snake_case names and carry their facts as fields. structlog and the standard library's loggers
-(librdkafka's lines come that way) end in the same handler, so that no line escapes the format.
+Events have snake_case names and carry their facts as fields; `deploy/events.md` has the table of them all. structlog
+and the standard library's loggers (librdkafka's lines come that way) end in the same handler, and so does what would
+end the process or a thread with a traceback: no line escapes the format.
 """
 
 import logging
 import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import TracebackType
 from typing import Literal
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 Format = Literal["auto", "json", "human"]
 
-_SHARED: tuple[Processor, ...] = (
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-)
+_OURS = frozenset({"level", "logger", "timestamp"})
 
 
-def configure(format: Format = "auto") -> None:  # noqa: A002  the word of the command line
-    """Send every event to stderr; `auto` is human on a terminal and JSON elsewhere. May be called again."""
-    human = format == "human" or (format == "auto" and sys.stderr.isatty())
+def configure(
+    format: Format = "auto",  # noqa: A002  the word of the command line
+    facts: Mapping[str, str] | None = None,
+    conceal: Callable[[str], str] = str,
+) -> None:
+    """Send every event to stderr; `auto` is human on a terminal and JSON elsewhere. May be called again.
+
+    facts    fields that every line has, such as who writes it
+    conceal  takes text, and gives what of it may be shown
+    """
+    human = is_human(format)
+    shared = _shared(facts or {})
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_SHARED,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(human=human)],
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(conceal, human=human)],
         )
     )
     root = logging.getLogger()
@@ -39,7 +47,7 @@ def configure(format: Format = "auto") -> None:  # noqa: A002  the word of the c
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *_SHARED,
+            *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -48,10 +56,77 @@ def configure(format: Format = "auto") -> None:  # noqa: A002  the word of the c
     )
 
 
-def _rendering(*, human: bool) -> list[Processor]:
+def is_human(format: Format) -> bool:  # noqa: A002  the word of the command line
+    """Whether this format is for people, here and now."""
+    return format == "human" or (format == "auto" and sys.stderr.isatty())
+
+
+def catch_crashes() -> None:
+    """From now on, an exception that nobody catches is one event, `crashed`, in this process and its threads."""
+    sys.excepthook = _crashed
+    threading.excepthook = lambda failed: _crashed(
+        failed.exc_type, failed.exc_value, failed.exc_traceback, thread=failed.thread.name if failed.thread else ""
+    )
+    sys.unraisablehook = lambda failed: _crashed(
+        failed.exc_type, failed.exc_value, failed.exc_traceback, thread=repr(failed.object)
+    )
+
+
+def _crashed(
+    kind: type[BaseException],
+    error: BaseException | None,
+    traceback: TracebackType | None,
+    thread: str = "main",
+) -> None:
+    if not issubclass(kind, KeyboardInterrupt | SystemExit):
+        log = structlog.get_logger(__name__)
+        log.critical("crashed", thread=thread, exc_info=(kind, error or kind(), traceback))
+
+
+def _shared(facts: Mapping[str, str]) -> list[Processor]:
+    def with_facts(_logger: object, _method: str, event: EventDict) -> EventDict:
+        # Not a context variable: librdkafka's lines and crashes come from threads that would not have it.
+        return {**facts, **event}
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        _timestamp,
+        with_facts,
+    ]
+
+
+def _timestamp(_logger: object, _method: str, event: EventDict) -> EventDict:
+    event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return event
+
+
+def _rendering(conceal: Callable[[str], str], *, human: bool) -> list[Processor]:
     if human:
-        return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # The renderer's own choice would print the local variables of every frame: records, and passwords.
+        plain = structlog.dev.plain_traceback
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+        return [renderer, lambda _logger, _method, line: conceal(str(line))]
+
+    def conceal_values(_logger: object, _method: str, event: EventDict) -> EventDict:
+        # Before rendering: a secret may look like a part of the format, and the line must stay JSON.
+        return {name: value if name in _OURS else _concealed(value, conceal) for name, value in event.items()}
+
     return [
         structlog.processors.ExceptionRenderer(),
-        structlog.processors.JSONRenderer(default=str),
+        conceal_values,
+        structlog.processors.JSONRenderer(),
     ]
+
+
+def _concealed(value: object, conceal: Callable[[str], str]) -> object:
+    """JSON types as they are, anything else as text; all text concealed."""
+    if isinstance(value, dict):
+        return {str(key): _concealed(each, conceal) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_concealed(each, conceal) for each in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return conceal(str(value))

@@ -150,7 +150,7 @@ class Broker:
     """One broker process. Its address and its data stay the same from one start to the next.
 
     directory  empty or not there yet; gets the log directory, the configuration and the output.
-    extra      broker properties besides those in this file.
+    extra      broker properties besides those in this file; `{port}` and `{controller}` in them are its ports.
     Start it in a thread that outlives it: the kernel ties the child to the thread that made it.
     """
 
@@ -218,7 +218,9 @@ class Broker:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._port, controller = free_ports(2)
         text = _PROPERTIES.format(port=self._port, controller=controller, directory=self.directory)
-        text += "".join(f"{name}={value}\n" for name, value in self._extra.items())
+        text += "".join(f"{name}={value}\n" for name, value in self._extra.items()).format(
+            port=self._port, controller=controller
+        )
         self._properties.write_text(text, encoding="utf-8")
         self._logging.write_text(_LOGGING, encoding="utf-8")
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -129,7 +129,8 @@ class TestEnds:
     @pytest.mark.parametrize("command", ["run", "check", "topics", "verify"])
     def test_a_wrong_configuration_is_refused_before_anything_starts(self, command: str) -> None:
         """Each command that needs the configuration ends with 78 and names the variable."""
-        done = _run(command, STREAM_APPLE_LEARNER__BITS="many")
+        options = ["--log-format", "human"] if command == "run" else []
+        done = _run(command, *options, STREAM_APPLE_LEARNER__BITS="many")
         assert done.returncode == 78
         assert done.stderr == (
             "stream-apple: the configuration has a fault: learner.bits (from STREAM_APPLE_LEARNER__BITS): "

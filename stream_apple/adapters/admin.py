@@ -62,12 +62,12 @@ class Cluster:
         self.topics = {name: len(topic.partitions) for name, topic in answer.topics.items()}
         self.id = answer.cluster_id
 
-    def settled(self, ask: Callable[[], Future[_T]]) -> _T:
+    def settled(self, ask: Callable[[], _T]) -> _T:
         """The answer, asked for again while the coordinator is settling; KafkaException if it is an error."""
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return ask().result()
+                return ask()
             except KafkaException as error:
                 if error.args[0].code() not in _SETTLING or time.monotonic() > deadline:
                     raise

@@ -122,9 +122,9 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     client = cluster.client
     try:
         description = cluster.settled(
-            lambda: client.describe_consumer_groups(
+            lambda: client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
                 [group], include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-            )[group]
+            )[group].result()
         )
     except KafkaException as error:
         # A group that no worker has joined yet is not there to be described.

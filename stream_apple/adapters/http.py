@@ -1,17 +1,19 @@
-"""One port for probes and Prometheus: /metrics, /livez, /readyz. It reads what the loop has written, no more.
+"""One port for people, probes and Prometheus, for reading only. It reads what the loop has written, no more.
 
 Runs on daemon threads of the standard library's server, and never touches a Kafka client: those belong to the
 loop's thread.
 """
 
 import json
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -19,6 +21,25 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.health import Health, Verdict
 
 _SLOW_CLIENT_S = 10
+_SECURITY = {
+    # Names and messages of untrusted records are shown: a browser that is fooled may still do nothing with them.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_log = structlog.get_logger()
+
+
+class Request(NamedTuple):
+    """What a path is asked: the Accept header, and the query's parameters with all of their values."""
+
+    accept: str
+    query: Mapping[str, Sequence[str]]
 
 
 class Reply(NamedTuple):
@@ -29,15 +50,14 @@ class Reply(NamedTuple):
     body: bytes
 
 
-Route = Callable[[str], Reply]
-"""From the request's Accept header to a reply."""
+Route = Callable[[Request], Reply]
 
 
 def routes(health: Health, registry: CollectorRegistry) -> dict[str, Route]:
     """The paths, and what each answers."""
 
-    def metrics(accept: str) -> Reply:
-        encode, content_type = choose_encoder(accept)
+    def metrics(request: Request) -> Reply:
+        encode, content_type = choose_encoder(request.accept)
         return Reply(HTTPStatus.OK, content_type, encode(registry))
 
     return {
@@ -49,10 +69,11 @@ def routes(health: Health, registry: CollectorRegistry) -> dict[str, Route]:
 
 def _told(verdict: Verdict) -> Reply:
     status = HTTPStatus.OK if verdict.good else HTTPStatus.SERVICE_UNAVAILABLE
-    return _json(status, verdict.facts)
+    return json_reply(status, verdict.facts)
 
 
-def _json(status: HTTPStatus, facts: dict[str, Any]) -> Reply:
+def json_reply(status: HTTPStatus, facts: dict[str, Any]) -> Reply:
+    """These facts, which hold JSON types only."""
     return Reply(status, "application/json", json.dumps(facts).encode() + b"\n")
 
 
@@ -63,29 +84,41 @@ class Server:
     """
 
     def __init__(self, host: str, port: int, paths: dict[str, Route]) -> None:
-        handler = type("Handler", (_Handler,), {"paths": paths})
+        self._handler: type[_Handler] = type("Handler", (_Handler,), {"paths": paths})
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = _Listener((host, port), self._handler)
         except OSError as error:
             raise ConfigurationError(
                 f"http: expected to listen on {host} port {port}, found: {error.strerror or error}"
             ) from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        # How long a stop may have to wait for the server: its successor waits, too.
+        poll = {"poll_interval": 0.02}
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=poll, name="http", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._handler.leaving = True
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
+class _Listener(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002  the base's signature
+        """A viewer that has closed the page is no event; what is wrong with us is one, in the log's format."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            _log.error("http_failed", exc_info=error)
+
+
 class _Handler(BaseHTTPRequestHandler):
     paths: dict[str, Route]
+    leaving = False  # a viewer that keeps asking would otherwise be answered after the server has closed
     protocol_version = "HTTP/1.1"
     timeout = _SLOW_CLIENT_S
 
@@ -96,17 +129,23 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool = True) -> None:
-        path = urlsplit(self.path).path
+        parts = urlsplit(self.path)
+        path = parts.path
         route = self.paths.get(path)
         if route is None:
             facts = {"status": f"no such path: {path}", "paths": sorted(self.paths)}
-            reply = _json(HTTPStatus.NOT_FOUND, facts)
+            reply = json_reply(HTTPStatus.NOT_FOUND, facts)
         else:
-            reply = route(self.headers.get("Accept", ""))
+            query = parse_qs(parts.query, keep_blank_values=True)
+            reply = route(Request(self.headers.get("Accept", ""), query))
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
         self.send_header("Cache-Control", "no-store")
+        if self.leaving:
+            self.send_header("Connection", "close")
+        for name, value in _SECURITY.items():
+            self.send_header(name, value)
         self.end_headers()
         if with_body:
             self.wfile.write(reply.body)

@@ -12,6 +12,7 @@ from typing import cast
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from stream_apple.adapters.admittance import complaint, is_refusal
 from stream_apple.adapters.clients import Identity, Properties, open_clients
 from stream_apple.adapters.outage import OUTAGE_S, PROBE_S, Outage
 from stream_apple.adapters.patience import SLICE_S, Patience
@@ -60,14 +61,33 @@ class KafkaBroker:
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; ConfigurationError if it does not exist."""
         # Asked by the consumer: a producer's question would create the topic on a careless cluster.
-        answer = self._patience.insist(f"topic {topic}", lambda: self._consumer.list_topics(topic, timeout=SLICE_S))
+        answer = self._patience.insist(
+            f"topic {topic}",
+            lambda: self._consumer.list_topics(topic, timeout=SLICE_S),
+            on_trouble=self._ask_why,
+        )
         found = answer.topics[topic]
+        if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise ConfigurationError(f"topic {topic}: expected permission to use it, found: {found.error.str()}")
         if found.error is not None:
             raise ConfigurationError(
                 f"topic {topic}: expected an existing topic, found: {found.error.str()}; "
                 f"`stream-apple topics` creates it"
             )
         return len(found.partitions)
+
+    def _ask_why(self) -> None:
+        """No broker has answered: ConfigurationError if they refuse this client, which waiting does not mend."""
+        heard = complaint(self._properties)
+        if heard is None:
+            return
+        if is_refusal(heard):
+            raise ConfigurationError(
+                f"kafka: expected {self._properties['bootstrap.servers']} and this worker to accept each other, "
+                f"found: {heard.str()}; see security.protocol, sasl.* and ssl.* in [kafka]"
+            )
+        self._outage.suspect(heard.str())
+        self._outage.check()
 
     def prepare(self) -> None:
         """Begin to fence predecessors, in the background: `join` then has less to wait for. Call it once, early."""

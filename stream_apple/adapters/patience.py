@@ -42,15 +42,26 @@ class Patience:
         since = self._waiting_since
         return 0.0 if since is None else time.monotonic() - since
 
-    def insist(self, what: str, call: Callable[[], _T], aside: Aside | None = None) -> _T:
-        """The result of `call`, repeated on transient errors until the deadline; run `aside` if it may block."""
+    def insist(
+        self,
+        what: str,
+        call: Callable[[], _T],
+        aside: Aside | None = None,
+        on_trouble: Callable[[], None] | None = None,
+    ) -> _T:
+        """The result of `call`, repeated on transient errors until the deadline; run `aside` if it may block.
+
+        `on_trouble` is called before the first repetition, and may raise what makes repeating vain.
+        """
         self._waiting_since = time.monotonic()
         try:
-            return self._repeat(what, call, aside)
+            return self._repeat(what, call, aside, on_trouble)
         finally:
             self._waiting_since = None
 
-    def _repeat(self, what: str, call: Callable[[], _T], aside: Aside | None) -> _T:
+    def _repeat(
+        self, what: str, call: Callable[[], _T], aside: Aside | None, on_trouble: Callable[[], None] | None
+    ) -> _T:
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
@@ -69,3 +80,6 @@ class Patience:
                 raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
             if time.monotonic() >= deadline:
                 raise BrokerError(f"{what}: no success within {DEADLINE_S:g} s: {reason}") from cause
+            if on_trouble is not None:
+                on_trouble()
+                on_trouble = None

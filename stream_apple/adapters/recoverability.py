@@ -25,7 +25,8 @@ def recoverability(cluster: Cluster, config: Config) -> Iterator[Finding]:
     settings: dict[str, Any] = {**cluster.properties, "group.id": config.worker.group, "logger": SILENT}
     consumer = Consumer(settings)
     try:
-        committed = [place for place in consumer.committed(places, REQUEST_SECONDS) if place.offset >= 0]
+        found = cluster.settled(lambda: consumer.committed(places, REQUEST_SECONDS))
+        committed = [place for place in found if place.offset >= 0]
         findings = [finding for place in committed for finding in _partition(consumer, place, config, subject)]
     except KafkaException as error:
         yield Finding("fault", subject, f"expected readable offsets, found: {text(error)}")

@@ -20,7 +20,8 @@ from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.ports import Committed, LogRange
 from stream_apple.runtime.section import LogReader
 from stream_apple.runtime.step import PartitionModel
-from stream_apple.runtime.verification import Progress, Report, Subject, Verification
+from stream_apple.runtime.stored import Subject
+from stream_apple.runtime.verification import Progress, Report, Verification
 
 # How many rejects are too many is for the worker to judge, and may have been changed since.
 _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)

@@ -5,7 +5,9 @@ import structlog
 from stream_apple.adapters.clients import Identity
 from stream_apple.adapters.http import Server, routes
 from stream_apple.adapters.kafka import KafkaBroker
+from stream_apple.adapters.page import page_routes
 from stream_apple.adapters.signals import Signals
+from stream_apple.adapters.status import Status
 from stream_apple.config import Config
 from stream_apple.core.decode import Decoder, Limits
 from stream_apple.core.learner import Options
@@ -17,15 +19,18 @@ from stream_apple.runtime.metrics import Metrics
 from stream_apple.runtime.recovery import Origin, Recovery
 from stream_apple.runtime.step import ModelSettings, PartitionModel
 from stream_apple.runtime.warmup import warm_up
+from stream_apple.runtime.watching import Observer, Watch, Watching
 
 _log = structlog.get_logger()
 
 
 def run(config: Config) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
-    metrics, health = Metrics(), Health()
+    metrics, health, watch = Metrics(), Health(), Watch()
     metrics.describe(about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000)
-    with Signals() as signals, Server(config.http.host, config.http.port, routes(health, metrics.registry)) as server:
+    status = Status(watch, metrics.registry, health, config.redacted())
+    paths = {**routes(health, metrics.registry), **page_routes(status)}
+    with Signals() as signals, Server(config.http.host, config.http.port, paths) as server, Watching(watch):
         _log.info("started", http_port=server.port, config=config.redacted())
         kafka = broker(config)
         metrics.watch_brokers(lambda: kafka.reachable)
@@ -34,7 +39,8 @@ def run(config: Config) -> int:
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
         health.compiled()
-        turning = loop(config, kafka, settings, decoder, metrics, health)
+        turning = loop(config, kafka, settings, decoder, metrics, health, watch)
+        watch.follow(lambda: turning.owned)
 
         def finish() -> None:
             turning.stop()
@@ -58,7 +64,13 @@ def about(config: Config) -> dict[str, str]:
 
 
 def loop(
-    config: Config, kafka: KafkaBroker, settings: ModelSettings, decoder: Decoder, metrics: Metrics, health: Health
+    config: Config,
+    kafka: KafkaBroker,
+    settings: ModelSettings,
+    decoder: Decoder,
+    metrics: Metrics,
+    health: Health,
+    observer: Observer | None = None,
 ) -> Loop:
     """The loop of this worker, not running yet."""
     worker = config.worker
@@ -74,6 +86,7 @@ def loop(
         recovery(config, settings, decoder),
         metrics,
         health,
+        observer=observer,
     )
 
 

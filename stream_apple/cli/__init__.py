@@ -16,6 +16,7 @@ SUMMARIES = {
     "topics": "Create the four topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
+    "inspect": "Show what a model has found: monomials by name, parents and their children.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",
     "generate": "Send made-up clicks to the examples topic, until stopped.",
@@ -53,7 +54,9 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except StreamAppleError as error:
-            click.echo(f"stream-apple: {error}", err=True)
+            from stream_apple.config import conceal
+
+            click.echo(conceal(f"stream-apple: {error}"), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from stream_apple.adapters.checks import inspect
-from stream_apple.config import load
+from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
 
 _COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
@@ -23,7 +23,7 @@ def command(path: Path | None) -> None:
     faults = 0
     for finding in inspect(config):
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
-        click.echo(f"{verdict}  {finding.subject}: {finding.text}")
+        click.echo(f"{verdict}  {finding.subject}: {conceal(finding.text)}")
         faults += finding.verdict == "fault"
     if faults:
         sys.exit(ConfigurationError.exit_code)

@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 import click
+import structlog
 
 from stream_apple import logs
-from stream_apple.config import load
+from stream_apple.config import conceal, load
+from stream_apple.errors import StreamAppleError
 
 
 @click.command()
@@ -30,8 +32,24 @@ def command(path: Path | None, log_format: logs.Format) -> None:
     gone from the topic, 71 too many rejected records, 72 the model is no longer finite, 73 its snapshot can not
     be used, 78 configuration.
     """
+    logs.configure(log_format, conceal=conceal)
+    logs.catch_crashes()
+    try:
+        sys.exit(_work(path, log_format))
+    except StreamAppleError as error:
+        if logs.is_human(log_format):
+            raise  # the command line says it, as it does for every command
+        # Whoever reads JSON gets the last words in JSON too.
+        log = structlog.get_logger(__name__)
+        log.error(  # noqa: TRY400  its message is for an operator: no traceback
+            "failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code
+        )
+        sys.exit(error.exit_code)
+
+
+def _work(path: Path | None, log_format: logs.Format) -> int:
     config = load(path)
-    logs.configure(log_format)
+    logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
     from stream_apple.adapters.worker import run
 
-    sys.exit(run(config))
+    return run(config)

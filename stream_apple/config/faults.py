@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from stream_apple.config.duration import format_duration
-from stream_apple.config.kafka import is_secret
+from stream_apple.config.secrets import HIDDEN, is_secret, shown
 from stream_apple.config.sections import Config
 from stream_apple.config.sources import PREFIX, Setting, Settings, variable
 
@@ -54,6 +54,15 @@ def expected(schema: dict[str, Any]) -> str:
     return f"{kind} of at least {low}" if high is None else f"{kind} from {low} to {high}"
 
 
+def written_down(section: str, key: str, setting: Setting) -> str:
+    """One line for a secret that stands in the configuration file."""
+    what = "a secret" if is_secret(key) else "a property that is not known to be harmless"
+    return (
+        f"{section}.{key} ({setting.origin}): {what} comes from a file or from the environment: expected "
+        f"'file:/path' here or the variable {variable(section, key)}, found {HIDDEN}"
+    )
+
+
 def stranger(name: str) -> str:
     """One line for a variable with our prefix that has no section."""
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
@@ -85,7 +94,8 @@ def _message(error: ErrorDetails) -> str:
 
 
 def _shown(key: str, value: object) -> str:
-    if is_secret(key):
-        return "***"
-    text = repr(value)
+    may_be_shown = shown(key, value)
+    if may_be_shown == HIDDEN:
+        return HIDDEN
+    text = repr(may_be_shown)
     return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}..."

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from stream_apple.config.secrets import has_credentials
+
 DEFAULTS: dict[str, str | int | float | bool] = {"bootstrap.servers": "localhost:9092"}
 
 _OFFSETS = "offsets are committed inside the transaction, with the predictions they belong to"
@@ -31,9 +33,6 @@ OWNED = {
 }
 """Properties that the worker sets itself, and why."""
 
-_SECRET_PARTS = ("password", "passphrase", "secret", "token", "key.pem", "private.key", "oauthbearer.config")
-
-
 _UNDERSCORED = "log_level"
 
 
@@ -41,11 +40,6 @@ def property_of_variable(key: str) -> str:
     """The property that an environment variable's last part means: `SASL_PASSWORD` is sasl.password."""
     name = key.lower()
     return name if name == _UNDERSCORED else name.replace("_", ".")
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of this property must not be shown."""
-    return any(part in name for part in _SECRET_PARTS)
 
 
 def _passed_through(name: str) -> str:
@@ -63,11 +57,19 @@ def _scalar(value: object) -> object:
     return value
 
 
+def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    for name, value in given.items():
+        if has_credentials(name, value):
+            raise ValueError(f"{name}: expected an address without user and password, which have their own properties")
+    return given
+
+
 KafkaProperties = Annotated[
     dict[
         Annotated[str, AfterValidator(_passed_through)],
         Annotated[str | int | float | bool, BeforeValidator(_scalar)],
     ],
+    AfterValidator(_without_credentials),
     AfterValidator(lambda given: DEFAULTS | given),
 ]
 """Property name -> value, as `confluent_kafka` takes it; bootstrap.servers is always there."""

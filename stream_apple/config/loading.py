@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from stream_apple.config import faults, sources
+from stream_apple.config.secrets import remember
 from stream_apple.config.sections import Config
 from stream_apple.errors import ConfigurationError
 
@@ -15,9 +16,14 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     """The checked configuration; ConfigurationError lists every fault with expected, found and where."""
     settings = {} if path is None else sources.from_toml(path)
     overrides, strangers = sources.from_environment(environ)
+    found = [faults.stranger(name) for name in strangers]
+    for section, entries in settings.items():
+        # Also if a variable wins over it: the file is copied, committed and mounted all the same.
+        for key in [key for key, setting in entries.items() if sources.is_written_down(section, key, setting)]:
+            remember(key, entries[key].value)
+            found.append(faults.written_down(section, key, entries.pop(key)))
     for section, entries in overrides.items():
         settings.setdefault(section, {}).update(entries)
-    found = [faults.stranger(name) for name in strangers]
     values: dict[str, dict[str, object]] = {}
     for section, entries in settings.items():
         values[section] = {}
@@ -28,6 +34,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
                 found.append(f"{section}.{key} ({setting.origin}): {error}")
             else:
                 values[section][key] = entries[key].value
+                remember(key, entries[key].value)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
-from stream_apple.config.kafka import DEFAULTS, KafkaProperties, is_secret
+from stream_apple.config.kafka import DEFAULTS, KafkaProperties
+from stream_apple.config.secrets import shown
 
 
 def _integer_from_text(value: object) -> object:
@@ -171,6 +172,6 @@ class Config(_Section):
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """All settings in JSON types for a log, durations as text, secrets as `***`."""
-        shown: dict[str, dict[str, Any]] = self.model_dump(mode="json")
-        shown["kafka"] = {name: "***" if is_secret(name) else value for name, value in shown["kafka"].items()}
-        return shown
+        settings: dict[str, dict[str, Any]] = self.model_dump(mode="json")
+        settings["kafka"] = {name: shown(name, value) for name, value in settings["kafka"].items()}
+        return settings

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.config.kafka import property_of_variable
+from stream_apple.config.secrets import holds_key, is_secret, shown
 from stream_apple.errors import ConfigurationError
 
 PREFIX = "STREAM_APPLE_"
+_FILE = "file:/"
 
 # A Service called stream-apple-... makes Kubernetes put these into every pod of its namespace.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
@@ -52,7 +54,9 @@ def from_toml(path: Path) -> Settings:
     settings: Settings = {}
     for section, table in document.items():
         if not isinstance(table, dict):
-            raise ConfigurationError(f"{path}: expected a section [{section}], found the single value {table!r}")
+            raise ConfigurationError(
+                f"{path}: expected a section [{section}], found the single value {shown(section, table)!r}"
+            )
         # TOML reads an unquoted bootstrap.servers as a table in a table; the operator meant the property.
         entries = _joined(table) if section == "kafka" else table.items()
         settings[section] = {key: Setting(value, f"in {path}") for key, value in entries}
@@ -65,6 +69,13 @@ def _joined(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
             yield from _joined(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def is_written_down(section: str, key: str, setting: Setting) -> bool:
+    """Whether a setting of the configuration file is a secret, and not the name of a file that holds it."""
+    value = setting.value
+    named = isinstance(value, str) and value.startswith(_FILE)
+    return section == "kafka" and not named and (is_secret(key) or holds_key(value))
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -92,7 +103,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 def resolve(setting: Setting) -> Setting:
     """The setting with the text of the file that `file:/path` names, without one newline at its end."""
-    if not isinstance(setting.value, str) or not setting.value.startswith("file:/"):
+    if not isinstance(setting.value, str) or not setting.value.startswith(_FILE):
         return setting
     path = Path(setting.value.removeprefix("file:"))
     try:

@@ -9,6 +9,7 @@ scrape.py       what its /metrics say
 predictions.py  a reader of the predictions topic that counts which examples were answered
 feed.py         sends the examples, never further ahead of the answers than the cluster can hold
 show.py         from first to last step, told to a screen
+visitor.py      the person who looks at the worker's status page
 screen.py       the two ways of showing it: a live picture, or lines
 plot.py         curves in braille characters
 """

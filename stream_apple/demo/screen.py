@@ -84,11 +84,15 @@ class LineScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._doing = ""
+        self._address = ""
         self._due = 0.0
 
     def show(self, view: View) -> None:
         """Write a line if it is time."""
         now = time.monotonic()
+        if view.address != self._address:
+            self._address = view.address
+            self._write(f"status page: {view.address}/")
         if view.doing != self._doing:
             self._write(view.doing)
             self._doing = view.doing
@@ -134,7 +138,7 @@ def line(view: View) -> str:
 def picture(view: View, width: int) -> RenderableType:
     """A moment as a picture `width` characters wide."""
     if not view.curve:
-        return Group(*_title(), Text(f"{view.doing} ...", "bold"))
+        return Group(*_title(), Text(f"{view.doing} ...", "bold"), _page(view))
     return Group(*_title(), *_chart(view, width), Text(), _facts(view, width))
 
 
@@ -184,8 +188,15 @@ def _facts(view: View, width: int) -> Table:
         ("linear", LINEAR, reading.recent.linear, reading.whole.linear),
     ):
         table.add_row(Text(f"loss, {name}", style), f"{_loss(recent)} recently   {_loss(whole)} since the start")
-    table.add_row("worker", f"{view.doing}   {view.address}/metrics")
+    table.add_row("worker", view.doing)
+    table.add_row("status page", _page(view))
     return table
+
+
+def _page(view: View) -> Text:
+    """Where to look, as a link in terminals that know links."""
+    address = f"{view.address}/"
+    return Text(address, f"bold underline link {address}") if view.address else Text()
 
 
 def _parents(by_degree: tuple[int, ...]) -> str:

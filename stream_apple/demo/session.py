@@ -21,6 +21,7 @@ from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import Scraper
 from stream_apple.demo.screen import Screen
 from stream_apple.demo.view import Outcome, Point, Report, View
+from stream_apple.demo.visitor import Visitor
 from stream_apple.demo.worker import Worker
 from stream_apple.errors import BrokerError
 
@@ -45,12 +46,14 @@ _IN_OTHER_WORDS = {
 class Session:
     """One run; use once.
 
-    port   of the worker's HTTP server, 0 for any
+    port     of the worker's HTTP server, 0 for any
+    visitor  is shown the status page, and lets the worker go
     """
 
-    def __init__(self, examples: int, port: int, screen: Screen) -> None:
+    def __init__(self, examples: int, port: int, screen: Screen, visitor: Visitor) -> None:
         self._port = port
         self._screen = screen
+        self._visitor = visitor
         # Whole days that are over: no timestamp lies in the future.
         self._start_ms = (time.time_ns() // 1_000_000 // DAY_MS - DAYS) * DAY_MS
         self._view = View("starting the cluster and the worker", examples, DAYS)
@@ -68,7 +71,9 @@ class Session:
                 Worker(Path(directory), self._settings(cluster.bootstrap)) as worker,
             ):
                 scraper = self._ready(worker)
+                self._visitor.welcome(f"{scraper.address}/")
                 self._learn(cluster.bootstrap, worker, scraper, reader)
+                self._visitor.take_leave(lambda doing: self._show(doing=doing))
                 self._show(doing="stopping the worker")
                 worker.finish()
                 reader.read_to_end()

@@ -93,9 +93,11 @@ class Worker:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        # Errors that a user can act on are plain text; everything else that is logged is JSON.
+        # Its last event has the error that a user can act on; what is no JSON was said before there were events.
         plain = [line for line in lines if not line.startswith("{")]
-        return "\n".join((plain or lines)[-_LAST_LINES:]) or "it said nothing"
+        events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        errors = [event["error"] for event in events if event["event"] == "failed"]
+        return "\n".join((plain or errors or lines)[-_LAST_LINES:]) or "it said nothing"
 
 
 def _toml(settings: dict[str, dict[str, str | int]]) -> str:

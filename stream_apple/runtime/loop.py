@@ -35,6 +35,7 @@ from stream_apple.runtime.recovery import Recovery
 from stream_apple.runtime.restoring import Restorer
 from stream_apple.runtime.saving import Saver
 from stream_apple.runtime.step import Outcome, PartitionModel
+from stream_apple.runtime.watching import Blind, Observer
 
 FETCH_TIMEOUT_S = 0.1
 """How long a signal may have to wait: the client's fetch can't be interrupted."""
@@ -80,6 +81,7 @@ class Loop:
         metrics: Metrics,
         health: Health,
         *,
+        observer: Observer | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._broker = broker
@@ -91,6 +93,7 @@ class Loop:
         self._saver = Saver(broker, topics.models, recovery.group, pace.snapshot_interval_s, metrics, now)
         self._metrics = metrics
         self._health = health
+        self._observer = Blind() if observer is None else observer
         self._now = now
         self._budget = TimeBudget()
         self._owned: dict[int, Partition] = {}
@@ -103,6 +106,11 @@ class Loop:
         self._standstill = False
         self._aborts = 0
         self._stopping = False
+
+    @property
+    def owned(self) -> Mapping[int, Partition]:
+        """The partitions that this worker has at this moment; may be asked by any thread."""
+        return self._owned
 
     def stop(self) -> None:
         """Finish the batch in hand, commit, save the models and leave."""
@@ -199,6 +207,7 @@ class Loop:
                 parents_by_degree=end.growth.parents.tolist(),
             )
         self._metrics.processed(partition, outcome)
+        self._observer.processed(partition, records, outcome)
 
     def _publish(self, partition: Partition, records: list[Record], outcome: Outcome) -> None:
         """Steps 1 and 2: send what came of `records`, in a transaction begun for it if none is open."""

@@ -5,13 +5,13 @@ newest snapshot (then only what came after that is proved), and must lead to the
 letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from stream_apple.errors import ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import Gap, Lineage, Note, Pointer, committed_note
-from stream_apple.runtime.ports import Committed, LogRange, Record
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.runtime.lineage import Gap, Lineage, Note, Pointer
+from stream_apple.runtime.ports import Committed, Record
 from stream_apple.runtime.published import (
     Comparison,
     Fault,
@@ -22,48 +22,12 @@ from stream_apple.runtime.published import (
     origin_of_prediction,
 )
 from stream_apple.runtime.relearning import Relearning, lineages_of
-from stream_apple.runtime.section import LogReader, Section
-from stream_apple.runtime.snapshot import Decoder, message_key
+from stream_apple.runtime.section import Section
 from stream_apple.runtime.step import PartitionModel
+from stream_apple.runtime.stored import LARGE, Logs, NewModel, StoredModels, Subject
 
-_LARGE = 50  # dead letters, or parts of a snapshot, for a fetch: each may have a megabyte
-_REREADS = 5  # of a snapshot that compaction takes away because a newer one is there
-
-NewModel = Callable[[int, Lineage], PartitionModel]
-"""(partition, lineage) -> a model that has learned nothing and accepts any share of rejects."""
 Progress = Callable[[int, int, int, int], None]
 """(partition, first offset, next offset, end)"""
-
-
-class Logs(Protocol):
-    """What is asked of the cluster."""
-
-    def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; ConfigurationError if it does not exist."""
-        ...
-
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets in the examples topic."""
-        ...
-
-    def log_range(self, topic: str, partition: int) -> LogRange:
-        """Offsets in the log; `high` is its very end, what is not decided yet included."""
-        ...
-
-    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
-        """Read what is committed from `offset` on."""
-        ...
-
-
-class Subject(NamedTuple):
-    """What is verified: the models of one group, and where their outputs are."""
-
-    group: str
-    examples: str
-    predictions: str
-    dead_letters: str
-    models: str
-    model_settings: Mapping[str, Any]
 
 
 class Published(NamedTuple):
@@ -112,6 +76,7 @@ class Verification:
         self._logs = logs
         self._subject = subject
         self._new_model = new_model
+        self._stored = StoredModels(logs, subject, new_model)
         self._fetch_records = fetch_records
         self._progress = progress
 
@@ -161,49 +126,12 @@ class Verification:
 
     def _newest(self, number: int, committed: Committed, faults: Faults) -> tuple[Note, PartitionModel | None]:
         """What is committed, and the model in the newest snapshot if there is one that can be read."""
-        for _ in range(_REREADS):
-            note = self._note(number, committed)
-            if note.snapshot is None:
-                return note, None
-            try:
-                return note, self._restored(number, note.lineage, note.snapshot)
-            except (SnapshotError, GapError) as error:
-                # A worker may have written a newer one meanwhile, and compaction may have removed this one.
-                latest = self._logs.committed([number])[number]
-                if latest is None or self._note(number, latest).snapshot == note.snapshot:
-                    topic, pointer = self._subject.models, note.snapshot
-                    text = f"expected a snapshot that can be restored, found: {error}"
-                    faults.add(Fault(Kind.SNAPSHOT, topic, number, pointer.first, pointer.at, text))
-                    return note, None
-                committed = latest
-        raise GapError(
-            f"expected a snapshot in {self._subject.models}-{number} that stays until it is read, found {_REREADS} "
-            f"that newer ones displaced before: raise min.compaction.lag.ms of the topic"
-        )
-
-    def _note(self, number: int, committed: Committed) -> Note:
-        subject = self._subject
-        return committed_note(committed, subject.model_settings, subject.examples, number, subject.group)
-
-    def _restored(self, number: int, lineage: Lineage, pointer: Pointer) -> PartitionModel:
-        """The model in a snapshot; SnapshotError if it is not whole, or not what the pointer says."""
-        subject = self._subject
-        # It has the lineage that the model had then.
-        passed = sum(gap.stop <= pointer.at for gap in lineage.gaps)
-        then = lineages_of(subject.model_settings, subject.examples, number, lineage)[passed]
-        place, prefix = f"{subject.models}-{number}", message_key(subject.group, number)
-        end = self._logs.log_range(subject.models, number).high
-        if pointer.last >= end:
-            raise SnapshotError(f"expected its last message at {place}@{pointer.last}, found the log's end at {end}")
-        model = self._new_model(number, then)
-        decoder = Decoder(model, pointer)
-        with closing(self._section(subject.models, number, pointer.first, pointer.last + 1, _LARGE)) as log:
-            while decoder.left and (record := log.take()) is not None and record.offset() <= pointer.last:
-                if (record.key() or b"").startswith(prefix):
-                    decoder.add(record.value())
-        if decoder.left:
-            raise SnapshotError(f"expected {decoder.left} more messages up to {place}@{pointer.last}, found none")
-        return model
+        note, model, fault = self._stored.newest(number, committed)
+        if fault is not None and note.snapshot is not None:
+            text = f"expected a snapshot that can be restored, found: {fault}"
+            place = (self._subject.models, number, note.snapshot.first, note.snapshot.at)
+            faults.add(Fault(Kind.SNAPSHOT, *place, text))
+        return note, model
 
     def _from_start(self, number: int, note: Note, first: Lineage, stop: int) -> PartitionModel | None:
         """A new model, if the log still has all that it takes."""
@@ -256,7 +184,7 @@ class Verification:
                 )
 
             predictions = comparison(subject.predictions, number, self._fetch_records, origin_of_prediction)
-            letters = comparison(subject.dead_letters, shared, _LARGE, origin_of_dead_letter)
+            letters = comparison(subject.dead_letters, shared, LARGE, origin_of_dead_letter)
             examples = self._section(
                 subject.examples, number, _behind_gap(start, lineages[-1].gaps), relearning.stop, self._fetch_records
             )

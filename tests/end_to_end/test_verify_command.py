@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from end_to_end.worker_process import DEADLINE_S, Life, committed_messages
 from runtime.records import FakeRecord, stream
@@ -79,9 +79,14 @@ class Deployment:
     def committed(self) -> list[int]:
         """The group's committed offsets."""
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.config.worker.group})
+        asked = [TopicPartition(self.config.topics.examples, number) for number in range(PARTITIONS)]
+        deadline = time.monotonic() + DEADLINE_S
         try:
-            asked = [TopicPartition(self.config.topics.examples, number) for number in range(PARTITIONS)]
-            return [found.offset for found in consumer.committed(asked, timeout=30)]
+            while True:
+                try:
+                    return [found.offset for found in consumer.committed(asked, timeout=30)]
+                except KafkaException:  # on a new broker the coordinator moves once
+                    assert time.monotonic() < deadline
         finally:
             consumer.close()
 

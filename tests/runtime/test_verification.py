@@ -16,7 +16,8 @@ from stream_apple.runtime.published import LISTED, Kind
 from stream_apple.runtime.section import Section
 from stream_apple.runtime.snapshot import encode, message_key
 from stream_apple.runtime.step import PartitionModel
-from stream_apple.runtime.verification import Report, Subject, Verification
+from stream_apple.runtime.stored import Subject
+from stream_apple.runtime.verification import Report, Verification
 
 MODEL_SETTINGS: dict[str, Any] = {"learner": {"bits": 10}}
 SUBJECT = Subject("group", TOPIC, "predictions", "dead-letters", "models", MODEL_SETTINGS)

@@ -14,7 +14,8 @@ from simulation.world import SETUP, complete, make_cluster, make_input
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.ports import Committed, LogRange, Record
 from stream_apple.runtime.step import PartitionModel
-from stream_apple.runtime.verification import Report, Subject, Verification
+from stream_apple.runtime.stored import Subject
+from stream_apple.runtime.verification import Report, Verification
 
 SUBJECT = Subject(GROUP, *TOPICS, model_settings=SETUP.model)
 

@@ -1,0 +1,173 @@
+"""`stream-apple inspect`: what a model has found, by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stream_apple.adapters.inspecting import from_file, from_topic, from_worker, to_file
+from stream_apple.config import load
+from stream_apple.runtime.inspection import plain
+
+_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
+_MOST = 200
+_BAR = 12
+_SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
+
+Facts = dict[str, Any]
+
+
+@click.command()
+@click.option("--url", help="Address of a running worker, such as http://localhost:9400.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own: look into Kafka.")
+@click.option(
+    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A model saved with --save."
+)
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Partition of the examples topic; may be repeated.  [default: all]",
+)
+@click.option("--top", type=click.IntRange(1, _MOST), default=20, show_default=True, help="How many of each kind.")
+@click.option(
+    "--save",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the model of one --partition to this file; with --config.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    url: str | None,
+    path: Path | None,
+    file: Path | None,
+    partitions: tuple[int, ...],
+    top: int,
+    target: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show what a model has found: its heaviest monomials by name, and what each parent's children contribute.
+
+    From a running worker (--url), from the newest snapshots in Kafka (--config), or from a file (--file). Names are
+    learned from live examples; a factor that has not been seen is shown as `?` and its key.
+
+    Exits with 69 if nothing answers, 73 if a snapshot or file is damaged, 78 if there is no such model.
+    """
+    if sum(source is not None for source in (url, path, file)) != 1:
+        raise click.UsageError("name one source: --url, --config or --file")
+    if target is not None and (path is None or len(partitions) != 1):
+        raise click.UsageError("--save needs --config and one --partition")
+    if file is not None and partitions:
+        raise click.UsageError("--file holds one partition: leave --partition out")
+    models: list[Facts] = []
+    if url is not None:
+        models.extend(from_worker(url, partitions, top))
+    elif file is not None:
+        models.append(from_file(file, top))
+    else:
+        config = load(path)
+        for found in from_topic(config, partitions, top):
+            models.append(plain(found.view))
+            if target is not None:
+                to_file(target, config, found)
+    if as_json:
+        click.echo(json.dumps({"models": models}))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    for facts in models:
+        _show(console, facts)
+
+
+def _show(console: Console, facts: Facts) -> None:
+    # Names come from records of anyone: they are never read as markup.
+    options, fill = facts["options"], facts["fill"]
+    console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
+    features = _number(facts["features_per_example"], ".1f")
+    used = f"{fill['occupied']:,} of {fill['slots']:,} slots ({fill['occupied'] / fill['slots']:.1%})"
+    for line in (
+        f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
+        f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
+        f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
+        _digest(facts),
+        *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
+    ):
+        console.print(Text(f"  {line}"))
+    console.print(_losses(facts["losses"]), _degrees(facts["degrees"]))
+    console.print(_monomials("Heaviest monomials", facts["top"]))
+    if facts["products"] and facts["products"] != facts["top"]:
+        console.print(_monomials("Heaviest products", facts["products"]))
+    if facts["parents"]:
+        console.print(_parents(facts["parents"]))
+    if facts["named"] < 1:
+        console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
+
+
+def _digest(facts: Facts) -> str:
+    snapshot = facts["snapshot"]
+    ended = (
+        f"digest {facts['digest']} at the end of epoch {facts['ended_epoch']}"
+        if facts["digest"]
+        else "no epoch has ended"
+    )
+    saved = f"snapshot {snapshot['digest']} at offset {snapshot['at']:,}" if snapshot else "no snapshot"
+    return f"epoch {facts['epoch']}; {ended}; {saved}"
+
+
+def _table(title: str, *columns: str, numbers: int) -> Table:
+    """The first column is text, the next `numbers` are numbers, the others are text again."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if 1 <= index <= numbers else "left", overflow="fold")
+    return table
+
+
+def _losses(losses: dict[str, Facts]) -> Table:
+    table = _table("Progressive loss", "", "apple", "linear", "best constant", numbers=3)
+    for span, name in _SPANS.items():
+        report = losses[span]
+        table.add_row(name, *(_number(report[of], ".4f") for of in ("loss", "linear_loss", "best_constant_loss")))
+    return table
+
+
+def _degrees(degrees: list[Facts]) -> Table:
+    table = _table("By degree", "degree", "monomials", "parents", "", numbers=2)
+    most = max((each["monomials"] for each in degrees), default=1)
+    for each in degrees:
+        bar = Text("\u2588" * max(1, round(_BAR * each["monomials"] / most)), "green")
+        table.add_row(str(each["degree"]), f"{each['monomials']:,}", f"{each['parents']:,}", bar)
+    return table
+
+
+def _monomials(title: str, monomials: list[Facts]) -> Table:
+    table = _table(title, "monomial", "weight", "salience", "linear", "", numbers=3)
+    for each in monomials:
+        table.add_row(
+            Text(each["name"]),
+            Text(f"{each['weight']:+.4f}", "green" if each["weight"] >= 0 else "red"),
+            f"{each['salience']:.4f}",
+            f"{each['linear_weight']:+.4f}" if each["degree"] == 1 else "",
+            Text("parent" if each["parent"] else "", "dim"),
+        )
+    return table
+
+
+def _parents(parents: list[Facts]) -> Table:
+    title = "Parents, by what their children add"
+    table = _table(title, "parent", "children", "gain", "salience", "heaviest child", numbers=3)
+    for each in parents:
+        numbers = (f"{each['children']:,}", f"{each['gain']:.4f}", f"{each['salience']:.4f}")
+        table.add_row(Text(each["name"]), *numbers, Text(each["heaviest"]))
+    return table
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

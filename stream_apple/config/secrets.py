@@ -1,0 +1,128 @@
+"""Which values are secrets, and that none of them is shown.
+
+A secret comes from a file or from the environment, never from the configuration file itself. `shown` is for whoever
+prints a setting; `conceal` is for text of others, such as an error of librdkafka that repeats what it was given.
+"""
+
+import re
+
+HIDDEN = "***"
+
+_PARTS = ("password", "passphrase", "secret", "key.pem", "jaas.config", "oauthbearer.config")
+
+# Of the properties about authentication and encryption, those that are none; one that is not known may be a misspelled
+# password, and is hidden.
+_DELICATE = ("sasl.", "ssl.", "https.")
+_PUBLIC = frozenset(
+    {
+        "https.ca.location",
+        "https.ca.pem",
+        "sasl.kerberos.keytab",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal",
+        "sasl.kerberos.service.name",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.assertion.algorithm",
+        "sasl.oauthbearer.assertion.claim.aud",
+        "sasl.oauthbearer.assertion.claim.exp.seconds",
+        "sasl.oauthbearer.assertion.claim.iss",
+        "sasl.oauthbearer.assertion.claim.jti.include",
+        "sasl.oauthbearer.assertion.claim.nbf.seconds",
+        "sasl.oauthbearer.assertion.claim.sub",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.jwt.template.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.grant.type",
+        "sasl.oauthbearer.metadata.authentication.type",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.username",
+        "ssl.ca.certificate.stores",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.cipher.suites",
+        "ssl.crl.location",
+        "ssl.curves.list",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.id",
+        "ssl.engine.location",
+        "ssl.key.location",
+        "ssl.keystore.location",
+        "ssl.providers",
+        "ssl.sigalgs.list",
+        "ssl.truststore.location",
+    }
+)
+
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_ADDRESSES = ("bootstrap.servers", "metadata.broker.list")
+_CREDENTIALS = re.compile(r"//[^/\s]*@")
+
+_SHORTEST = 4  # shorter ones are in every line by chance
+_WORD = 8
+_HEAD = 32
+
+_concealed: dict[str, re.Pattern[str]] = {}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of this librdkafka property, or of one that it may be a misspelling of, must not be shown."""
+    name = name.lower().replace("_", ".")
+    return _is_certainly_secret(name) or (name.startswith(_DELICATE) and name not in _PUBLIC)
+
+
+def holds_key(value: object) -> bool:
+    """Whether there is a private key in the value, as when it stands in one file with its certificate."""
+    return isinstance(value, str) and bool(_PRIVATE_KEY.search(value))
+
+
+def has_credentials(name: str, value: object) -> bool:
+    """Whether the value is an address with a user or a password in it, which no client of Kafka reads."""
+    if not isinstance(value, str) or is_secret(name):
+        return False
+    return bool(_CREDENTIALS.search(value)) or (name in _ADDRESSES and "@" in value)
+
+
+def shown(name: str, value: object) -> object:
+    """The value as it may be shown."""
+    return HIDDEN if is_secret(name) or holds_key(value) or has_credentials(name, value) else value
+
+
+def remember(name: str, value: object) -> None:
+    """From now on `conceal` knows this value, if it is a secret's."""
+    if not isinstance(value, str) or not (_is_certainly_secret(name.lower()) or holds_key(value)):
+        return
+    # A part is repeated as well as the whole: a line of a key, or the rest of a list from a fault on.
+    for part in (value, *(word for word in value.split() if len(word) >= _WORD)):
+        if len(part) >= _SHORTEST:
+            _concealed[part] = _pattern(part)
+
+
+def conceal(text: str) -> str:
+    """`text` without any secret that this process has read; also if they are escaped as in JSON."""
+    # The longest first: a secret may be part of another one.
+    for part in sorted(_concealed, key=len, reverse=True):
+        text = _concealed[part].sub(HIDDEN, text)
+    return text
+
+
+def _is_certainly_secret(name: str) -> bool:
+    return any(part in name for part in _PARTS)
+
+
+def _pattern(part: str) -> re.Pattern[str]:
+    escaped = part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    found = "|".join(re.escape(form) for form in dict.fromkeys((escaped, part)))
+    if len(part) > _HEAD and not re.search(r"\s", part):
+        # Messages of librdkafka end after some hundred bytes, in the middle of a long token.
+        found += "|" + re.escape(part[:_HEAD]) + r"[^\s\"\\]*"
+    return re.compile(found)

@@ -1,0 +1,257 @@
+"""Logs: the table of events against the source, and every line of real processes against the format."""
+
+import ast
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import structlog
+
+import stream_apple
+from stream_apple import logs
+from stream_apple.runtime.partition import State
+
+PACKAGE = Path(stream_apple.__file__).parent
+TABLE = PACKAGE.parent / "deploy" / "events.md"
+
+# Events whose name is a value: the expression in the source -> all that it can be.
+VARIABLE = {"state.value": [state.value for state in State]}
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+# What the logging itself adds to an event with `exc_info`.
+_RENAMED = {"exc_info": "exception"}
+
+
+class Event(NamedTuple):
+    """One kind of line."""
+
+    name: str
+    level: str
+    fields: frozenset[str]
+
+
+def events_of(source: str) -> list[Event]:
+    """Every event that this source logs; AssertionError if one can't be known from reading it."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LEVELS):
+            continue
+        if ast.unparse(node.func.value) not in {"_log", "log"}:
+            continue
+        assert node.args, f"line {node.lineno}: an event has a name"
+        assert len(node.args) == 1, f"line {node.lineno}: the facts of an event are fields, not parts of a text"
+        name = node.args[0]
+        assert all(field.arg for field in node.keywords), f"line {node.lineno}: fields have names"
+        fields = frozenset(_RENAMED.get(str(field.arg), str(field.arg)) for field in node.keywords)
+        names = VARIABLE.get(ast.unparse(name)) or [ast.literal_eval(name)]
+        found += [Event(each, node.func.attr, fields) for each in names]
+    return found
+
+
+def logged() -> set[Event]:
+    """Every event that the package logs."""
+    return {event for path in PACKAGE.rglob("*.py") for event in events_of(path.read_text(encoding="utf-8"))}
+
+
+def documented() -> list[Event]:
+    """The rows of the table."""
+    rows = re.findall(
+        r"^\| `([a-z_]+)` \| (\w+) \| ([^|]*) \| [^|]+ \| [^|]+ \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [Event(name, level, frozenset(re.findall(r"`(\w+)`", fields))) for name, level, fields in rows]
+
+
+class TestTable:
+    """`deploy/events.md`."""
+
+    def test_every_event_is_in_it(self) -> None:
+        """With its level and all of its fields; and nothing is in it that is not logged."""
+        assert sorted(documented(), key=str) == sorted(logged(), key=str)
+
+    def test_every_row_is_read(self) -> None:
+        """No row escapes the comparison by its form."""
+        rows = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+        assert len(rows) == len(documented()) > 15
+
+    @pytest.mark.parametrize(
+        "source",
+        ["_log.info('two words %s', 3)", "_log.info(text)", "_log.warning('x', **facts)", "_log.error()"],
+    )
+    def test_events_that_can_not_be_known_are_found(self, source: str) -> None:
+        """An event without a fixed name, or with fields that nobody can look up, is refused."""
+        with pytest.raises((AssertionError, ValueError)):
+            events_of(source)
+
+    def test_what_is_logged_is_seen(self) -> None:
+        """Name, level and fields, wherever the call stands."""
+        assert events_of("def f():\n    if x:\n        _log.warning('late', partition=p, by=1)") == [
+            Event("late", "warning", frozenset({"partition", "by"}))
+        ]
+
+
+class TestLine:
+    """One line."""
+
+    @pytest.fixture(autouse=True)
+    def _restore(self) -> Iterator[None]:
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        yield
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.captureWarnings(capture=False)
+        structlog.reset_defaults()
+
+    def line(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        """The one that was written."""
+        (text,) = capsys.readouterr().err.splitlines()
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def test_has_the_time_to_the_millisecond_in_utc(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """ISO 8601, always of one length, so that lines sort as text."""
+        logs.configure("json")
+        structlog.get_logger().info("once")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", self.line(capsys)["timestamp"])
+
+    def test_says_who_writes_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Also in a thread, and in what librdkafka says."""
+        logs.configure("json", {"group": "g", "worker": "w-3"})
+        logging.getLogger("librdkafka").error("FAIL [x] [thrd:y]: down")
+        assert self.line(capsys).items() >= {"group": "g", "worker": "w-3", "level": "error"}.items()
+
+    @pytest.mark.parametrize("format", ["json", "human"])
+    def test_has_no_local_variables(self, format: logs.Format, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: A002
+        """A traceback shows where, and not what was in memory there."""
+        logs.configure(format)
+        held = "local-" + "x9Kd"
+        try:
+            int(len(held) * "z")
+        except ValueError:
+            structlog.get_logger().exception("failed")
+        written = capsys.readouterr().err
+        assert "ValueError: invalid literal" in written
+        assert "local-x9Kd" not in written
+
+    def test_goes_through_what_conceals(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Whatever field a secret is in, and in a traceback too."""
+        logs.configure("json", conceal=lambda line: line.replace("hunter2", "***"))
+        try:
+            int("hunter2")
+        except ValueError:
+            structlog.get_logger().exception("failed", inner={"list": ["hunter2"]})
+        found = self.line(capsys)
+        assert found["inner"] == {"list": ["***"]}
+        assert found["level"] == "error"
+        assert "'***'" in found["exception"]
+
+    @pytest.mark.parametrize("secret", ['": "', "event", "info", '"}', ", "])
+    def test_stays_whole_whatever_is_concealed(self, secret: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """A password that looks like a part of the format does not break it."""
+        logs.configure("json", {"worker": "w"}, conceal=lambda text: text.replace(secret, "***"))
+        structlog.get_logger().info("once", text=f"a{secret}b", number=3)
+        found = self.line(capsys)
+        assert found["text"] == "a***b"
+        assert (found["number"], found["level"]) == (3, "info")
+
+    def test_is_concealed_for_people_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In the aligned form."""
+        logs.configure("human", conceal=lambda text: text.replace("hunter2", "***"))
+        structlog.get_logger().info("once", text="hunter2")
+        assert "text=***" in capsys.readouterr().err
+
+
+LOGGING = "from stream_apple import logs\nlogs.configure('json')\nlogs.catch_crashes()"
+# Each fails in a way that no command catches, after the command has begun to log.
+CRASHES = {
+    "main": "raise RuntimeError('boom')",
+    "thread": "import threading; t = threading.Thread(target=lambda: 1 / 0, name='side'); t.start(); t.join()",
+    "unraisable": "class D:\n    def __del__(self): raise RuntimeError('late')\nd = D(); del d",
+    "warning": "import warnings; warnings.warn('careful\\nnow')",
+}
+
+
+def lines_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Every line of stdout and stderr, each of which must be one JSON object with what every event has."""
+    found = [json.loads(line) for line in (done.stdout + done.stderr).splitlines()]
+    for each in found:
+        assert {"event", "level", "timestamp", "logger"} <= set(each)
+    return found
+
+
+def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, without settings but these."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**environment, **settings},
+    )
+
+
+class TestProcess:
+    """Everything that a process writes."""
+
+    @pytest.mark.parametrize("kind", CRASHES)
+    def test_a_crash_is_one_line(self, kind: str) -> None:
+        """With the traceback in a field, wherever it happens."""
+        done = run(
+            "-c", f"from stream_apple import logs\nlogs.configure('json')\nlogs.catch_crashes()\n{CRASHES[kind]}"
+        )
+        (line,) = lines_of(done)
+        if kind == "warning":
+            assert (line["level"], done.returncode) == ("warning", 0)
+            assert "careful\nnow" in line["event"]
+        else:
+            assert (line["event"], line["level"]) == ("crashed", "critical")
+            assert "Traceback" in line["exception"]
+            assert done.returncode == (1 if kind == "main" else 0)
+
+    def test_an_interrupt_is_no_crash(self) -> None:
+        """Nothing is written."""
+        done = run(
+            "-c", "from stream_apple import logs\nlogs.configure('json')\nlogs.catch_crashes()\nraise KeyboardInterrupt"
+        )
+        assert lines_of(done) == []
+
+    def test_faults_of_the_configuration_are_one_line(self) -> None:
+        """Whoever collects JSON gets the reason in JSON: all faults, the exit code, and no plain text."""
+        done = run(
+            "-m",
+            "stream_apple",
+            "run",
+            "--log-format",
+            "json",
+            STREAM_APPLE_LEARNER__BITS="many",
+            STREAM_APPLE_HTTP__PORT="x",
+        )
+        (line,) = lines_of(done)
+        assert done.returncode == line["exit_code"] == 78
+        assert (line["event"], line["level"], line["kind"]) == ("failed", "error", "ConfigurationError")
+        assert "learner.bits" in line["error"]
+        assert "http.port" in line["error"]
+
+    def test_a_defect_is_one_line(self, tmp_path: Path) -> None:
+        """A worker that ends with a traceback of Python, after it has started, says so in JSON."""
+        broken = tmp_path / "sitecustomize.py"
+        broken.write_text(
+            "import stream_apple.adapters.worker as worker\n"
+            "def fail(config): raise RuntimeError('two\\nlines')\n"
+            "worker.broker = fail\n"
+        )
+        done = run("-m", "stream_apple", "run", PYTHONPATH=str(tmp_path), STREAM_APPLE_HTTP__PORT="0")
+        assert done.returncode == 1
+        started, crashed = lines_of(done)
+        assert started["event"] == "started"
+        assert crashed["event"] == "crashed"
+        assert "RuntimeError: two\nlines" in crashed["exception"]
+        assert (crashed["worker"], crashed["group"]) == ("worker-0", "stream-apple")

@@ -354,6 +354,13 @@ function drawModel() {
   put("model-facts", ...Object.entries(facts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 }
 
+/** What is shown must never be another partition's. */
+function forgetModel() {
+  model = null;
+  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts"]) put(id);
+  document.querySelector("#parents tbody").replaceChildren();
+}
+
 function drawMonomials() {
   const shown = model[list];
   const most = Math.max(...shown.map((each) => each.salience), 1e-12);
@@ -363,7 +370,7 @@ function drawMonomials() {
     ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen. Parents are multiplied with every feature beside them.${names}`
     : "No products yet: the first epoch's end makes the heaviest features parents, and their products appear with the next examples.");
   put("monomials", ...shown.map((each) => {
-    const label = named(each.name);
+    const label = element("span", {}, named(each.name));
     if (each.parent) label.append(element("span", { class: "badge" }, "parent"));
     const bar = filling(each.salience / most / 2, each.weight < 0 ? "down" : "up");
     return element("li", {}, label, element("span", { class: "weight", "aria-hidden": "true" }, bar),
@@ -397,7 +404,7 @@ choose("list", ["list-products", "list-top"], (value) => { list = value; }, () =
 $("partition").addEventListener("change", () => {
   chosen = Number($("partition").value);
   picked = true;
-  model = null;
+  forgetModel();
   drawLoss();
   askModel();
 });

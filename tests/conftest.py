@@ -1,16 +1,17 @@
 """What all tests share: brokers, topics, reference data, Hypothesis's profile."""
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from hypothesis import settings
 from kafka_broker import Broker, UnavailableError, create_topics, resolve_jars
+from required import unavailable
 
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
@@ -20,6 +21,8 @@ _OWN_BROKER = os.environ.pop("STREAM_APPLE_TEST_BOOTSTRAP", None)
 
 TopicFactory = Callable[..., str]
 
+_MOCK_S = 30.0
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that uses the real broker, so that `-m "not broker"` leaves them out."""
@@ -28,20 +31,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
 
 
-def _unavailable(reason: str) -> NoReturn:
-    # A skip that nobody reads would let the promises go unproved where they are meant to be proved.
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def jars() -> Path:
     """Kafka's jars, for tests that start and break brokers of their own."""
     try:
         return resolve_jars()
     except UnavailableError as error:
-        _unavailable(str(error))
+        unavailable(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -85,10 +81,21 @@ def mock_cluster() -> Iterator[str]:
     host.close()
 
 
+@pytest.fixture
+def mock_examples(mock_cluster: str) -> str:
+    """A cluster with the topic `examples` of four partitions."""
+    client = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
+    deadline = time.monotonic() + _MOCK_S
+    while client.list_topics("examples", timeout=_MOCK_S).topics["examples"].error is not None:
+        assert time.monotonic() < deadline, "the topic was not made"
+    client.close()
+    return mock_cluster
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The directory of reference data and tools that lies beside the repository."""
     path = Path(__file__).resolve().parent.parent.parent / "shared"
     if not path.is_dir():
-        _unavailable(f"there is no reference data at {path}")
+        unavailable(f"there is no reference data at {path}")
     return path

@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stream_apple.adapters.verifying import KafkaLogs
-from stream_apple.adapters.worker import model_settings
+from stream_apple.adapters.kafka_logs import KafkaLogs, subject_of
+from stream_apple.adapters.worker import model_maker, model_settings
 from stream_apple.config import Config
 from stream_apple.core.decode import Decoder
 from stream_apple.core.names import Names, names_in
@@ -21,7 +21,7 @@ from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.saved import read, save
 from stream_apple.runtime.section import Section
 from stream_apple.runtime.step import PartitionModel
-from stream_apple.runtime.stored import NewModel, StoredModels, Subject
+from stream_apple.runtime.stored import NewModel, StoredModels
 
 _TIMEOUT_S = 30.0
 _SAMPLED = 20_000
@@ -64,15 +64,9 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
 
     ConfigurationError if there is none, SnapshotError if one is damaged.
     """
-    subject = Subject(config.worker.group, **config.topics.model_dump(), model_settings=config.model_settings())
+    subject = subject_of(config)
     with closing(KafkaLogs(config)) as logs:
-        count = logs.partition_count(subject.examples)
-        absent = [number for number in partitions if number >= count]
-        if absent:
-            raise ConfigurationError(
-                f"expected partitions of {subject.examples} below {count}, found {', '.join(map(str, absent))}"
-            )
-        numbers = partitions or range(count)
+        numbers = logs.chosen(partitions)
         stored = StoredModels(logs, subject, _maker(config, subject.examples))
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
@@ -133,8 +127,7 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
 
 def _maker(config: Config, topic: str) -> NewModel:
     settings = model_settings(config)
-    decoder = Decoder(settings.limits)
-    return lambda partition, lineage: PartitionModel(topic, partition, lineage, settings, decoder)
+    return model_maker(topic, settings, Decoder(settings.limits))
 
 
 def _named(

@@ -16,9 +16,10 @@ from stream_apple.adapters.admittance import complaint, is_refusal
 from stream_apple.adapters.clients import Identity, Properties, open_clients
 from stream_apple.adapters.outage import OUTAGE_S, PROBE_S, Outage
 from stream_apple.adapters.patience import SLICE_S, Patience
+from stream_apple.adapters.positions import committed_offsets, log_range
 from stream_apple.adapters.reader import PartitionReader
 from stream_apple.adapters.transactions import Transactions
-from stream_apple.adapters.verdicts import fetch_verdict, is_fatal, verdict
+from stream_apple.adapters.verdicts import fetch_verdict, is_fatal
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.ports import Assignment, Committed, Header, LogRange, Reader, Record, Start
 
@@ -149,24 +150,11 @@ class KafkaBroker:
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Committed offsets; waits for transactions that are still deciding them."""
-        asked = [TopicPartition(self._examples, partition) for partition in partitions]
-        found = self._patience.insist("committed", lambda: self._consumer.committed(asked, timeout=SLICE_S))
-        for answer in found:
-            if answer.error is not None:
-                raise verdict(answer.error, f"committed offset of {answer.topic}-{answer.partition}")
-        return {
-            answer.partition: Committed(answer.offset, answer.metadata or "") if answer.offset >= 0 else None
-            for answer in found
-        }
+        return committed_offsets(self._consumer, self._patience, self._examples, partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The broker's answer."""
-        asked = TopicPartition(topic, partition)
-        low, high = self._patience.insist(
-            f"watermarks of {topic}-{partition}",
-            lambda: self._consumer.get_watermark_offsets(asked, timeout=SLICE_S),
-        )
-        return LogRange(low, high)
+        return log_range(self._consumer, self._patience, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """A client of its own: it connects while we go on."""

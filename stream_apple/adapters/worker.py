@@ -13,10 +13,9 @@ from stream_apple.core.decode import Decoder, Limits
 from stream_apple.core.learner import Options
 from stream_apple.runtime.deadletters import RejectLimits
 from stream_apple.runtime.health import Health
-from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.loop import Loop, Pace, Topics
 from stream_apple.runtime.metrics import Metrics
-from stream_apple.runtime.recovery import Origin, Recovery
+from stream_apple.runtime.recovery import NewModel, Origin, Recovery
 from stream_apple.runtime.step import ModelSettings, PartitionModel
 from stream_apple.runtime.warmup import warm_up
 from stream_apple.runtime.watching import Observer, Watch, Watching
@@ -100,12 +99,13 @@ def broker(config: Config) -> KafkaBroker:
 def recovery(config: Config, settings: ModelSettings, decoder: Decoder) -> Recovery:
     """Makes models of this configuration."""
     topic = config.topics.examples
-
-    def new_model(partition: int, lineage: Lineage) -> PartitionModel:
-        return PartitionModel(topic, partition, lineage, settings, decoder)
-
     origin = Origin(topic, config.worker.group, config.model_settings())
-    return Recovery(origin, new_model, config.worker.accepted_gaps)
+    return Recovery(origin, model_maker(topic, settings, decoder), config.worker.accepted_gaps)
+
+
+def model_maker(topic: str, settings: ModelSettings, decoder: Decoder) -> NewModel:
+    """Makes models of these settings that have learned nothing."""
+    return lambda partition, lineage: PartitionModel(topic, partition, lineage, settings, decoder)
 
 
 def model_settings(config: Config) -> ModelSettings:

@@ -11,22 +11,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_apple.cli import main
 
 SECONDS = 30
-
-
-@pytest.fixture
-def bootstrap(mock_cluster: str) -> str:
-    """A cluster with the topic `examples` of four partitions."""
-    client = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
-    deadline = time.monotonic() + SECONDS
-    while client.list_topics("examples", timeout=SECONDS).topics["examples"].error is not None:
-        assert time.monotonic() < deadline, "the topic was not made"
-    client.close()
-    return mock_cluster
 
 
 @pytest.fixture
@@ -60,18 +49,18 @@ def times(bootstrap: str, count: int) -> list[int]:
     return [message.timestamp()[1] for message in read(bootstrap, count)]
 
 
-def test_the_summary_says_what_was_done(bootstrap: str, file: Path) -> None:
+def test_the_summary_says_what_was_done(mock_examples: str, file: Path) -> None:
     """One line with examples, bytes, seconds and rate; a warning for rows that the stream will reject."""
-    result = produce(file, "--bootstrap-servers", bootstrap)
+    result = produce(file, "--bootstrap-servers", mock_examples)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("sent 5 examples (")
     assert " to examples over 4 partitions in " in result.stdout
     assert result.stderr == "stream-apple: 1 of the examples have no features: workers reject those\n"
 
 
-def test_the_summary_as_json_has_the_same_facts(bootstrap: str, file: Path) -> None:
+def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) -> None:
     """Every number under its name."""
-    result = produce(file, file, "--bootstrap-servers", bootstrap, "--partitions", 2, "--json", "--quiet")
+    result = produce(file, file, "--bootstrap-servers", mock_examples, "--partitions", 2, "--json", "--quiet")
     summary = json.loads(result.stdout)
     assert summary.pop("seconds") > 0
     assert summary.pop("examples_per_second") > 0
@@ -85,15 +74,15 @@ def test_the_summary_as_json_has_the_same_facts(bootstrap: str, file: Path) -> N
     }
 
 
-def test_quiet_prints_nothing_but_warnings(bootstrap: str, file: Path) -> None:
+def test_quiet_prints_nothing_but_warnings(mock_examples: str, file: Path) -> None:
     """No summary on standard output."""
-    assert produce(file, "--bootstrap-servers", bootstrap, "--quiet").stdout == ""
+    assert produce(file, "--bootstrap-servers", mock_examples, "--quiet").stdout == ""
 
 
-def test_the_configuration_names_cluster_and_topic(bootstrap: str, file: Path, tmp_path: Path) -> None:
+def test_the_configuration_names_cluster_and_topic(mock_examples: str, file: Path, tmp_path: Path) -> None:
     """Without options, the file's [kafka] and [topics] decide."""
     config = tmp_path / "config.toml"
-    config.write_text(f'[kafka]\n"bootstrap.servers" = "{bootstrap}"\n[topics]\nexamples = "absent"\n')
+    config.write_text(f'[kafka]\n"bootstrap.servers" = "{mock_examples}"\n[topics]\nexamples = "absent"\n')
     assert "topic absent: expected it on" in produce(file, "--config", config).stderr
     assert produce(file, "--config", config, "--topic", "examples").exit_code == 0
 
@@ -109,35 +98,35 @@ def test_the_configuration_names_cluster_and_topic(bootstrap: str, file: Path, t
     ],
 )
 def test_times_are_evenly_spaced_over_all_files(
-    options: tuple[str, ...], expected: list[int], bootstrap: str, file: Path
+    options: tuple[str, ...], expected: list[int], mock_examples: str, file: Path
 ) -> None:
     """Start + i * interval, i counted over repetitions and files; the default follows the rate."""
     start = 1_700_000_000_000
-    common = ("--bootstrap-servers", bootstrap, "--partitions", 1, "--start-time", "2023-11-14T22:13:20Z")
+    common = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--start-time", "2023-11-14T22:13:20Z")
     assert produce(file, *common, "--repeat", 2, *options).exit_code == 0
-    assert times(bootstrap, len(expected)) == [start + offset for offset in expected]
+    assert times(mock_examples, len(expected)) == [start + offset for offset in expected]
 
 
-def test_times_start_now_unless_told_otherwise(bootstrap: str, file: Path) -> None:
+def test_times_start_now_unless_told_otherwise(mock_examples: str, file: Path) -> None:
     """The first example has the time at which the command was started."""
     before = int(time.time() * 1000)
-    assert produce(file, "--bootstrap-servers", bootstrap, "--partitions", 1).exit_code == 0
-    assert before <= times(bootstrap, 1)[0] <= int(time.time() * 1000)
+    assert produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1).exit_code == 0
+    assert before <= times(mock_examples, 1)[0] <= int(time.time() * 1000)
 
 
-def test_times_may_come_from_a_field(bootstrap: str, tmp_path: Path) -> None:
+def test_times_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None:
     """Each example has the time that its field holds."""
     path = tmp_path / "rows"
     path.write_text('{"features": {"a": 1}, "at": 5}\n{"features": {"a": 1}, "at": "2023-11-14T22:13:20.5Z"}\n')
-    options = ("--bootstrap-servers", bootstrap, "--partitions", 1, "--timestamp-field", "at")
+    options = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--timestamp-field", "at")
     assert produce(path, *options).exit_code == 0
-    assert times(bootstrap, 2) == [5000, 1_700_000_000_500]
+    assert times(mock_examples, 2) == [5000, 1_700_000_000_500]
 
 
-def test_an_unreadable_file_ends_with_its_own_exit_code(bootstrap: str, file: Path) -> None:
+def test_an_unreadable_file_ends_with_its_own_exit_code(mock_examples: str, file: Path) -> None:
     """The message says where, and how many examples were delivered before."""
     file.write_text("1 1:1\n1 1:x\n")
-    result = produce(file, "--bootstrap-servers", bootstrap)
+    result = produce(file, "--bootstrap-servers", mock_examples)
     assert result.exit_code == 65
     assert result.stderr.startswith(f"stream-apple: {file}:2: expected a finite number")
     assert result.stderr.endswith("; 1 examples before it were delivered\n")
@@ -167,9 +156,9 @@ def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], mess
 
 
 @pytest.fixture
-def waiting(bootstrap: str) -> Iterator[subprocess.Popen[str]]:
+def waiting(mock_examples: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a process of its own, reading a pipe that nobody closes, with three examples delivered."""
-    arguments = ["produce", "-", "--bootstrap-servers", bootstrap, "--partitions", "1", "--json"]
+    arguments = ["produce", "-", "--bootstrap-servers", mock_examples, "--partitions", "1", "--json"]
     process = subprocess.Popen(
         [sys.executable, "-m", "stream_apple", *arguments],
         stdin=subprocess.PIPE,
@@ -181,7 +170,7 @@ def waiting(bootstrap: str) -> Iterator[subprocess.Popen[str]]:
     assert process.stdin is not None
     process.stdin.write("1 |f a\n1 |f b\n1 |f c\n")
     process.stdin.flush()
-    read(bootstrap, 3)
+    read(mock_examples, 3)
     yield process
     process.kill()
     process.wait()

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 from browser import Browser, NoBrowserError
+from required import in_ci, unavailable
 
 _PACKAGES = ("chromium", "chromium-driver")  # Debian's
 _INSTALL_S = 600
 
 
-def _in_ci() -> bool:
-    return os.environ.get("CI", "").lower() == "true"
-
-
 def _install() -> None:
     """Bring the browser to a machine that is CI's own; users are told what to install instead."""
-    if shutil.which("chromedriver") or not _in_ci() or os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if shutil.which("chromedriver") or not in_ci() or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *_PACKAGES]):
@@ -43,9 +40,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     try:
         opened = Browser(tmp_path_factory.mktemp("browser"))
     except NoBrowserError as error:
-        # As in tests/conftest.py: what must be proved somewhere is not skipped there.
-        if _in_ci():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        unavailable(str(error))
     with opened:
         yield opened

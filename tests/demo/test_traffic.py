@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_apple.cli import main
 from stream_apple.core.decode import Decoder, Limits
@@ -83,17 +83,6 @@ class TestTraffic:
         assert not decoder.decode([encode_example(one) for one in islice(traffic(3, DAY_MS, 0.0), 5000)]).reasons.any()
 
 
-@pytest.fixture
-def bootstrap(mock_cluster: str) -> str:
-    """A cluster with the topic `examples` of four partitions."""
-    client = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
-    deadline = time.monotonic() + SECONDS
-    while client.list_topics("examples", timeout=SECONDS).topics["examples"].error is not None:
-        assert time.monotonic() < deadline, "the topic was not made"
-    client.close()
-    return mock_cluster
-
-
 def read(bootstrap: str, count: int) -> list[Message]:
     """`count` messages of all partitions, as soon as they are there."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "fetch.wait.max.ms": 10, "log_level": 0})
@@ -110,15 +99,15 @@ def read(bootstrap: str, count: int) -> list[Message]:
 class TestCommand:
     """`stream-apple generate`."""
 
-    def test_sends_examples_of_now(self, bootstrap: str) -> None:
+    def test_sends_examples_of_now(self, mock_examples: str) -> None:
         """So many as asked for, over all partitions, at the pace asked for, with timestamps of when they were sent."""
         before, started = now_ms(), time.monotonic()
-        settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": bootstrap}
+        settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_examples}
         result = CliRunner().invoke(main, ["generate", "--limit", "600", "--rate", "500"], env=settings)
         assert result.exit_code == 0, result.output
         assert "sent 600 examples" in result.output
         assert time.monotonic() - started > 599 / 500
-        messages = read(bootstrap, 600)
+        messages = read(mock_examples, 600)
         assert {message.partition() for message in messages} == {0, 1, 2, 3}
         times = sorted(message.timestamp()[1] for message in messages)
         assert before <= times[0]
@@ -126,16 +115,16 @@ class TestCommand:
         assert times[-1] - times[0] >= 0.9 * 1000 * 599 / 500
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_ends_it_well(self, bootstrap: str, number: signal.Signals) -> None:
+    def test_a_signal_ends_it_well(self, mock_examples: str, number: signal.Signals) -> None:
         """It runs until it is told to stop; then what was sent is there, and the exit code is 0."""
         process = subprocess.Popen(
             [sys.executable, "-m", "stream_apple", "generate", "--rate", "200"],
-            env={**os.environ, "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": bootstrap},
+            env={**os.environ, "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_examples},
             stderr=subprocess.PIPE,
             text=True,
         )
         try:
-            read(bootstrap, 50)
+            read(mock_examples, 50)
             process.send_signal(number)
             _, said = process.communicate(timeout=SECONDS)
         finally:
@@ -144,7 +133,7 @@ class TestCommand:
         assert process.returncode == 0, said
         count = int(said.rpartition("sent ")[2].partition(" ")[0].replace(",", ""))
         assert count >= 50
-        read(bootstrap, count)
+        read(mock_examples, count)
 
     @pytest.mark.parametrize(
         ("option", "value"), [("--rate", "0"), ("--day", "0s"), ("--day", "soon"), ("--broken", "1.5")]

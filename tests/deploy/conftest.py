@@ -1,23 +1,17 @@
 """What the tests of manifests need: kubectl, the operators' schemas, and that of compose files."""
 
-import os
 import shutil
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from deploy.compose_schema import compose_schema
 from deploy.operator_schemas import resolve
 from kafka_broker import UnavailableError
 from monitoring.prometheus_server import resolve_binaries
+from required import unavailable
 
 pytest.register_assert_rewrite("deploy.agreement")
-
-
-def _unavailable(reason: str) -> NoReturn:
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +19,7 @@ def kubectl() -> str:
     """The program that renders kustomizations; it needs no cluster for that."""
     found = shutil.which("kubectl")
     if found is None:
-        _unavailable("rendering the manifests needs `kubectl` on the path")
+        unavailable("rendering the manifests needs `kubectl` on the path")
     return found
 
 
@@ -35,7 +29,7 @@ def operators() -> Path:
     try:
         return resolve()
     except UnavailableError as error:
-        _unavailable(str(error))
+        unavailable(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +38,7 @@ def promtool() -> Path:
     try:
         return resolve_binaries().promtool
     except UnavailableError as error:
-        _unavailable(str(error))
+        unavailable(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -53,4 +47,4 @@ def specification() -> dict[str, Any]:
     try:
         return compose_schema()
     except UnavailableError as error:
-        _unavailable(str(error))
+        unavailable(str(error))

@@ -1,10 +1,9 @@
 """Prometheus for the tests of what it is given to do."""
 
-import os
-
 import pytest
 from kafka_broker import UnavailableError
 from monitoring.prometheus_server import Binaries, resolve_binaries
+from required import unavailable
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +12,4 @@ def binaries() -> Binaries:
     try:
         return resolve_binaries()
     except UnavailableError as error:
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        unavailable(str(error))

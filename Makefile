@@ -18,8 +18,9 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
+# The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
 unit: $(VENV)/ready
-	$(BIN)/pytest
+	$(BIN)/pytest -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/bench/decode.py

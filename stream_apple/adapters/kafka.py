@@ -23,6 +23,7 @@ from stream_apple.adapters.verdicts import fetch_verdict, is_fatal
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.ports import Assignment, Committed, Header, LogRange, Reader, Record, Start
 
+_DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
 _SLOW_S = 5.0  # a call that takes longer finds no broker, or one that might as well not be there
 
 _log = structlog.get_logger()
@@ -202,9 +203,18 @@ class KafkaBroker:
         self._assignment = None
         self._transactions.close()
         try:
+            self._give_up_group()
             self._consumer.close()
         except KafkaException as error:
             _log.warning("close_error", doing="closing the consumer", error=error.args[0].str())
+
+    def _give_up_group(self) -> None:
+        # An assignment that is answered while the consumer closes can block the process for ever, signals and liveness
+        # with it (librdkafka 4884). After `unsubscribe` none is made any more, and `consume` answers one that waits.
+        with suppress(KafkaException):
+            self._consumer.unsubscribe()
+        while self._consumer.consume(_DRAINED_AT_ONCE, 0.0):
+            pass
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._rejoining = False

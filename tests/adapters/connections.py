@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from runtime.records import stream
 
 from stream_apple.adapters.clients import Identity, Properties
@@ -62,6 +63,19 @@ def fetch_until(broker: KafkaBroker, done: Callable[[], bool], what: str) -> lis
         assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
         records += broker.fetch(1000, 0.1)
     return records
+
+
+def wait_for_assignment(bootstrap: str, group: str) -> None:
+    """Until the group's only member has been given partitions, whether or not it has looked yet."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = client.describe_consumer_groups([group])[group].result(DEADLINE_S)
+        if found.state == ConsumerGroupState.STABLE and found.members[0].assignment.topic_partitions:
+            break
+        assert time.monotonic() < deadline, f"{group}: {found.state} after {DEADLINE_S} s"
+        time.sleep(0.05)
+    time.sleep(0.5)  # the client has its answer from the broker a moment after the group is stable
 
 
 def fill(bootstrap: str, topic_name: str, count: int, partition: int = 0) -> None:

@@ -5,6 +5,7 @@ import random
 import time
 import uuid
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 from adapters.connections import (
@@ -18,8 +19,9 @@ from adapters.connections import (
     fill,
     make_topics,
     read_all,
+    wait_for_assignment,
 )
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from runtime.records import DECODER, SETTINGS
 
 from stream_apple.adapters.clients import Identity, Properties
@@ -275,6 +277,41 @@ class TestHeldPartitions:
         broker.release(0)
         assert [record.offset() for record in fetch_some(broker, 6)] == list(range(4, 10))
         broker.close()
+
+
+class TestClosing:
+    """The way out."""
+
+    def test_an_assignment_is_answered_before_the_consumer_closes(self, kafka: str, topic: TopicFactory) -> None:
+        """Inside the consumer's own `close` the answer could block the process for ever, whatever signal comes."""
+        order: list[str] = []
+
+        class Watched(KafkaBroker):
+            def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+                order.append(f"assigned {[partition.partition for partition in partitions]}")
+                super()._on_assign(consumer, partitions)
+
+        class Closing:
+            def __init__(self, consumer: Consumer) -> None:
+                self._consumer = consumer
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(self._consumer, name)
+
+            def close(self) -> None:
+                order.append("consumer closes")
+                self._consumer.close()
+                order.append("consumer is closed")
+
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 5)
+        group = f"group-of-{examples}"
+        broker = Watched({"bootstrap.servers": kafka}, Identity(group, "w", f"{group}-w"), examples)
+        broker._consumer = cast("Consumer", Closing(broker._consumer))
+        broker.join(Recorder({0: 0}))
+        wait_for_assignment(kafka, group)
+        broker.close()
+        assert order == ["assigned [0]", "consumer closes", "consumer is closed"]
 
 
 class TestErrors:

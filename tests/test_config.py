@@ -56,6 +56,7 @@ class TestDefaults:
                 "commit_records": 50_000,
                 "snapshot_interval": "5m",
                 "fetch_records": 1000,
+                "on_stop": "stay",
                 "accept_gap": [],
             },
             "learner": {

@@ -245,8 +245,8 @@ class TestProcess:
         broken = tmp_path / "sitecustomize.py"
         broken.write_text(
             "import stream_apple.adapters.worker as worker\n"
-            "def fail(config): raise RuntimeError('two\\nlines')\n"
-            "worker.broker = fail\n"
+            "def fail(*_): raise RuntimeError('two\\nlines')\n"
+            "worker.warm_up = fail\n"
         )
         done = run("-m", "stream_apple", "run", PYTHONPATH=str(tmp_path), STREAM_APPLE_HTTP__PORT="0")
         assert done.returncode == 1

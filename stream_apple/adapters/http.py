@@ -5,6 +5,7 @@ loop's thread.
 """
 
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,6 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.health import Health, Verdict
 
 _SLOW_CLIENT_S = 10
@@ -78,21 +78,15 @@ def json_reply(status: HTTPStatus, facts: dict[str, Any]) -> Reply:
 
 
 class Server:
-    """Listens from construction on; use as a context. ConfigurationError if the address can't be had.
+    """Answers whoever comes to `listener`, and closes it; use as a context.
 
-    port  the one it listens on, also if 0 (any) was asked for
+    port  the one it listens on
     """
 
-    def __init__(self, host: str, port: int, paths: dict[str, Route]) -> None:
+    def __init__(self, listener: socket.socket, paths: dict[str, Route]) -> None:
         self._handler: type[_Handler] = type("Handler", (_Handler,), {"paths": paths})
-        try:
-            self._server = _Listener((host, port), self._handler)
-        except OSError as error:
-            raise ConfigurationError(
-                f"http: expected to listen on {host} port {port}, found: {error.strerror or error}"
-            ) from error
-        self._server.daemon_threads = True
-        self.port: int = self._server.server_address[1]
+        self._server = _Listener(listener, self._handler)
+        self.port: int = listener.getsockname()[1]
         # How long a stop may have to wait for the server: its successor waits, too.
         poll = {"poll_interval": 0.02}
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs=poll, name="http", daemon=True)
@@ -109,6 +103,13 @@ class Server:
 
 
 class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, handler: type["_Handler"]) -> None:
+        super().__init__(listener.getsockname()[:2], handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002  the base's signature
         """A viewer that has closed the page is no event; what is wrong with us is one, in the log's format."""
         error = sys.exception()

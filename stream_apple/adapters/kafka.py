@@ -5,6 +5,7 @@ into AbortableError or an error to leave with. Callbacks of librdkafka run insid
 raise is kept and raised again when `consume` has returned. The consumer belongs to that thread alone.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
@@ -24,6 +25,7 @@ from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.ports import Assignment, Committed, Header, LogRange, Reader, Record, Start
 
 _DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
+_LEAVE_S = 3.0
 _SLOW_S = 5.0  # a call that takes longer finds no broker, or one that might as well not be there
 
 _log = structlog.get_logger()
@@ -48,12 +50,18 @@ class KafkaBroker:
         self._assignment: Assignment | None = None
         self._held: dict[int, int] = {}
         self._rejoining = False
+        self._settled = False
+        self._leaves = False
         self._raised: BaseException | None = None
         self._fatal: str | None = None
 
     def hurry(self) -> None:
         """From now on wait no longer for Kafka than a supervisor waits for us. For signal handlers."""
         self._patience.hurry()
+
+    def leave(self) -> None:
+        """Let `close` hand the partitions to others, not keep them for a successor. For signal handlers."""
+        self._leaves = True
 
     @property
     def reachable(self) -> bool:
@@ -109,6 +117,7 @@ class KafkaBroker:
 
     def _subscribe(self) -> None:
         self._held = {}
+        self._settled = False
         self._consumer.subscribe(
             [self._examples], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -199,22 +208,40 @@ class KafkaBroker:
         self._transactions.abort()
 
     def close(self) -> None:
-        """The transaction first: others wait for the offsets that it has in doubt."""
+        """The transaction first: others wait for the offsets that it has in doubt.
+
+        The group goes on counting us as its member until the session ends, unless `leave` was called: a successor of
+        the same identity has the partitions at once, and nobody else is disturbed.
+        """
         self._assignment = None
         self._transactions.close()
         try:
-            self._give_up_group()
+            if self._leaves or not self._settled:
+                self._unsubscribe()
+            if self._leaves:
+                self._await_leave()
             self._consumer.close()
         except KafkaException as error:
             _log.warning("close_error", doing="closing the consumer", error=error.args[0].str())
 
-    def _give_up_group(self) -> None:
+    def _unsubscribe(self) -> None:
         # An assignment that is answered while the consumer closes can block the process for ever, signals and liveness
-        # with it (librdkafka 4884). After `unsubscribe` none is made any more, and `consume` answers one that waits.
+        # with it (librdkafka 4884). None can be on its way to who has partitions: they would be revoked first. And
+        # after `unsubscribe` none is made any more, and `consume` answers one that waits.
         with suppress(KafkaException):
             self._consumer.unsubscribe()
         while self._consumer.consume(_DRAINED_AT_ONCE, 0.0):
             pass
+
+    def _await_leave(self) -> None:
+        # The group is told once the partitions have been let go, which takes a moment; the id is dropped with that. A
+        # consumer that closes before would not tell it, being a static member.
+        deadline = time.monotonic() + _LEAVE_S
+        while self._consumer.memberid() and self._fatal is None:
+            if time.monotonic() >= deadline:
+                _log.warning("close_error", doing="leaving the group", error=f"no success within {_LEAVE_S:g} s")
+                break
+            self._consumer.consume(_DRAINED_AT_ONCE, 0.01)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._rejoining = False
@@ -226,6 +253,7 @@ class KafkaBroker:
             self._raised = error
         # Whatever happened, and even if it is nothing: without `assign`, not even a rejoin would end this rebalance.
         consumer.assign([TopicPartition(self._examples, number, start.offset) for number, start in starts.items()])
+        self._settled = bool(partitions)
         self._held = {number: start.offset for number, start in starts.items() if start.held}
         # Still inside `consume`: what was fetched before the pause is dropped there, and fetched again after it.
         consumer.pause([TopicPartition(self._examples, number) for number in self._held])
@@ -249,6 +277,7 @@ class KafkaBroker:
             self._raised = error
         finally:
             self._held = {}
+            self._settled = False
             consumer.unassign()
 
     def _on_error(self, error: KafkaError) -> None:

@@ -8,9 +8,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from stream_apple.adapters.admin import REQUEST_SECONDS, SILENT, Cluster, text
 from stream_apple.adapters.finding import Finding
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.lineage import Pointer, committed_note
-from stream_apple.runtime.ports import Committed
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.runtime.lineage import Pointer
+from stream_apple.runtime.ports import Committed, LogRange
+from stream_apple.runtime.recovery import Origin, plan
 
 
 def recoverability(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -39,37 +40,24 @@ def recoverability(cluster: Cluster, config: Config) -> Iterator[Finding]:
 
 def _partition(consumer: Consumer, place: TopicPartition, config: Config, subject: str) -> Iterator[Finding]:
     """Faults and notes about one partition that has a committed offset."""
+    origin = Origin(place.topic, config.worker.group, config.model_settings())
     committed = Committed(place.offset, place.metadata or "")
-    where = f"{place.topic}-{place.partition}"
+    log = LogRange(*consumer.get_watermark_offsets(place, REQUEST_SECONDS))
     try:
-        note = committed_note(committed, config.model_settings(), place.topic, place.partition, config.worker.group)
-    except ConfigurationError as error:
+        found = plan(origin, config.worker.accepted_gaps, place.partition, committed, log)
+    except (ConfigurationError, GapError) as error:
         yield Finding("fault", subject, str(error))
         return
-    low, high = consumer.get_watermark_offsets(place, REQUEST_SECONDS)
-    if committed.offset > high:
+    if found.jump is not None:
+        start, stop = found.jump.gap
         yield Finding(
-            "fault",
+            "note",
             subject,
-            f"{where}: expected to reach the committed offset {committed.offset}, found its end at {high}: "
-            f"was the topic made anew? Use a new worker.group to begin a new model",
+            f"{place.topic}-{place.partition}: worker.accept_gap lets the model go on without the records from offset "
+            f"{start} on, found {stop} as the first",
         )
-        return
-    needed = note.lineage.start if note.snapshot is None else note.snapshot.at
-    source = "no snapshot" if note.snapshot is None else f"a snapshot up to {needed}"
-    if low > needed:
-        gap = f"{where}: expected the records from offset {needed} on ({source}), found {low} as the first"
-        if (place.partition, needed) in config.worker.accepted_gaps:
-            yield Finding("note", subject, f"{gap}; worker.accept_gap lets the model go on without the others")
-        else:
-            yield Finding(
-                "fault",
-                subject,
-                f"{gap}: a worker refuses to start; to go on without the others, set "
-                f'worker.accept_gap = ["{place.partition}@{needed}"]',
-            )
-    if note.snapshot is not None:
-        yield from _snapshot(consumer, note.snapshot, TopicPartition(config.topics.models, place.partition), subject)
+    if found.snapshot is not None:
+        yield from _snapshot(consumer, found.snapshot, TopicPartition(config.topics.models, place.partition), subject)
 
 
 def _snapshot(consumer: Consumer, pointer: Pointer, place: TopicPartition, subject: str) -> Iterator[Finding]:

@@ -2,9 +2,9 @@
 
 import structlog
 
-from stream_apple.adapters.clients import Identity
 from stream_apple.adapters.http import Server, routes
 from stream_apple.adapters.kafka import KafkaBroker
+from stream_apple.adapters.opening import Opening
 from stream_apple.adapters.page import page_routes
 from stream_apple.adapters.signals import Signals
 from stream_apple.adapters.status import Status
@@ -23,17 +23,16 @@ from stream_apple.runtime.watching import Observer, Watch, Watching
 _log = structlog.get_logger()
 
 
-def run(config: Config) -> int:
+def run(config: Config, opening: Opening, signals: Signals) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
+    listener, kafka = opening
     metrics, health, watch = Metrics(), Health(), Watch()
     metrics.describe(about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000)
     status = Status(watch, metrics.registry, health, config.redacted())
     paths = {**routes(health, metrics.registry), **page_routes(status)}
-    with Signals() as signals, Server(config.http.host, config.http.port, paths) as server, Watching(watch):
+    with Server(listener, paths) as server, Watching(watch):
         _log.info("started", http_port=server.port, config=config.redacted())
-        kafka = broker(config)
         metrics.watch_brokers(lambda: kafka.reachable)
-        kafka.prepare()
         settings = model_settings(config)
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
@@ -44,6 +43,8 @@ def run(config: Config) -> int:
         def finish() -> None:
             turning.stop()
             kafka.hurry()
+            if config.worker.on_stop == "leave":
+                kafka.leave()
 
         signals.call(finish)
         turning.run()
@@ -87,13 +88,6 @@ def loop(
         health,
         observer=observer,
     )
-
-
-def broker(config: Config) -> KafkaBroker:
-    """The Kafka clients of this worker."""
-    worker = config.worker
-    identity = Identity(worker.group, worker.id, worker.transactional_id)
-    return KafkaBroker(config.kafka, identity, config.topics.examples)
 
 
 def recovery(config: Config, settings: ModelSettings, decoder: Decoder) -> Recovery:

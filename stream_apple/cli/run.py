@@ -50,6 +50,11 @@ def command(path: Path | None, log_format: logs.Format) -> None:
 def _work(path: Path | None, log_format: logs.Format) -> int:
     config = load(path)
     logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
-    from stream_apple.adapters.worker import run
+    from stream_apple.adapters.opening import open_up
+    from stream_apple.adapters.signals import Signals
 
-    return run(config)
+    with Signals() as signals:
+        opening = open_up(config)
+        from stream_apple.adapters.worker import run
+
+        return run(config, opening, signals)

@@ -81,6 +81,7 @@ class WorkerSettings(_Section):
     commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000)
     snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
     fetch_records: Integer = Field(default=1_000, ge=1, le=100_000)
+    on_stop: Literal["stay", "leave"] = "stay"
     accept_gap: GapNames = ()
 
     @property

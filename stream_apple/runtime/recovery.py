@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Pointer, committed_note, lineage_of
+from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Note, Pointer, committed_note, lineage_of
 from stream_apple.runtime.ports import Committed, LogRange
 from stream_apple.runtime.step import PartitionModel
 
 NewModel = Callable[[int, Lineage], PartitionModel]
 """(partition, lineage) -> a model that has learned nothing."""
+Accepted = frozenset[tuple[int, int]]
+"""(partition, first missing offset) of each gap that the operator has accepted."""
 
 
 class Origin(NamedTuple):
@@ -57,13 +59,25 @@ class Found(NamedTuple):
         return self.snapshot.at if self.restore and self.snapshot is not None else self.model.next_offset
 
 
+class Plan(NamedTuple):
+    """What a worker that keeps no model has to do for one partition. `jump`: as in Found."""
+
+    lineage: Lineage
+    snapshot: Pointer | None
+    jump: Jump | None
+
+
+def plan(origin: Origin, accepted: Accepted, partition: int, committed: Committed, log: LogRange) -> Plan:
+    """How the model of `partition` would be found; ConfigurationError and GapError as `Recovery.find` has them."""
+    lineage, snapshot = _noted(origin, partition, committed, log)
+    start = lineage.start if snapshot is None else snapshot.at
+    return Plan(lineage, snapshot, _jump(origin, accepted, partition, committed, log, lineage, start))
+
+
 class Recovery:
-    """Finds or makes models.
+    """Finds or makes models."""
 
-    accepted  (partition, first missing offset) of each gap that the operator has accepted
-    """
-
-    def __init__(self, origin: Origin, new_model: NewModel, accepted: frozenset[tuple[int, int]] = frozenset()) -> None:
+    def __init__(self, origin: Origin, new_model: NewModel, accepted: Accepted = frozenset()) -> None:
         self._origin = origin
         self._new_model = new_model
         self._accepted = accepted
@@ -78,42 +92,58 @@ class Recovery:
 
         ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
         """
-        topic, group, settings = self._origin
+        topic, _, settings = self._origin
         if committed is None:
             model = self._new_model(partition, lineage_of(settings, topic, partition, log.low))
             return Found(model, None, restore=False, jump=None)
-        lineage, snapshot = committed_note(committed, settings, topic, partition, group)
-        if committed.offset > log.high:
-            raise GapError(
-                f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group {group}, "
-                f"found its end at {log.high}: was the topic made anew? Use a new worker.group to begin a new model"
-            )
+        lineage, snapshot = _noted(self._origin, partition, committed, log)
         saved = 0 if snapshot is None else snapshot.at
         # Behind the snapshot, it may need records that nobody else does, and that are gone.
         usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
         model = kept if kept is not None and usable else self._new_model(partition, lineage)
         model.publish_from = committed.offset
         found = Found(model, snapshot, restore=not usable and snapshot is not None, jump=None)
-        return found._replace(jump=self._jump(lineage, found.start, partition, committed, log))
+        jump = _jump(self._origin, self._accepted, partition, committed, log, lineage, found.start)
+        return found._replace(jump=jump)
 
-    def _jump(self, lineage: Lineage, start: int, partition: int, committed: Committed, log: LogRange) -> Jump | None:
-        """None if everything from `start` on is there; GapError if not, and nobody has accepted it."""
-        topic, group, settings = self._origin
-        if start >= log.low:
-            return None
-        if (partition, start) not in self._accepted:
-            unanswered = max(log.low - committed.offset, 0)
-            raise GapError(
-                f"expected the records of {topic}-{partition} from offset {start} on, which model {lineage.model} "
-                f"of group {group} has yet to learn, found {log.low} as the first: the others are gone, and "
-                f"{unanswered} of them have no prediction yet. To go on without them, set "
-                f'worker.accept_gap = ["{partition}@{start}"], and lengthen the retention of {topic}; a new '
-                f"worker.group begins a new model"
-            )
-        gaps = (*lineage.gaps, Gap(start, log.low))
-        if len(gaps) > MAX_GAPS:
-            raise ConfigurationError(
-                f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
-                f"{start}: use a new worker.group to begin a new model"
-            )
-        return Jump(lineage_of(settings, topic, partition, lineage.start, gaps), gaps[-1])
+
+def _noted(origin: Origin, partition: int, committed: Committed, log: LogRange) -> Note:
+    topic, group, settings = origin
+    note = committed_note(committed, settings, topic, partition, group)
+    if committed.offset > log.high:
+        raise GapError(
+            f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group {group}, "
+            f"found its end at {log.high}: was the topic made anew? Use a new worker.group to begin a new model"
+        )
+    return note
+
+
+def _jump(
+    origin: Origin,
+    accepted: Accepted,
+    partition: int,
+    committed: Committed,
+    log: LogRange,
+    lineage: Lineage,
+    start: int,
+) -> Jump | None:
+    """None if everything from `start` on is there; GapError if not, and nobody has accepted it."""
+    topic, group, settings = origin
+    if start >= log.low:
+        return None
+    if (partition, start) not in accepted:
+        unanswered = max(log.low - committed.offset, 0)
+        raise GapError(
+            f"expected the records of {topic}-{partition} from offset {start} on, which model {lineage.model} "
+            f"of group {group} has yet to learn, found {log.low} as the first: the others are gone, and "
+            f"{unanswered} of them have no prediction yet. To go on without them, set "
+            f'worker.accept_gap = ["{partition}@{start}"], and lengthen the retention of {topic}; a new '
+            f"worker.group begins a new model"
+        )
+    gaps = (*lineage.gaps, Gap(start, log.low))
+    if len(gaps) > MAX_GAPS:
+        raise ConfigurationError(
+            f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
+            f"{start}: use a new worker.group to begin a new model"
+        )
+    return Jump(lineage_of(settings, topic, partition, lineage.start, gaps), gaps[-1])

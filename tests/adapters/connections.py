@@ -65,6 +65,13 @@ def fetch_until(broker: KafkaBroker, done: Callable[[], bool], what: str) -> lis
     return records
 
 
+def members_of(bootstrap: str, group: str) -> list[str]:
+    """Instance ids of the group's static members, in their order."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    found = client.describe_consumer_groups([group])[group].result(DEADLINE_S)
+    return sorted(member.group_instance_id for member in found.members)
+
+
 def wait_for_assignment(bootstrap: str, group: str) -> None:
     """Until the group's only member has been given partitions, whether or not it has looked yet."""
     client = AdminClient({"bootstrap.servers": bootstrap})

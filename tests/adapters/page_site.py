@@ -10,6 +10,7 @@ from runtime.planted_pair import SETTINGS, finder, planted
 from runtime.records import DECODER, FakeRecord
 
 from stream_apple.adapters.http import Server, routes
+from stream_apple.adapters.opening import listen
 from stream_apple.adapters.page import page_routes
 from stream_apple.adapters.status import Status
 from stream_apple.config import Config
@@ -52,7 +53,7 @@ class Site:
         metrics.describe({"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0)
         status = Status(self.watch, metrics.registry, health, CONFIG.redacted(), self.clock)
         paths = {**routes(health, metrics.registry), **page_routes(status)}
-        self.server = Server("127.0.0.1", port, paths)
+        self.server = Server(listen("127.0.0.1", port), paths)
         records = planted(800)
         self.model, names = finder(records)
         self.watch.names.add(names.known().items())

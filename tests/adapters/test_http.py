@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream_apple.adapters.http import Server, routes
+from stream_apple.adapters.opening import listen
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.catalogue import METRICS, PREFIX
 from stream_apple.runtime.health import STUCK_AFTER_S, Health
@@ -35,7 +36,7 @@ class Site:
         self.clock = Clock()
         self.health = Health(self.clock)
         self.metrics = Metrics()
-        self.server = Server("127.0.0.1", 0, routes(self.health, self.metrics.registry))
+        self.server = Server(listen("127.0.0.1", 0), routes(self.health, self.metrics.registry))
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str, bytes]:
         """Status, content type and body."""
@@ -132,7 +133,7 @@ class TestPaths:
     def test_a_port_in_use_is_a_configuration_error(self, site: Site) -> None:
         """The message names the address."""
         with pytest.raises(ConfigurationError, match=f"127.0.0.1 port {site.server.port}"):
-            Server("127.0.0.1", site.server.port, {})
+            listen("127.0.0.1", site.server.port)
 
 
 class TestNames:

@@ -18,6 +18,7 @@ from adapters.connections import (
     fetch_until,
     fill,
     make_topics,
+    members_of,
     read_all,
     wait_for_assignment,
 )
@@ -312,6 +313,23 @@ class TestClosing:
         wait_for_assignment(kafka, group)
         broker.close()
         assert order == ["assigned [0]", "consumer closes", "consumer is closed"]
+
+    @pytest.mark.parametrize("leaves", [False, True])
+    def test_who_is_expected_back_stays_a_member(self, kafka: str, topic: TopicFactory, *, leaves: bool) -> None:
+        """The group keeps the partitions for a successor; only who was told to leave gives them to others."""
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 5)
+        group = f"group-of-{examples}"
+        broker = KafkaBroker({"bootstrap.servers": kafka}, Identity(group, "w", f"{group}-w"), examples)
+        recorder = Recorder({0: 0})
+        broker.join(recorder)
+        fetch_some(broker, 5)
+        assert members_of(kafka, group) == ["w"]
+        if leaves:
+            broker.leave()
+        broker.close()
+        assert members_of(kafka, group) == ([] if leaves else ["w"])
+        assert recorder.told == ["assigned"]
 
 
 class TestErrors:

@@ -23,6 +23,7 @@ from report import header
 from streams import broker, fill, topic
 
 from stream_apple.adapters import worker
+from stream_apple.adapters.opening import connect
 from stream_apple.config import Config, load
 from stream_apple.core.decode import Decoder
 from stream_apple.core.examples import encode_example
@@ -45,7 +46,7 @@ class Life:
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
         self._metrics = Metrics()
-        self._broker = worker.broker(config)
+        self._broker = connect(config)
         self._loop = worker.loop(config, self._broker, settings, decoder, self._metrics, Health())
         self.longest_turn = 0.0
         self._loop.start()

@@ -1,12 +1,13 @@
 """How long predictions stand still when workers die, restart, come and go: `python tests/bench/standstill.py`.
 
 Examples of two partitions flow at a steady pace; a reader of committed data notes when predictions of each partition
-become visible. The figure is the longest time without any, around an event. Four events, several rounds:
+become visible. The figure is the longest time without any, around an event. Five events, several rounds:
 
     killed     SIGKILL, and at once a new process with the same identity
     restarted  SIGTERM, and at its end a new process with the same identity
     added      a second worker joins
     removed    that worker gets SIGTERM and does not return
+    left       the same, of a worker that leaves the group when it stops (worker.on_stop)
 
 For `killed` and `restarted` the time is also taken apart by what the new process logs. Broker, feed, reader and
 workers share this machine. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
@@ -113,7 +114,7 @@ class Reader(threading.Thread):
 class Worker:
     """One process."""
 
-    def __init__(self, config_file: Path, log: Path, name: str) -> None:
+    def __init__(self, config_file: Path, log: Path, name: str, on_stop: str) -> None:
         self._log = log
         self.began = time.time()
         with log.open("wb") as output:
@@ -121,7 +122,7 @@ class Worker:
                 [sys.executable, "-m", "stream_apple", "run", "--config", str(config_file), "--log-format", "json"],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "STREAM_APPLE_WORKER__ID": name},
+                env={**os.environ, "STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop},
             )
 
     def events(self) -> dict[str, list[float]]:
@@ -154,9 +155,9 @@ class Bench:
         self.gaps: dict[str, list[float]] = defaultdict(list)
         self.stages: dict[str, list[list[float]]] = defaultdict(list)
 
-    def start(self, name: str = "worker-0") -> Worker:
+    def start(self, name: str = "worker-0", on_stop: str = "stay") -> Worker:
         """A process of that identity."""
-        return Worker(self._config_file, self._directory / f"life-{next(self._lives)}.log", name)
+        return Worker(self._config_file, self._directory / f"life-{next(self._lives)}.log", name, on_stop)
 
     def wait(self, done: Callable[[], bool], *workers: Worker) -> None:
         """Poll until `done`, then let things settle."""
@@ -196,22 +197,22 @@ class Bench:
         self.stages[event].append([later - earlier for earlier, later in itertools.pairwise(moments)])
         return heir
 
-    def added(self, first: Worker) -> Worker:
+    def added(self, first: Worker, on_stop: str) -> Worker:
         """The second worker."""
         since = time.time()
-        second = self.start("worker-1")
+        second = self.start("worker-1", on_stop)
         self.wait(lambda: self._reader.flows(since) and len(second.partitions()) > 0, first, second)
         self._note("added", since, second.partitions()[-1])
         return second
 
-    def removed(self, first: Worker, second: Worker) -> None:
+    def removed(self, first: Worker, second: Worker, event: str) -> None:
         """The first worker has everything again."""
         since, moved = time.time(), second.partitions()[-1]
         before = len(first.partitions())
         second.process.terminate()
         assert second.process.wait(DEADLINE_S) == 0
         self.wait(lambda: len(first.partitions()) >= before + PARTITIONS and self._reader.flows(since), first)
-        self._note("removed", since, moved)
+        self._note(event, since, moved)
 
     def _note(self, event: str, since: float, moved: int) -> None:
         for partition in range(PARTITIONS):
@@ -279,8 +280,9 @@ def run(bootstrap: str, directory: Path, rounds: int) -> None:
             bench.steady()
             workers[0] = bench.killed(workers[0])
             workers[0] = bench.restarted(workers[0])
-            workers.append(bench.added(workers[0]))
-            bench.removed(workers[0], workers.pop())
+            for on_stop, event in (("stay", "removed"), ("leave", "left")):
+                workers.append(bench.added(workers[0], on_stop))
+                bench.removed(workers[0], workers.pop(), event)
             print(f"  round {number + 1} of {rounds}", flush=True)
     finally:
         for worker in workers:

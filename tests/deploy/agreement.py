@@ -136,11 +136,15 @@ def partitions_of(pod: Pod) -> int:
     return counts.pop() if counts else 4
 
 
-def check_scale(pod: Pod, _directory: Path) -> None:
-    """No worker without a partition, none with more than its memory is for, and one at a time is disturbed."""
+def check_scale(pod: Pod, directory: Path) -> None:
+    """No worker without a partition, none with more than its memory is for, and one at a time is disturbed.
+
+    Where somebody scales down, workers leave the group as they stop; elsewhere a stopped worker comes back.
+    """
     partitions = partitions_of(pod)
     scaled = all_of(pod.manifests, "ScaledObject")
     assert ("replicas" in pod.stateful_set["spec"]) == (not scaled)
+    assert loaded(pod, directory).worker.on_stop == ("leave" if scaled else "stay")
     least = most = pod.stateful_set["spec"].get("replicas", 1)
     for one in scaled:
         assert one["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"

@@ -148,6 +148,7 @@ MISTAKES: list[tuple[Check, Callable[[Pod], None]]] = [
     (check_memory, _replace("ConfigMap", "bits = 22", "bits = 23")),
     (check_scale, _replace("ScaledObject", "maxReplicaCount: 12", "maxReplicaCount: 13")),
     (check_scale, _replace("ScaledObject", "minReplicaCount: 4", "minReplicaCount: 3")),
+    (check_scale, _set("env", "STREAM_APPLE_WORKER__ON_STOP", "value", to="stay")),
     (check_scale, _replace("PodDisruptionBudget", "maxUnavailable: 1", "minAvailable: 4")),
     (check_lag, _replace("ScaledObject", ".kafka.svc:", ":")),
     (check_lag, _replace("ScaledObject", "consumerGroup: stream-apple", "consumerGroup: apple")),

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from end_to_end.decided import restart_between_decisions
 from end_to_end.worker_process import Life
 from kafka_broker import Broker
 
@@ -102,7 +103,7 @@ class Supervisor:
 
     def _restart_broker(self) -> None:
         kill = self.done["broker killed"] <= self.done["broker stopped"]
-        self._broker.restart(kill=kill)
+        restart_between_decisions(self._broker, self.lives, kill=kill)
         self.done["broker killed" if kill else "broker stopped"] += 1
         self._next_death = next(self._deaths, 1 << 30)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from adapters.connections import members_of
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
+from end_to_end.decided import restart_between_decisions
 from end_to_end.worker_process import DEADLINE_S, PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
 from kafka_broker import Broker, create_topics
 
@@ -25,7 +27,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 class Start(Protocol):
     """Starts a worker process."""
 
-    def __call__(self, config_file: Path, name: str = "worker-0") -> Life:
+    def __call__(self, config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> Life:
         """A life under the name, which is its identity in the group."""
         ...
 
@@ -35,8 +37,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """None of the processes outlives the test."""
     started: list[Life] = []
 
-    def begin(config_file: Path, name: str = "worker-0") -> Life:
-        started.append(Life(config_file, tmp_path / "worker.log", name))
+    def begin(config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> Life:
+        started.append(Life(config_file, tmp_path / "worker.log", name, on_stop))
         return started[-1]
 
     yield begin
@@ -123,8 +125,14 @@ def test_workers_come_and_go(kafka: str, config_file: Path, start: Start) -> Non
         work_goes_on(first)
         second.kill()
         second = start(config_file, "second")
+        second.wait_until(lambda: "live" in second.events(), "the second had a partition again")
         work_goes_on(first)
         assert second.terminate() == 0
+        work_goes_on(first)
+        third = start(config_file, "third", on_stop="leave")
+        third.wait_until(lambda: "live" in third.events(), "the third had a partition")
+        assert third.terminate() == 0
+        assert members_of(kafka, config.worker.group) == ["first"]
         work_goes_on(first)
     first.wait_until(all_answered(kafka, config), "everything was published")
     assert first.terminate() == 0
@@ -163,10 +171,10 @@ def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -
             for round_ in range(1, 3):
                 target = progress() + 400 * round_
                 supervise_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
-                broker.restart(kill=True)
+                restart_between_decisions(broker, lives, kill=True)
         supervise_until(all_answered(broker.bootstrap, config), "everything was published")
-        if lives[-1].process.poll() is None:
-            assert lives[-1].terminate() == 0
+        supervise_until(lambda: "live" in lives[-1].events(), "it was at work")
+        assert lives[-1].terminate() == 0
         check_outputs(broker.bootstrap, config)
     finally:
         broker.kill()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,9 @@ def expected_lines(config: Config, inputs: dict[int, list[Message]]) -> tuple[di
 class Life:
     """One process of the worker, from start to whatever ends it; `name` is its identity in the group."""
 
-    def __init__(self, config_file: Path, log: Path, name: str = "worker-0") -> None:
+    def __init__(self, config_file: Path, log: Path, name: str = "worker-0", on_stop: str = "stay") -> None:
         self.name = name
+        self.asleep = False
         self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
         self._heard: list[dict[str, Any]] = []
         self._read = 0
@@ -134,7 +136,7 @@ class Life:
                 stdout=output,
                 stderr=output,
                 cwd=Path(__file__).parents[2],
-                env={**os.environ, "STREAM_APPLE_WORKER__ID": name},
+                env={**os.environ, "STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop},
             )
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
@@ -176,10 +178,12 @@ class Life:
     def sleep(self) -> None:
         """Stop the process where it stands, as a frozen machine does."""
         os.kill(self.process.pid, signal.SIGSTOP)
+        self.asleep = True
 
     def wake(self) -> None:
         """Let a sleeping process go on as if nothing had happened."""
         os.kill(self.process.pid, signal.SIGCONT)
+        self.asleep = False
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""
@@ -219,15 +223,25 @@ def check_outputs(kafka: str, config: Config) -> None:
 
     found = committed_messages(kafka, config.topics.predictions, PARTITIONS)
     for number in range(PARTITIONS):
-        assert [line(message) for message in found[number]] == predictions[number]
+        _check_lines(f"predictions of {number}", [line(message) for message in found[number]], predictions[number])
     found_letters = [line(message) for message in committed_messages(kafka, config.topics.dead_letters, 1)[0]]
-    assert sorted(found_letters, key=repr) == sorted(letters, key=repr)
+    _check_lines("dead letters", sorted(found_letters, key=repr), sorted(letters, key=repr))
     answered = [
         (message["partition"], message["offset"])
         for messages in found.values()
         for message in (decode_prediction(m.value() or b"") for m in messages)
     ]
     assert len(set(answered)) == len(answered) == total
+
+
+def _check_lines(what: str, found: list[Line], expected: list[Line]) -> None:
+    """Equal; the message names the first line that differs, since thousands say nothing."""
+    pairs = zip_longest(found, expected)
+    first = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+    assert first is None, (
+        f"{what}: {len(found)} for {len(expected)}, {len(found) - len({repr(one) for one in found})} of them repeated; "
+        f"the first that differs is line {first}: {found[first : first + 2]}, expected {expected[first : first + 2]}"
+    )
 
 
 def all_answered(kafka: str, config: Config) -> Callable[[], bool]:

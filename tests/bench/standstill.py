@@ -46,7 +46,7 @@ SETTLED_S = 3.0  # of steady work before each event
 
 STAGES = [
     ("started", "interpreter, imports, configuration"),
-    ("restoring", "kernels from the cache, connecting, joining the group"),
+    ("restoring", "kernels from the cache, the end of fencing, joining the group"),
     ("restored", "reading the snapshots"),
     ("live", "replaying"),
     ("visible", "first commit"),

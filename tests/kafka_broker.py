@@ -198,14 +198,6 @@ class Broker:
         """Let the broker shut down in order; SIGKILL if it takes too long."""
         self._end(signal.SIGTERM)
 
-    def restart(self, *, kill: bool = False) -> None:
-        """Stop (or kill) the broker and start it again at the same address."""
-        if kill:
-            self.kill()
-        else:
-            self.stop()
-        self.start()
-
     @property
     def _properties(self) -> Path:
         return self.directory / "server.properties"

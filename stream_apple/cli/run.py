@@ -55,6 +55,7 @@ def _work(path: Path | None, log_format: logs.Format) -> int:
 
     with Signals() as signals:
         opening = open_up(config)
+        # Numba comes with this one, and takes about as long as the fencing that has just begun.
         from stream_apple.adapters.worker import run
 
         return run(config, opening, signals)

@@ -62,7 +62,6 @@ class Found(NamedTuple):
 class Plan(NamedTuple):
     """What a worker that keeps no model has to do for one partition. `jump`: as in Found."""
 
-    lineage: Lineage
     snapshot: Pointer | None
     jump: Jump | None
 
@@ -71,7 +70,7 @@ def plan(origin: Origin, accepted: Accepted, partition: int, committed: Committe
     """How the model of `partition` would be found; ConfigurationError and GapError as `Recovery.find` has them."""
     lineage, snapshot = _noted(origin, partition, committed, log)
     start = lineage.start if snapshot is None else snapshot.at
-    return Plan(lineage, snapshot, _jump(origin, accepted, partition, committed, log, lineage, start))
+    return Plan(snapshot, _jump(origin, accepted, partition, committed, log, lineage, start))
 
 
 class Recovery:

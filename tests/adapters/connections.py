@@ -4,7 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are not marked
+    AdminClient,
+    ConsumerGroupDescription,
+)
 from runtime.records import stream
 
 from stream_apple.adapters.clients import Identity, Properties
@@ -67,9 +70,8 @@ def fetch_until(broker: KafkaBroker, done: Callable[[], bool], what: str) -> lis
 
 def members_of(bootstrap: str, group: str) -> list[str]:
     """Instance ids of the group's static members, in their order."""
-    client = AdminClient({"bootstrap.servers": bootstrap})
-    found = client.describe_consumer_groups([group])[group].result(DEADLINE_S)
-    return sorted(member.group_instance_id for member in found.members)
+    found = _described(AdminClient({"bootstrap.servers": bootstrap}), group)
+    return sorted(member.group_instance_id or "" for member in found.members)
 
 
 def wait_for_assignment(bootstrap: str, group: str) -> None:
@@ -77,12 +79,17 @@ def wait_for_assignment(bootstrap: str, group: str) -> None:
     client = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        found = client.describe_consumer_groups([group])[group].result(DEADLINE_S)
+        found = _described(client, group)
         if found.state == ConsumerGroupState.STABLE and found.members[0].assignment.topic_partitions:
             break
         assert time.monotonic() < deadline, f"{group}: {found.state} after {DEADLINE_S} s"
         time.sleep(0.05)
     time.sleep(0.5)  # the client has its answer from the broker a moment after the group is stable
+
+
+def _described(client: AdminClient, group: str) -> ConsumerGroupDescription:
+    found: ConsumerGroupDescription = client.describe_consumer_groups([group])[group].result(DEADLINE_S)
+    return found
 
 
 def fill(bootstrap: str, topic_name: str, count: int, partition: int = 0) -> None:

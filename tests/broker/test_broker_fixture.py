@@ -84,7 +84,8 @@ class TestBroker:
         try:
             address = broker.bootstrap
             _send(address, "kept", [b"1", b"2"])
-            broker.restart(kill=True)
+            broker.kill()
+            broker.start()
             assert broker.bootstrap == address
             assert _read(address, "kept", 2) == [b"1", b"2"]
             _send(address, "kept", [b"3"])

@@ -10,8 +10,8 @@ mend that, and with replicas on other brokers it does not come to it.
 import time
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, TopicPartition
-from end_to_end.worker_process import Life
+from confluent_kafka.admin import AdminClient
+from end_to_end.worker_process import Life, committed_messages
 from kafka_broker import Broker
 
 _STATES = "__transaction_state"
@@ -50,20 +50,7 @@ def _await_decisions(bootstrap: str) -> None:
 
 def _undecided(bootstrap: str) -> list[bytes]:
     """Transactional ids whose outcome is known but not yet in the logs of all partitions."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "states", "enable.partition.eof": True})
-    try:
-        numbers = list(consumer.list_topics(_STATES, timeout=10).topics[_STATES].partitions)
-        consumer.assign([TopicPartition(_STATES, number, 0) for number in numbers])
-        latest: dict[bytes, int] = {}
-        ends = 0
-        deadline = time.monotonic() + _DEADLINE_S
-        while ends < len(numbers):
-            assert time.monotonic() < deadline, f"no end of {_STATES}"
-            for message in consumer.consume(10_000, 0.2):
-                if message.error() is not None:
-                    ends += 1
-                else:
-                    latest[message.key() or b""] = (message.value() or bytes(_STATUS + 1))[_STATUS]
-    finally:
-        consumer.close()
-    return [key for key, status in latest.items() if status in _UNDECIDED]
+    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics(_STATES, timeout=10).topics[_STATES]
+    found = committed_messages(bootstrap, _STATES, len(topic.partitions))
+    latest = {message.key() or b"": message.value() for messages in found.values() for message in messages}
+    return [key for key, state in latest.items() if state and state[_STATUS] in _UNDECIDED]

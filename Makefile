@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit bench lock clean
+.PHONY: demo test lint types unit bench docs lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/stream-apple demo
@@ -18,16 +18,32 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
+# Two processes, each with a broker of its own: tests that wait for brokers and workers leave a core to the others.
+# One process compiles the kernels first: two would both do it, and write to one cache.
 # The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
 unit: $(VENV)/ready
-	$(BIN)/pytest -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+	$(BIN)/stream-apple compile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+		-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
+# Each figure is appended to this file, too, as one line of JSON.
+bench: export STREAM_APPLE_BENCH_JSON = build/bench.jsonl
 bench: $(VENV)/ready
 	$(BIN)/python tests/bench/decode.py
+	$(BIN)/python tests/bench/client.py
 	$(BIN)/python tests/bench/learning.py
-	$(BIN)/python tests/bench/worker.py
+	$(BIN)/python tests/bench/kernels.py
+	$(BIN)/python tests/bench/growth.py
+	$(BIN)/python tests/bench/threads.py
+	$(BIN)/python tests/bench/turns.py
+	for method in linear apple; do for case in "1 1" "4 1" "4 2"; do \
+		$(BIN)/python tests/bench/worker.py $$method $$case || exit 1; done; done
 	$(BIN)/python tests/bench/recovery.py
 	$(BIN)/python tests/bench/standstill.py
+
+# A test fails if the page is not what this makes.
+docs: $(VENV)/ready
+	$(BIN)/python -m stream_apple.config.reference docs/configuration.md
 
 # The environment holds exactly what the lock file names, checked by hash.
 $(VENV)/ready: requirements.lock pyproject.toml
@@ -50,5 +66,5 @@ lock:
 		--no-emit-index-url --no-header --no-annotate --quiet --output-file docker/build.lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
 	find . -name __pycache__ -type d -exec rm -rf {} +

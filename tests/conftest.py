@@ -1,34 +1,48 @@
 """What all tests share: brokers, topics, reference data, Hypothesis's profile."""
 
+import logging
 import os
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
+import structlog
+from confluent_kafka.admin import AdminClient
 from hypothesis import settings
-from kafka_broker import Broker, UnavailableError, create_topics, resolve_jars
-from required import unavailable
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+from support.kafka.broker import Broker, resolve_jars
+from support.kafka.mock_cluster import MockCluster, make_mock_topics
+from support.required import UnavailableError, unavailable
+from support.topics import TopicFactory, unique_topics
 
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
 
-# Taken out of the environment: the product refuses variables of its prefix that it does not know.
-_OWN_BROKER = os.environ.pop("STREAM_APPLE_TEST_BOOTSTRAP", None)
+_LONG = {"simulation", "end_to_end"}
+_OWN_BROKER = pytest.StashKey[str | None]()
 
-TopicFactory = Callable[..., str]
 
-_MOCK_S = 30.0
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the address of the user's broker out of the environment.
+
+    The product refuses variables of its prefix that it does not know. A process that only hands out tests to others
+    leaves it for them.
+    """
+    if config.getoption("dist", "no") == "no":
+        config.stash[_OWN_BROKER] = os.environ.pop("STREAM_APPLE_TEST_BOOTSTRAP", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that uses the real broker, so that `-m "not broker"` leaves them out."""
+    """Mark every test that uses the real broker, so that `-m "not broker"` leaves them out; put long ones first.
+
+    Of several processes that share the suite, file by file, none is then left alone with a long file in the end.
+    """
     for item in items:
         if {"kafka", "jars"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
+    items.sort(key=lambda item: not _LONG & set(item.path.parts))
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +57,8 @@ def jars() -> Path:
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a real broker that all tests share: no test stops it, or relies on its being empty."""
-    if _OWN_BROKER:
-        yield _OWN_BROKER
+    if bootstrap := request.config.stash[_OWN_BROKER]:
+        yield bootstrap
         return
     broker = Broker(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("jars"))
     broker.start()
@@ -57,17 +71,16 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def topic(kafka: str) -> Iterator[TopicFactory]:
     """Make a topic: `topic("examples", partitions=2, config={...})` returns a name that was never used."""
-    client = AdminClient({"bootstrap.servers": kafka})
+    create = unique_topics(kafka)
     made: list[str] = []
 
-    def make(stem: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        name = f"{stem}-{uuid.uuid4().hex[:12]}"
-        create_topics(kafka, NewTopic(name, partitions, 1, config=config or {}))
-        made.append(name)
-        return name
+    def make(*arguments: Any, **settings: Any) -> str:
+        made.append(create(*arguments, **settings))
+        return made[-1]
 
     yield make
     if made:
+        client = AdminClient({"bootstrap.servers": kafka})  # its futures end with it
         for future in client.delete_topics(made).values():
             future.result(30)
 
@@ -75,21 +88,22 @@ def topic(kafka: str) -> Iterator[TopicFactory]:
 @pytest.fixture
 def mock_cluster() -> Iterator[str]:
     """Bootstrap address of librdkafka's in-process cluster: any topic is there, with 4 partitions."""
-    host = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    brokers = host.list_topics(timeout=10).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    host.close()
+    with MockCluster() as cluster:
+        yield cluster.bootstrap
 
 
 @pytest.fixture
 def mock_examples(mock_cluster: str) -> str:
     """A cluster with the topic `examples` of four partitions."""
-    client = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
-    deadline = time.monotonic() + _MOCK_S
-    while client.list_topics("examples", timeout=_MOCK_S).topics["examples"].error is not None:
-        assert time.monotonic() < deadline, "the topic was not made"
-    client.close()
+    make_mock_topics(mock_cluster, "examples")
     return mock_cluster
+
+
+@pytest.fixture
+def log_events() -> Iterator[list[EventDict]]:
+    """What the code under test logs: each event as a map, its name under `event`, its level under `log_level`."""
+    with capture_logs() as events:
+        yield events
 
 
 @pytest.fixture(scope="session")
@@ -99,3 +113,16 @@ def shared() -> Path:
     if not path.is_dir():
         unavailable(f"there is no reference data at {path}")
     return path
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """Logging that a test may configure: afterwards the process has its own again."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()

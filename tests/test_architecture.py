@@ -1,34 +1,83 @@
-"""The shape of the package: who may import whom, how long a file may be, and who may touch the outside.
+"""The shape of the package: who may import whom, and who may touch the outside.
 
-core  <-  runtime  <-  adapters  <-  cli        study uses core and files; files uses core
+A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
+
+    core  <-  runtime  <-  adapters  <-  app  <-  cli        study uses core and files; files uses core
 """
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.source_files import FILES, NAMES, PACKAGE, ROOT, dotted_name, part_of, tree_of
 
-PACKAGE = Path(__file__).resolve().parent.parent / "stream_apple"
-FILES = sorted(PACKAGE.rglob("*.py"))
-NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
+_CORE = {"core", "core.codec", "core.learner", "core.learner.kernels"}
+_RUNTIME_BASIS = {"runtime", "config", "errors"} | _CORE
+_RUNTIME = {
+    "runtime",
+    "runtime.learning",
+    "runtime.loop",
+    "runtime.monitoring",
+    "runtime.owned_partitions",
+    "runtime.outputs",
+    "runtime.snapshots",
+    "runtime.verification",
+}
 
-LONGEST = 400
-
-# Part -> the parts of this package that it may import, itself left out.
-ALLOWED = {
-    "errors": set[str](),
-    "config": {"errors"},
-    "logs": set[str](),
+# Room -> the rooms that it may import, itself left out.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "logs": set(),
+    "signals": set(),
+    # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
+    "config": {"core.learner.options", "errors"},
     "core": {"errors"},
-    "runtime": {"core", "config", "errors"},
-    "adapters": {"core", "runtime", "config", "errors"},
-    "files": {"core", "errors"},
-    "study": {"core", "files", "errors"},
-    "demo": {"core", "adapters", "config", "errors"},
-    "cli": {"demo", "core", "runtime", "adapters", "files", "study", "config", "logs", "errors"},
+    "core.codec": {"core", "errors"},
+    "core.learner": {"core", "core.learner.kernels", "core.learner.options", "errors"},
+    "core.learner.kernels": {"core", "errors"},
+    "core.learner.options": set(),
+    "runtime": _CORE | {"core.learner.options", "config", "errors"},
+    "runtime.learning": _RUNTIME_BASIS,
+    "runtime.monitoring": _RUNTIME_BASIS,
+    "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
+    "runtime.verification": _RUNTIME_BASIS | {"runtime.snapshots"},
+    "runtime.outputs": _RUNTIME_BASIS,
+    "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
+    "runtime.loop": _RUNTIME_BASIS
+    | {"runtime.learning", "runtime.monitoring", "runtime.snapshots", "runtime.outputs", "runtime.owned_partitions"},
+    "adapters": set(),
+    "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
+    "adapters.http": _CORE | {"runtime", "runtime.monitoring", "config", "errors"},
+    "app": _CORE
+    | _RUNTIME
+    | {"core.learner.options", "adapters.kafka", "adapters.http", "config", "signals", "errors"},
+    "files": _CORE | {"errors"},
+    "study": _CORE | {"core.learner.options", "files", "errors"},
+    "study.runs": _CORE | {"core.learner.options", "study", "errors"},
+    "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
+    "demo": _CORE | {"adapters.kafka", "config", "errors"},
+    "cli": _CORE
+    | _RUNTIME
+    | {
+        "core.learner.options",
+        "adapters.kafka",
+        "adapters.http",
+        "app",
+        "config",
+        "demo",
+        "errors",
+        "files",
+        "logs",
+        "signals",
+        "study",
+        "study.report",
+        "study.runs",
+    },
     "__main__": {"cli"},
-    "__init__": {"core", "config", "errors"},
+    "__init__": set(),
 }
 
 # Libraries that only these parts may import: technology stays at the edge.
@@ -42,17 +91,42 @@ HOMES = {
     "numba": {"core"},
     "xxhash": {"core", "runtime"},
     "zstandard": {"runtime"},
-    "structlog": {"logs", "runtime", "adapters", "cli"},
+    "structlog": {"logs", "runtime", "adapters", "app", "signals", "cli"},
     "matplotlib": {"study"},
-    "socket": {"adapters"},
+    "vowpalwabbit": {"study"},
+    "socket": {"adapters", "app"},
     "http": {"adapters"},
     "logging": {"logs", "adapters"},
-    "tomllib": {"config"},
+    "signal": {"signals", "cli", "demo", "study"},
+    "tomllib": {"config", "study"},
 }
 
+# Modules that start-up needs before the predecessor is fenced: what they import costs a restart time.
+BEFORE_THE_FENCE = ("cli/run.py", "app/startup.py")
+SLOW = ("numpy", "numba")
 
-def _part(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+# Modules that others would bring along, and that no worker needs at its start.
+UNUSED = (
+    "attr",
+    "matplotlib",
+    "multiprocessing",
+    "numba.cuda",
+    "numba.np.linalg",
+    "pygments",
+    "rich",
+    "stream_apple.demo",
+    "stream_apple.files",
+    "stream_apple.study",
+    "unittest",
+)
+
+
+def _room(dotted: str) -> str:
+    """The most special room that a module of the package, `runtime.snapshots.codec` say, is in."""
+    names = dotted.split(".")
+    while ".".join(names) not in ALLOWED and len(names) > 1:
+        names.pop()
+    return ".".join(names)
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -62,23 +136,26 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: relative imports hide the direction"
-            # `from stream_apple import logs` names a part of the package, not a thing in it.
-            if node.module == "stream_apple":
-                yield from (f"stream_apple.{alias.name}" for alias in node.names)
-            else:
-                yield node.module or ""
+            module = node.module or ""
+            folder = PACKAGE / "/".join(module.split(".")[1:])
+            for alias in node.names:
+                # `from stream_apple.core.codec import msgpack_tags` names a module, not a thing in it.
+                is_module = module.startswith("stream_apple") and (
+                    (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()
+                )
+                yield f"{module}.{alias.name}" if is_module else module
 
 
-def _forbidden(part: str, tree: ast.AST) -> list[str]:
-    """The imports of a file of `part` that go against the direction."""
+def _forbidden(room: str, tree: ast.AST) -> list[str]:
+    """The imports of a file in `room` that go against the direction."""
     found = []
     for name in _imports(tree):
         top, _, rest = name.partition(".")
         if top == "stream_apple":
-            target = rest.partition(".")[0]
-            if target != part and target not in ALLOWED[part]:
+            target = _room(rest)
+            if target != room and target not in ALLOWED[room]:
                 found.append(name)
-        elif part not in HOMES.get(top, {part}):
+        elif room.partition(".")[0] not in HOMES.get(top, {room.partition(".")[0]}):
             found.append(name)
     return found
 
@@ -108,61 +185,89 @@ def path(request: pytest.FixtureRequest) -> Path:
     return file
 
 
-def test_every_part_has_its_place() -> None:
-    """A new part of the package must be given its place in the direction of imports."""
-    assert {_part(path) for path in FILES} <= set(ALLOWED)
+def test_every_room_has_its_place() -> None:
+    """A new folder or part of the package must be given its place in the direction of imports."""
+    rooms = {".".join(path.parent.relative_to(PACKAGE).parts) for path in FILES} - {""}
+    assert rooms | {part_of(path) for path in FILES} <= set(ALLOWED)
+    assert {_room(dotted_name(path)) for path in FILES} == set(ALLOWED), "a room that is not there any more"
 
 
 def test_the_direction_has_no_cycle() -> None:
     """Following the allowed imports never leads back."""
     order: list[str] = []
     while len(order) < len(ALLOWED):
-        ready = [part for part, used in ALLOWED.items() if part not in order and used <= set(order)]
+        ready = [room for room, used in ALLOWED.items() if room not in order and used <= set(order)]
         assert ready
         order += ready
 
 
 def test_imports_follow_the_direction(path: Path) -> None:
-    """No file imports a part, or a technology, that is not for it."""
-    assert _forbidden(_part(path), ast.parse(path.read_text(encoding="utf-8"))) == []
+    """No file imports a room, or a technology, that is not for it."""
+    assert _forbidden(_room(dotted_name(path)), tree_of(path)) == []
 
 
 def test_the_outside_is_touched_at_the_edge(path: Path) -> None:
     """Only commands print, and only the configuration reads the environment."""
-    assert _outside(_part(path), ast.parse(path.read_text(encoding="utf-8"))) == []
+    assert _outside(part_of(path), tree_of(path)) == []
 
 
-def test_files_are_short(path: Path) -> None:
-    """A file that outgrows this has more than one reason to change."""
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= LONGEST
+@pytest.mark.parametrize("name", BEFORE_THE_FENCE)
+def test_start_up_loads_nothing_slow(name: str) -> None:
+    """Whatever is imported at the top of these, directly or not, neither numpy nor numba is."""
+    waiting, seen = [PACKAGE / name], set()
+    while waiting:
+        file = waiting.pop()
+        seen.add(file)
+        top = ast.Module([node for node in tree_of(file).body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        for dotted in _imports(top):
+            assert dotted.partition(".")[0] not in SLOW, f"{file.relative_to(ROOT)} imports {dotted}"
+            if dotted.startswith("stream_apple"):
+                folder = PACKAGE / "/".join(dotted.split(".")[1:])
+                found = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+                parents = [parent / "__init__.py" for parent in found.parents if PACKAGE in (parent, *parent.parents)]
+                waiting += [each for each in (found, *parents) if each not in seen]
+
+
+def test_a_worker_loads_nothing_that_it_does_not_need() -> None:
+    """Its modules leave out what only other commands, compilers and tracebacks in colour need."""
+    modules = "stream_apple.cli.run, stream_apple.app.startup, stream_apple.app.worker"
+    script = f"import sys, {modules}; print(*({{*{UNUSED!r}}} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_modules_say_what_they_own(path: Path) -> None:
     """Every module has a docstring."""
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert ast.get_docstring(tree_of(path))
 
 
 class TestRules:
     """The rules above see what they are for."""
 
     @pytest.mark.parametrize(
-        ("part", "source"),
+        ("room", "source"),
         [
-            ("core", "from stream_apple.runtime.step import PartitionModel"),
+            ("core", "from stream_apple.runtime.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
-            ("runtime", "import stream_apple.adapters.kafka"),
-            ("adapters", "from stream_apple import cli"),
-            ("study", "def late():\n    from stream_apple.runtime import step"),
+            ("core.codec", "from stream_apple.core.learner.learner import Learner"),
+            ("core.learner", "from stream_apple.core.codec import decode"),
+            ("runtime", "import stream_apple.adapters.kafka.broker"),
+            ("runtime", "from stream_apple.runtime.snapshots.codec import Snapshot"),
+            ("runtime.monitoring", "from stream_apple.runtime.loop import Loop"),
+            ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
+            ("adapters.http", "import stream_apple.adapters.kafka.broker"),
+            ("adapters.http", "from stream_apple import cli"),
+            ("study", "def late():\n    from stream_apple.runtime import loop"),
             ("files", "from stream_apple.study import evaluation"),
+            ("config", "from stream_apple.core.learner.learner import Learner"),
             ("core", "import confluent_kafka"),
-            ("runtime", "from confluent_kafka import Consumer"),
-            ("core", "import logging"),
+            ("runtime.snapshots", "from confluent_kafka import Consumer"),
+            ("core.learner", "import logging"),
         ],
     )
-    def test_forbidden_imports_are_found(self, part: str, source: str) -> None:
+    def test_forbidden_imports_are_found(self, room: str, source: str) -> None:
         """Each kind of wrong import is seen, wherever it stands."""
-        assert len(_forbidden(part, ast.parse(source))) == 1
+        assert len(_forbidden(room, ast.parse(source))) == 1
 
     @pytest.mark.parametrize(
         "source",

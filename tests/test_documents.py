@@ -1,29 +1,38 @@
-"""What README and guides name exists: commands, options, settings, metrics, events, alerts, files."""
+"""What the documents name exists: commands, options, settings, metrics, events, alerts, files, links, targets of make.
 
+`docs/configuration.md` is what its generator makes, and the README stays short enough to be read.
+"""
+
+import ast
 import re
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from deploy.monitoring.queries import alerts
 from deploy.worker_manifest import memory_needed
-from monitoring.queries import alerts
 
 from stream_apple import errors
+from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.cli import SUMMARIES, main
-from stream_apple.config import Config
-from stream_apple.runtime.catalogue import METRICS, PREFIX
+from stream_apple.config import Config, reference
+from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
+
+# With documents in them, besides the top and `docs`.
+_FOLDERS = ("deploy", "docker", "schemas")
 
 ROOT = Path(__file__).resolve().parent.parent
-README, GUIDE, EVENTS = ROOT / "README.md", ROOT / "deploy" / "GUIDE.md", ROOT / "deploy" / "events.md"
-DOCUMENTS = [
-    README,
-    GUIDE,
-    EVENTS,
-    ROOT / "deploy" / "README.md",
-    ROOT / "docker" / "README.md",
-    *sorted((ROOT / "deploy" / "components").glob("*/README.md")),
-]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+ARCHITECTURE, CONFIGURATION, OPERATIONS = (
+    DOCS / f"{name}.md" for name in ("architecture", "configuration", "operations")
+)
+DOCUMENTS = sorted(
+    path
+    for folder, pattern in ((ROOT, "*.md"), (DOCS, "*.md"), *((ROOT / name, "**/*.md") for name in _FOLDERS))
+    for path in folder.glob(pattern)
+)
+MOST_BYTES_OF_THE_README = 8192
 SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items()}
 # Counters and histograms have more series than one.
 _SUFFIXES = ("_bucket", "_sum", "_count")
@@ -49,7 +58,8 @@ def test_commands_and_their_options_exist(text: str) -> None:
         assert name in SUMMARIES
         command = main.get_command(click.Context(main), name)
         assert command is not None
-        known = {spelling for parameter in command.params for spelling in parameter.opts} | {"--help"}
+        spellings = ({*parameter.opts, *parameter.secondary_opts} for parameter in command.params)
+        known = {"--help"}.union(*spellings)
         assert set(options) <= known, name
 
 
@@ -89,8 +99,23 @@ def test_links_lead_to_files_and_headings(text: str) -> None:
 
 def test_files_that_are_named_exist(text: str) -> None:
     """Paths of the repository in code."""
-    for name in re.findall(r"`((?:stream_apple|tests|deploy|docker|schemas)/[\w./-]*)`", text):
+    named = re.findall(r"`((?:stream_apple|tests|deploy|docker|docs|schemas)/[\w./-]*)`", text)
+    for name in named + re.findall(r"(?:python|-f) ((?:tests|docker|deploy)/[\w./-]+)", text):
         assert (ROOT / name).exists(), name
+
+
+def test_modules_that_are_named_exist(text: str) -> None:
+    """A file in code without its folder is somewhere in the package or among the tests."""
+    known = {path.name for folder in ("stream_apple", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= known
+
+
+def test_targets_of_make_exist(text: str) -> None:
+    """In code: `make unit`, and several in one call."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^ {4}(.*)$", text, re.MULTILINE)
+    calls = [re.findall(r"[a-z]+(?= |$)", rest) for piece in code for rest in re.findall(r"^make ([^#]*)", piece)]
+    assert {target for call in calls for target in call} <= targets
 
 
 def test_alerts_exist(text: str) -> None:
@@ -98,26 +123,26 @@ def test_alerts_exist(text: str) -> None:
     assert set(re.findall(r"\bStreamApple[A-Z]\w+", text)) <= {alert["alert"] for alert in alerts()}
 
 
-def test_the_guide_has_every_alert() -> None:
+def test_operations_has_every_alert() -> None:
     """Each one once in the table."""
-    rows = re.findall(r"^\| (StreamApple[\w, ]+) \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (StreamApple[\w, ]+) \|", OPERATIONS.read_text(encoding="utf-8"), re.MULTILINE)
     listed = [name for row in rows for name in row.split(", ")]
     assert sorted(listed) == sorted({alert["alert"] for alert in alerts()})
 
 
-def test_the_guide_has_every_exit_code_of_a_worker() -> None:
+def test_operations_has_every_exit_code_of_a_worker() -> None:
     """Those of the table of errors that `run` can end with, and 0 and 1."""
-    section = GUIDE.read_text(encoding="utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
+    section = OPERATIONS.read_text(encoding="utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \|", section, re.MULTILINE)
     others = {errors.InputFileError.exit_code, errors.VerificationError.exit_code}
     codes = {kind.exit_code for kind in errors.StreamAppleError.__subclasses__()} - others
     assert sorted(map(int, rows)) == sorted({0, 1} | codes)
 
 
-def test_the_guide_calculates_memory_as_the_manifests_do() -> None:
+def test_operations_calculates_memory_as_the_manifests_do() -> None:
     """The last column of its table is what `memory_needed` says for four partitions."""
     rows = re.findall(
-        r"^\| (\d+) \| ([\d,]+) \|.*\| ([\d.]+) (MB|GB) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| (\d+) \| ([\d,]+) \|.*\| ([\d.]+) (MB|GB) \|$", OPERATIONS.read_text(encoding="utf-8"), re.MULTILINE
     )
     assert len(rows) == 4
     for bits, slots, size, unit in rows:
@@ -128,9 +153,80 @@ def test_the_guide_calculates_memory_as_the_manifests_do() -> None:
 
 def test_the_readme_names_every_command() -> None:
     """Nothing that one can do is a secret."""
-    named = {name for path in (README, GUIDE) for name, _ in commands_of(path.read_text(encoding="utf-8"))}
-    assert named >= set(SUMMARIES) - {"demo"}
-    assert "make demo" in README.read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    assert {name for name, _ in commands_of(text)} >= set(SUMMARIES) - {"demo"}
+    assert "make demo" in text
+
+
+def test_the_readme_is_short() -> None:
+    """What does not fit is for a page of `docs/`."""
+    assert README.stat().st_size <= MOST_BYTES_OF_THE_README
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """Its index has all of `docs/`, but for the page that an index of packages shows."""
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README.read_text(encoding="utf-8")))
+    assert linked == {f"docs/{path.name}" for path in DOCS.glob("*.md")} - {"docs/package-index.md"}
+
+
+def test_the_architecture_s_page_names_what_there_is() -> None:
+    """Each `folder/module:name` or `folder/module:Class.method`, and each `folder/module`, is in the package."""
+    found = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)(?::([A-Za-z_.]+))?`", ARCHITECTURE.read_text(encoding="utf-8"))
+    assert len(found) > 30
+    missing = []
+    for module, name in found:
+        path = ROOT / "stream_apple" / f"{module}.py"
+        if not path.exists():
+            # Folders of the repository are named in the same way.
+            missing += [module] if name or not (ROOT / module).is_dir() else []
+            continue
+        found_at: ast.AST | None = ast.parse(path.read_text(encoding="utf-8"))
+        for part in filter(None, name.split(".")):
+            inside = getattr(found_at, "body", [])
+            found_at = next((each for each in inside if getattr(each, "name", None) == part), None)
+        missing += [f"{module}:{name}"] if found_at is None else []
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda path: str(path.stem))
+def test_pages_begin_with_what_they_answer(page: Path) -> None:
+    """A title, and a sentence, so that whoever came by a link knows whether to read on."""
+    title, blank, sentence, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert not blank
+    assert re.match(r"[A-Z]", sentence)
+
+
+def test_the_configuration_s_page_is_up_to_date() -> None:
+    """It is what `make docs` makes."""
+    assert CONFIGURATION.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
+
+
+def test_the_configuration_s_page_has_every_setting() -> None:
+    """Each key is a row of its section with all columns but unit and part of the model filled."""
+    parts = re.split(r"^## (\w+)$", CONFIGURATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    pages = dict(zip(parts[::2], parts[1::2], strict=True))
+    for section, model in SECTIONS.items():
+        if section == "kafka":
+            continue
+        rows = [line.strip("| ").split(" | ") for line in pages[section].splitlines() if line.startswith("| `")]
+        assert [row[0].strip("`") for row in rows] == list(model.model_fields)
+        for _, kind, default, _, bounds, _, since, about in rows:
+            assert all((kind, default, bounds, since))
+            assert about.endswith(".")
+            assert f"## [{since}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_configuration_s_page_has_the_worker_s_defaults_of_librdkafka() -> None:
+    """Those of `client_properties.py` that a user may replace, and no others."""
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z.]+)` \| ([\w.]*) ?\| ([\w.]*) ?\| .*\|$", text, re.MULTILINE)
+    identity = Identity("group", "instance", "transactional")
+    for column, properties in ((1, consumer_properties), (2, producer_properties)):
+        found = properties({}, identity)
+        replaced = properties(dict.fromkeys(found, "mine"), identity)
+        ours = {name: str(value).lower() for name, value in found.items() if replaced[name] == "mine"}
+        assert {row[0]: row[column] for row in rows if row[column]} == ours
 
 
 @pytest.mark.parametrize(

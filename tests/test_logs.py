@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +15,15 @@ import structlog
 
 import stream_apple
 from stream_apple import logs
+from stream_apple.config import load
 from stream_apple.runtime.partition import State
 
 PACKAGE = Path(stream_apple.__file__).parent
 TABLE = PACKAGE.parent / "deploy" / "events.md"
 
 # Events whose name is a value: the expression in the source -> all that it can be.
-VARIABLE = {"state.value": [state.value for state in State]}
+# A partition begins as ASSIGNED and is never entered as such: no event says so.
+VARIABLE = {"state.value": [state.value for state in State if state is not State.ASSIGNED]}
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 # What the logging itself adds to an event with `exc_info`.
 _RENAMED = {"exc_info": "exception"}
@@ -95,18 +96,9 @@ class TestTable:
         ]
 
 
+@pytest.mark.usefixtures("own_logging")
 class TestLine:
     """One line."""
-
-    @pytest.fixture(autouse=True)
-    def _restore(self) -> Iterator[None]:
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
-        yield
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.captureWarnings(capture=False)
-        structlog.reset_defaults()
 
     def line(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
         """The one that was written."""
@@ -127,7 +119,7 @@ class TestLine:
         assert self.line(capsys).items() >= {"group": "g", "worker": "w-3", "level": "error"}.items()
 
     @pytest.mark.parametrize("format", ["json", "human"])
-    def test_has_no_local_variables(self, format: logs.Format, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: A002
+    def test_has_no_local_variables(self, format: logs.LogFormat, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: A002
         """A traceback shows where, and not what was in memory there."""
         logs.configure(format)
         held = "local-" + "x9Kd"
@@ -244,14 +236,86 @@ class TestProcess:
         """A worker that ends with a traceback of Python, after it has started, says so in JSON."""
         broken = tmp_path / "sitecustomize.py"
         broken.write_text(
-            "import stream_apple.adapters.worker as worker\n"
+            "import stream_apple.app.worker as worker\n"
             "def fail(*_): raise RuntimeError('two\\nlines')\n"
             "worker.warm_up = fail\n"
         )
-        done = run("-m", "stream_apple", "run", PYTHONPATH=str(tmp_path), STREAM_APPLE_HTTP__PORT="0")
+        path = f"{tmp_path}{os.pathsep}{Path(stream_apple.__file__).parent.parent}"
+        done = run("-m", "stream_apple", "run", PYTHONPATH=path, STREAM_APPLE_HTTP__PORT="0")
         assert done.returncode == 1
         started, crashed = lines_of(done)
         assert started["event"] == "started"
         assert crashed["event"] == "crashed"
         assert "RuntimeError: two\nlines" in crashed["exception"]
         assert (crashed["worker"], crashed["group"]) == ("worker-0", "stream-apple")
+
+
+@pytest.mark.usefixtures("own_logging")
+class TestForms:
+    """Where events go, and in which form."""
+
+    def test_events_are_one_json_object_a_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a terminal, each event is one JSON line on stderr with time, level, name and facts."""
+        logs.configure()
+        structlog.contextvars.bind_contextvars(worker="worker-0")
+        structlog.get_logger("stream_apple.test").info("epoch_ended", partition=3, text="two\nlines")
+        logging.getLogger("librdkafka").warning("broker %s is down", "b1")
+        captured = capsys.readouterr()
+        assert not captured.out
+        first, second = (json.loads(line) for line in captured.err.splitlines())
+        assert first["timestamp"].endswith("Z")
+        assert {key: first[key] for key in ("event", "level", "logger", "partition", "text", "worker")} == {
+            "event": "epoch_ended",
+            "level": "info",
+            "logger": "stream_apple.test",
+            "partition": 3,
+            "text": "two\nlines",
+            "worker": "worker-0",
+        }
+        assert second["event"] == "broker b1 is down"
+        assert (second["level"], second["logger"]) == ("warning", "librdkafka")
+
+    def test_exceptions_stay_on_their_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A traceback is a field of its event, not lines of its own; unknown types become text."""
+        logs.configure("json")
+        try:
+            int("boom")
+        except ValueError:
+            structlog.get_logger().exception("failed", where=Path("/x"))
+        (line,) = capsys.readouterr().err.splitlines()
+        event = json.loads(line)
+        assert "ValueError: invalid literal" in event["exception"]
+        assert event["where"] == "/x"
+
+    def test_people_get_text(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The human form is no JSON, and has event and facts on one line."""
+        logs.configure("human")
+        structlog.get_logger().info("epoch_ended", partition=3)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "epoch_ended" in line
+        assert "partition=3" in line
+        assert not line.startswith("{")
+
+    def test_debug_is_left_out(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Events below info are not written, by either kind of logger."""
+        logs.configure("json")
+        structlog.get_logger().debug("detail")
+        logging.getLogger("other").debug("detail")
+        assert not capsys.readouterr().err
+
+    def test_configuring_twice_does_not_double_events(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The last call decides, alone."""
+        logs.configure("human")
+        logs.configure("json")
+        structlog.get_logger().info("once")
+        (line,) = capsys.readouterr().err.splitlines()
+        assert json.loads(line)["event"] == "once"
+
+    def test_a_logged_configuration_has_no_secret(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """What a worker logs at its start does not hold the password."""
+        logs.configure("json")
+        config = load(None, {"STREAM_APPLE_KAFKA__SASL_PASSWORD": "hunter2"})
+        structlog.get_logger().info("configured", config=config.redacted())
+        written = capsys.readouterr().err
+        assert "sasl.password" in written
+        assert "hunter2" not in written

@@ -1,5 +1,8 @@
 """The command line: one module per command, loaded only when that command is asked for.
 
+`parameters.py`, `example_times.py` and `output.py` are what several commands share: kinds of options, those of the
+examples' times, and where tables are printed.
+
 Compiling kernels or opening a Kafka client is for the commands that need it; `--help` and a mistyped option
 must answer at once. Errors that a user can act on end here as one message on stderr and an exit code.
 """
@@ -19,6 +22,7 @@ SUMMARIES = {
     "inspect": "Show what a model has found: monomials by name, parents and their children.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",
+    "study": "Compare all methods on a folder of data sets, as the paper does.",
     "generate": "Send made-up clicks to the examples topic, until stopped.",
     "compile": "Compile every kernel into the cache on disk, for images.",
     "demo": "Run everything on a cluster inside this process: nothing to install.",

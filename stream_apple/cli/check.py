@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from stream_apple.adapters.checks import inspect
+from stream_apple.adapters.kafka.preflight import check_cluster
 from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ def command(path: Path | None) -> None:
     """
     config = load(path)
     faults = 0
-    for finding in inspect(config):
+    for finding in check_cluster(config):
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
         click.echo(f"{verdict}  {finding.subject}: {conceal(finding.text)}")
         faults += finding.verdict == "fault"

@@ -6,25 +6,31 @@ from typing import get_args
 import click
 
 from stream_apple.config import load
-from stream_apple.core.decode import Decoder
-from stream_apple.core.learner import Loss, Method
+from stream_apple.core.learner.options import Loss, Method
 
 
 @click.command()
-def command() -> None:
+@click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3; else this one.")
+def command(target: str | None) -> None:
     """Compile every kernel into the cache on disk, so that no worker has to.
 
     The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. What is in it is for one type of
-    processor: that of this machine, unless NUMBA_CPU_NAME names another one; a worker uses it if that variable has
-    the same value for both.
+    processor. A worker uses what was compiled for a target if NUMBA_CPU_NAME names it and NUMBA_CPU_FEATURES is set to
+    nothing; on an older processor it would be killed at an instruction that is not there.
     """
-    from stream_apple.adapters.worker import model_settings
+    from stream_apple.core.jit import aim_at
+
+    if target is not None:
+        aim_at(target)
+    # Not before: kernels are bound to a type of processor when they are imported.
+    from stream_apple.app.models import settings_of
+    from stream_apple.core.codec.decode import Decoder
     from stream_apple.runtime.warmup import warm_up
 
     started = time.monotonic()
     for method in get_args(Method):
         for loss in get_args(Loss):
             chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
-            settings = model_settings(load(None, chosen))
+            settings = settings_of(load(None, chosen))
             warm_up(settings, Decoder(settings.limits))
     click.echo(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)

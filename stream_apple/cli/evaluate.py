@@ -1,40 +1,77 @@
 """`stream-apple evaluate`: the same learner without a stream."""
 
 import json
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple
 
 import click
-from rich.console import Console
+import numpy as np
+from click.core import ParameterSource
+from numpy.typing import NDArray
 from rich.table import Table
 
-from stream_apple.config import load
-from stream_apple.core.decode import Limits
-from stream_apple.core.learner import Loss, Method, Options
-from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Plan, Run, evaluate
-from stream_apple.study.plot import draw
+from stream_apple.cli.example_times import Times, times_options
+from stream_apple.cli.learner_options import LearnerChoice, learner_options
+from stream_apple.cli.output import table_console
+from stream_apple.cli.parameters import duration, gathered
+from stream_apple.config import EpochSettings, load
+from stream_apple.config.duration import format_duration
+from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
+from stream_apple.core.batch import Limits
+from stream_apple.core.event_time import EpochClock
+from stream_apple.study.dataset import read_batch, read_timed_batch
+from stream_apple.study.evaluation import Run, Schedule, evaluate
+from stream_apple.study.event_epochs import cut_by_time
+from stream_apple.study.plot import draw_learning_curve
+
+
+class _Pass(NamedTuple):
+    """How the examples are used: the fields of `Schedule` that can be given."""
+
+    epochs: int
+    doubling: int | None
+    test_fraction: float
+    seed: int
+    keep_order: bool
+
+
+class _Spans(NamedTuple):
+    """Epochs that are spans of event time: what the configuration has in [epochs], in milliseconds."""
+
+    epoch_length: int | None
+    max_ahead: int
+
+
+class _Output(NamedTuple):
+    """Where the result goes."""
+
+    predictions: Path | None
+    plot: Path | None
+    as_json: bool
 
 
 @click.command(name="evaluate")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--method", type=click.Choice(get_args(Method)), default="apple", show_default=True, help="What the features are."
-)
-@click.option(
-    "--loss", type=click.Choice(get_args(Loss)), default="squared", show_default=True, help="What is minimised."
-)
-@click.option("--bits", type=click.IntRange(8, 30), default=18, show_default=True, help="The table has 2^bits slots.")
-@click.option("--alpha", type=click.FloatRange(0, 4), default=1.0, show_default=True, help="s^alpha parents an epoch.")
-@click.option(
-    "--learning-rate",
-    type=click.FloatRange(0, min_open=True),
-    default=0.5,
-    show_default=True,
-    help="Of the adaptive update.",
-)
+@learner_options
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
 @click.option("--doubling", type=click.IntRange(1), help="Instead: epochs end after DOUBLING * 2^k examples.")
+@click.option(
+    "--epoch-length",
+    callback=duration(EPOCH_LENGTH.low, most=EPOCH_LENGTH.high),
+    metavar="DURATION",
+    help="Instead, as a worker: epochs are spans of the examples' times, such as 1h. Keeps the order of the files.",
+)
+@click.option(
+    "--max-ahead",
+    callback=duration(MAX_AHEAD.low, most=MAX_AHEAD.high),
+    default=format_duration(EpochSettings().max_ahead),
+    show_default=True,
+    metavar="DURATION",
+    help="With --epoch-length: an example whose time is further ahead of all before it is left out.",
+)
+@times_options(start="the beginning of an epoch")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 1, max_open=True),
@@ -43,62 +80,103 @@ from stream_apple.study.plot import draw
     help="Share that is only scored.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
-@click.option("--no-shuffle", is_flag=True, help="Keep the order of the files.")
+@click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
 @click.option("--predictions", type=click.Path(path_type=Path, dir_okay=False), help="Write progressive predictions.")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the progressive loss (extra: study)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output)
 def command(
-    files: tuple[Path, ...],
-    method: Method,
-    loss: Loss,
-    bits: int,
-    alpha: float,
-    learning_rate: float,
-    epochs: int,
-    doubling: int | None,
-    test_fraction: float,
-    seed: int,
-    *,
-    no_shuffle: bool,
-    predictions: Path | None,
-    plot: Path | None,
-    as_json: bool,
+    files: tuple[Path, ...], learner: LearnerChoice, share: _Pass, spans: _Spans, times: Times, output: _Output
 ) -> None:
-    """Learn from FILES in one pass and print progressive and test loss.
+    """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
+    there are two labels.
 
     FILES hold svmlight, Vowpal Wabbit text, JSON lines or msgpack, gzipped or not, told apart by content.
     PREDICTIONS gets one line for each training example, in the order learned: the score given before learning it.
+
+    With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
+    by the rules of `stream-apple produce`.
     """
-    limits = load(None, {}).limits
-    batch = read_batch(
-        files,
-        Limits(
-            max_features=limits.max_features_per_example - 1,
-            max_record_bytes=1 << 30,
-            max_weight=limits.max_weight,
-            min_label=limits.min_label,
-            max_label=limits.max_label,
-            binary=loss == "logistic",
-        ),
+    _check(spans, times)
+    defaults = load(None, {}).limits
+    limits = Limits(
+        max_features=defaults.max_features_per_example - 1,
+        max_record_bytes=1 << 30,
+        max_weight=defaults.max_weight,
+        min_label=defaults.min_label,
+        max_label=defaults.max_label,
+        binary=learner.loss == "logistic",
     )
-    options = Options(method, loss, bits, alpha, learning_rate, limits.max_features_per_example)
-    run = evaluate(batch, options, Plan(epochs, doubling or 0, test_fraction, None if no_shuffle else seed))
-    if predictions is not None:
-        predictions.write_text("".join(f"{score!r}\n" for score in run.scores.predictions.tolist()))
-    if plot is not None:
-        draw(run, plot)
-    if as_json:
-        click.echo(json.dumps(run.result._asdict()))
+    options = learner.options(defaults.max_features_per_example)
+    schedule, found = Schedule(**share._asdict()), dict[str, int]()
+    if spans.epoch_length is None:
+        batch = read_batch(files, limits)
     else:
-        _show(run)
+        event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
+        whole, timestamps = read_timed_batch(files, limits, event_times)
+        epochs = cut_by_time(timestamps, EpochClock(spans.epoch_length, spans.max_ahead))
+        _tell_of_far_ahead(epochs.far_ahead, timestamps, spans.max_ahead)
+        batch = whole.select(epochs.rows)
+        schedule = schedule._replace(keep_order=True, ends=epochs.ends)
+        found = {"epochs": len(epochs.ends) + 1, "late": epochs.late, "far_ahead": len(epochs.far_ahead)}
+    run = evaluate(batch, options, schedule)
+    if output.predictions is not None:
+        output.predictions.write_text("".join(f"{score!r}\n" for score in run.scores.predictions.tolist()))
+    if output.plot is not None:
+        draw_learning_curve(run, output.plot)
+    if output.as_json:
+        click.echo(json.dumps(run.facts() | found))
+    else:
+        _show(run, found)
 
 
-def _show(run: Run) -> None:
-    """The result as a table."""
+def _check(spans: _Spans, times: Times) -> None:
+    """click.UsageError for options that contradict each other."""
+    if spans.epoch_length is None:
+        for option in _given("max_ahead", *Times._fields):
+            raise click.UsageError(f"{option} is for --epoch-length, which cuts epochs by the examples' times")
+        return
+    for option in _given("epochs", "doubling", "seed"):
+        raise click.UsageError(
+            f"--epoch-length keeps the order of the files and cuts epochs by time: {option} does not apply"
+        )
+    times.check()
+    if times.timestamp_field is None and times.interval is None:
+        raise click.UsageError(
+            "--epoch-length needs the examples' times: expected --timestamp-field or --interval, found neither"
+        )
+
+
+def _given(*names: str) -> list[str]:
+    """Those of the options that were typed."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+
+
+def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:
+    """Say on stderr that examples are left out, if any are."""
+    if len(rows):
+        click.echo(
+            f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
+            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of all before, found first "
+            f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
+            err=True,
+        )
+
+
+def _show(run: Run, found: Mapping[str, int]) -> None:
+    """Print the result as a table, with what else was found, and what to make of it."""
     table = Table(show_header=False, box=None)
-    for name, value in run.result._asdict().items():
+    for name, value in (run.facts() | dict(found)).items():
+        if name.startswith("apple_") and not run.mixed:
+            continue
         shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
         table.add_row(name.replace("_", " "), shown)
-    Console().print(table)
+    table_console().print(table)
+    click.echo(run.verdict())

@@ -1,29 +1,16 @@
 """`stream-apple generate`: the demo's clicks as live traffic, for a cluster that has none yet."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 
 import click
 
-from stream_apple.adapters.producing import EvenlySpaced, Pace, TopicWriter
+from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.cli.parameters import duration
 from stream_apple.config import load
-from stream_apple.config.duration import parse_duration
-from stream_apple.demo.traffic import now_ms, traffic
-
-
-def _day(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
-    try:
-        found = parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if found == 0:
-        raise click.BadParameter("expected a duration above 0")
-    return found
+from stream_apple.demo.traffic import traffic
+from stream_apple.signals import Signals
 
 
 @click.command()
@@ -38,7 +25,7 @@ def _day(_context: click.Context, _parameter: click.Parameter, value: str) -> in
 @click.option(
     "--day",
     "day_ms",
-    callback=_day,
+    callback=duration(),
     default="10m",
     show_default=True,
     metavar="DURATION",
@@ -67,28 +54,7 @@ def command(path: Path | None, rate: float, day_ms: int, broken: float, seed: in
         f"sending {rate:g} examples a second to {writer.topic} over {writer.partitions} partitions; Ctrl-C stops",
         err=True,
     )
-    with _until_signalled() as stopped:
+    with Signals() as signals:
         examples = islice(traffic(seed, day_ms, broken), limit)
-        # Every example has a timestamp of its own, so these are never used.
-        unused = EvenlySpaced(now_ms(), Fraction(1))
-        totals = writer.write(examples, unused, Pace(Fraction(rate)), stopped)
+        totals = writer.write(examples, RateLimiter(Fraction(rate)), signals.stopping)
     click.echo(f"sent {totals.delivered:,} examples", err=True)
-
-
-@contextmanager
-def _until_signalled() -> Iterator[Callable[[], bool]]:
-    """Whether SIGINT or SIGTERM has come; the second one has its usual effect."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    received: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        for each in numbers:
-            signal.signal(each, signal.SIG_DFL)
-
-    previous = {number: signal.signal(number, note) for number in numbers}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 from rich import box
@@ -10,21 +9,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.adapters.inspecting import from_file, from_topic, from_worker, to_file
+from stream_apple.adapters.http.status import MOST_TOP
+from stream_apple.app.inspect import Facts, from_file, from_topic, from_worker, to_file
+from stream_apple.cli.output import table_console
 from stream_apple.config import load
-from stream_apple.runtime.inspection import plain
 
-_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
-_MOST = 200
 _BAR = 12
 _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
-
-Facts = dict[str, Any]
 
 
 @click.command()
 @click.option("--url", help="Address of a running worker, such as http://localhost:9400.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own: look into Kafka.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own; for Kafka.")
 @click.option(
     "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A model saved with --save."
 )
@@ -35,12 +31,12 @@ Facts = dict[str, Any]
     multiple=True,
     help="Partition of the examples topic; may be repeated.  [default: all]",
 )
-@click.option("--top", type=click.IntRange(1, _MOST), default=20, show_default=True, help="How many of each kind.")
+@click.option("--top", type=click.IntRange(1, MOST_TOP), default=20, show_default=True, help="How many of each kind.")
 @click.option(
     "--save",
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the model of one --partition to this file; with --config.",
+    help="Write the model of one --partition in Kafka to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -55,15 +51,16 @@ def command(
 ) -> None:
     """Show what a model has found: its heaviest monomials by name, and what each parent's children contribute.
 
-    From a running worker (--url), from the newest snapshots in Kafka (--config), or from a file (--file). Names are
-    learned from live examples; a factor that has not been seen is shown as `?` and its key.
+    From the newest snapshots in Kafka, found as a worker finds them; from a running worker (--url), or from a file
+    (--file). A worker learns names from a few live examples a second; a factor that has not been seen is shown as `?`
+    and its key.
 
     Exits with 69 if nothing answers, 73 if a snapshot or file is damaged, 78 if there is no such model.
     """
-    if sum(source is not None for source in (url, path, file)) != 1:
-        raise click.UsageError("name one source: --url, --config or --file")
-    if target is not None and (path is None or len(partitions) != 1):
-        raise click.UsageError("--save needs --config and one --partition")
+    if sum(source is not None for source in (url, path, file)) > 1:
+        raise click.UsageError("name one source: --url, --file, or Kafka with or without --config")
+    if target is not None and (url is not None or file is not None or len(partitions) != 1):
+        raise click.UsageError("--save takes one --partition from Kafka: leave --url and --file out")
     if file is not None and partitions:
         raise click.UsageError("--file holds one partition: leave --partition out")
     models: list[Facts] = []
@@ -74,15 +71,13 @@ def command(
     else:
         config = load(path)
         for found in from_topic(config, partitions, top):
-            models.append(plain(found.view))
+            models.append(found.view.facts(top))
             if target is not None:
                 to_file(target, config, found)
     if as_json:
         click.echo(json.dumps({"models": models}))
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH_OF_A_FILE
+    console = table_console()
     for facts in models:
         _show(console, facts)
 
@@ -101,7 +96,10 @@ def _show(console: Console, facts: Facts) -> None:
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
     ):
         console.print(Text(f"  {line}"))
-    console.print(_losses(facts["losses"]), _degrees(facts["degrees"]))
+    console.print(_losses(facts["losses"], facts["quality"]))
+    if facts["mixture"]["weights"]:
+        console.print(_mixture(**facts["mixture"]))
+    console.print(_degrees(facts["degrees"]))
     console.print(_monomials("Heaviest monomials", facts["top"]))
     if facts["products"] and facts["products"] != facts["top"]:
         console.print(_monomials("Heaviest products", facts["products"]))
@@ -123,18 +121,33 @@ def _digest(facts: Facts) -> str:
 
 
 def _table(title: str, *columns: str, numbers: int) -> Table:
-    """The first column is text, the next `numbers` are numbers, the others are text again."""
+    """A table whose first column is text; the next `numbers` are numbers, the others are text again."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if 1 <= index <= numbers else "left", overflow="fold")
     return table
 
 
-def _losses(losses: dict[str, Facts]) -> Table:
-    table = _table("Progressive loss", "", "apple", "linear", "best constant", numbers=3)
+def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
+    """By span; AUC and calibration error of what is published stand beside its loss, where there are two labels."""
+    table = _table(
+        "Progressive loss", "", "published", "apple", "linear", "best constant", "AUC", "calib. error", numbers=6
+    )
     for span, name in _SPANS.items():
-        report = losses[span]
-        table.add_row(name, *(_number(report[of], ".4f") for of in ("loss", "linear_loss", "best_constant_loss")))
+        report, published = losses[span], quality[span]["published"]
+        means = [report[of] for of in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
+        means += [published[of] for of in ("auc", "calibration_error")]
+        table.add_row(name, *(_number(mean, ".4f") for mean in means))
+    return table
+
+
+def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
+    """How much of each predictor is in what is published, and how far those that have a share are trusted."""
+    table = _table("What is published", "predictor", "weight", "share", numbers=2)
+    for name in dict.fromkeys((*weights, *shares)):
+        table.add_row(
+            name, *(_number(numbers.get(name), form) for numbers, form in ((weights, "+.4f"), (shares, ".1%")))
+        )
     return table
 
 

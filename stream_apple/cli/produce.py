@@ -1,7 +1,6 @@
 """`stream-apple produce`: files of examples -> a topic. Options, progress and signals; `adapters` sends."""
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,22 +8,53 @@ from contextlib import contextmanager
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stream_apple.adapters.producing import EvenlySpaced, Pace, TopicWriter, Totals, silent
-from stream_apple.config import load
-from stream_apple.config.duration import parse_duration
-from stream_apple.core.examples import Example
-from stream_apple.files import Fault, milliseconds, read_examples
-from stream_apple.files.source import STDIN
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent
+from stream_apple.cli.example_times import Times, times_options
+from stream_apple.cli.parameters import gathered
+from stream_apple.config import Config, load
+from stream_apple.core.codec.example import Example
+from stream_apple.files import EventTimes
+from stream_apple.files.input_stream import STDIN
+from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)
+
+
+class _Target(NamedTuple):
+    """Where the examples go."""
+
+    topic: str | None
+    bootstrap_servers: str | None
+    partitions: int | None
+
+    def writer(self, config: Config) -> TopicWriter:
+        """A writer to this target; what is not given comes from the configuration."""
+        properties = dict(config.kafka)
+        if self.bootstrap_servers is not None:
+            properties["bootstrap.servers"] = self.bootstrap_servers
+        return TopicWriter(properties, config.topics.examples if self.topic is None else self.topic, self.partitions)
+
+
+class _Amount(NamedTuple):
+    """How many examples, and how fast."""
+
+    rate: Fraction | None
+    limit: int | None
+    repeat: int
+
+
+class _Output(NamedTuple):
+    """What is printed."""
+
+    quiet: bool
+    as_json: bool
 
 
 def _rate(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Fraction | None:
@@ -39,20 +69,6 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
     return rate
 
 
-def _start(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else milliseconds(value)
-    except Fault as fault:
-        raise click.BadParameter(str(fault)) from None
-
-
-def _interval(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Fraction | None:
-    try:
-        return None if value is None else Fraction(parse_duration(value))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--topic", help="Topic to write to.  [default: topics.examples of the configuration]")
@@ -65,36 +81,13 @@ def _interval(_context: click.Context, _parameter: click.Parameter, value: str |
     type=click.IntRange(min=1),
     help="Spread over the first N only.  [default: all the topic has]",
 )
-@click.option(
-    "--timestamp-field",
-    metavar="NAME",
-    help="Key that holds each example's time: ms or s since 1970, or ISO 8601 (JSON lines and msgpack).",
-)
-@click.option("--start-time", callback=_start, metavar="TIME", help="Time of the first example.  [default: now]")
-@click.option(
-    "--interval",
-    callback=_interval,
-    metavar="DURATION",
-    help="Time from one example to the next, such as 20ms.  [default: what --rate implies, else 1ms]",
-)
+@times_options(start="now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
+@gathered(target=_Target, amount=_Amount, times=Times, output=_Output)
 def command(
-    files: tuple[Path, ...],
-    topic: str | None,
-    path: Path | None,
-    bootstrap_servers: str | None,
-    rate: Fraction | None,
-    limit: int | None,
-    partitions: int | None,
-    timestamp_field: str | None,
-    start_time: int | None,
-    interval: Fraction | None,
-    repeat: int,
-    *,
-    quiet: bool,
-    as_json: bool,
+    files: tuple[Path, ...], path: Path | None, target: _Target, amount: _Amount, times: Times, output: _Output
 ) -> None:
     """Send files of examples to the examples topic.
 
@@ -110,91 +103,49 @@ def command(
 
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
-    if timestamp_field is not None and (start_time is not None or interval is not None):
-        raise click.UsageError(
-            "--timestamp-field takes each time from the file: --start-time and --interval do not apply"
-        )
-    if timestamp_field is not None and repeat > 1:
-        raise click.UsageError("--repeat with --timestamp-field would send the same times again, as late examples")
-    if STDIN in files and (repeat > 1 or files.count(STDIN) > 1):
-        raise click.UsageError("standard input can be read once only")
+    _check(files, amount, times)
     config = load(path)
-    properties = dict(config.kafka)
-    if bootstrap_servers is not None:
-        properties["bootstrap.servers"] = bootstrap_servers
-    writer = TopicWriter(properties, config.topics.examples if topic is None else topic, partitions)
-    if interval is None:
-        interval = _DEFAULT_INTERVAL_MS if rate is None else 1000 / rate
-    timestamps = EvenlySpaced(time.time_ns() // 1_000_000 if start_time is None else start_time, interval)
-    examples = islice(_read(files, repeat, timestamp_field), limit)
+    writer = target.writer(config)
+    interval_ms = _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
+    event_times = times.event_times(time.time_ns() // 1_000_000, interval_ms)
+    examples = islice(_read(files, amount.repeat, event_times), amount.limit)
     started = time.monotonic()
-    with _Signals() as signals, _progress(limit, shown=not quiet) as report:
-        totals = writer.write(signals.guard(examples), timestamps, Pace(rate), signals.stopping, report)
+    with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
+        totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
-    if as_json:
+    summary["start_time_ms"] = event_times.spaced.start_ms if event_times.field is None else None
+    if output.as_json:
         click.echo(json.dumps(summary))
-    elif not quiet:
+    elif not output.quiet:
         click.echo(_sentence(summary))
     if totals.without_features:
         click.echo(
             f"stream-apple: {totals.without_features} of the examples have no features: workers reject those",
             err=True,
         )
-    if signals.received is not None:
-        sys.exit(128 + signals.received)
+    sys.exit(signals.exit_code)
 
 
-def _read(files: tuple[Path, ...], repeat: int, timestamp_field: str | None) -> Iterator[Example]:
+def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
+    """click.UsageError for options that contradict each other."""
+    times.check()
+    if times.timestamp_field is not None and amount.repeat > 1:
+        raise click.UsageError("--repeat with --timestamp-field would send the same times again, as late examples")
+    if STDIN in files and (amount.repeat > 1 or files.count(STDIN) > 1):
+        raise click.UsageError("standard input can be read once only")
+
+
+def _read(files: tuple[Path, ...], repeat: int, times: EventTimes) -> Iterator[Example]:
+    number = 0
     for _ in range(repeat):
         for file in files:
-            yield from read_examples(file, timestamp_field)
-
-
-class _Signals:
-    """SIGINT and SIGTERM, which must not break into the sending: its counts would be wrong."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        self._reading = False
-        self._previous: dict[int, Any] = {}
-
-    def stopping(self) -> bool:
-        return self.received is not None
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        again = self.received is not None
-        self.received = number
-        if again or self._reading:
-            raise KeyboardInterrupt
-
-    def guard(self, examples: Iterator[Example]) -> Iterator[Example]:
-        """`examples`, ended by a signal even while the next one is waited for (a silent pipe)."""
-        while True:
-            try:
-                self._reading = True
-                example = next(examples, None)
-            except KeyboardInterrupt:
-                return
-            finally:
-                self._reading = False
-            if example is None:
-                return
-            yield example
+            for example in times.examples(file, number):
+                yield example
+                number += 1
 
 
 @contextmanager
-def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[Totals], None]]:
+def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[DeliveryTotals], None]]:
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
         yield silent
@@ -203,14 +154,14 @@ def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[Totals], 
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=limit, done="")
 
-        def report(totals: Totals) -> None:
+        def report(totals: DeliveryTotals) -> None:
             done = f"{totals.delivered:,} examples, {decimal(totals.bytes)}"
             progress.update(task, completed=totals.delivered, done=done)
 
         yield report
 
 
-def _summary(writer: TopicWriter, totals: Totals, seconds: float, *, interrupted: bool) -> dict[str, Any]:
+def _summary(writer: TopicWriter, totals: DeliveryTotals, seconds: float, *, interrupted: bool) -> dict[str, Any]:
     return {
         "topic": writer.topic,
         "partitions": writer.partitions,

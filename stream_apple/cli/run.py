@@ -1,14 +1,19 @@
 """`stream-apple run`: the worker."""
 
+import gc
+import os
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
-import structlog
 
 from stream_apple import logs
 from stream_apple.config import conceal, load
 from stream_apple.errors import StreamAppleError
+
+_log = logs.get_logger()
 
 
 @click.command()
@@ -25,7 +30,7 @@ from stream_apple.errors import StreamAppleError
     show_default=True,
     help="auto: human on a terminal, JSON elsewhere.",
 )
-def command(path: Path | None, log_format: logs.Format) -> None:
+def command(path: Path | None, log_format: logs.LogFormat) -> None:
     """Learn from the examples topic and publish predictions, until stopped.
 
     Exits with 0 after SIGTERM or SIGINT. The other exit codes: 69 Kafka is unavailable, 70 records are
@@ -40,22 +45,35 @@ def command(path: Path | None, log_format: logs.Format) -> None:
         if logs.is_human(log_format):
             raise  # the command line says it, as it does for every command
         # Whoever reads JSON gets the last words in JSON too.
-        log = structlog.get_logger(__name__)
-        log.error(  # noqa: TRY400  its message is for an operator: no traceback
-            "failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code
-        )
+        _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
         sys.exit(error.exit_code)
 
 
-def _work(path: Path | None, log_format: logs.Format) -> int:
+def _work(path: Path | None, log_format: logs.LogFormat) -> int:
     config = load(path)
     logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
-    from stream_apple.adapters.opening import open_up
-    from stream_apple.adapters.signals import Signals
+    from stream_apple.app.startup import open_up
+    from stream_apple.signals import Signals
 
-    with Signals() as signals:
+    with Signals(_end, _log_request) as signals:
         opening = open_up(config)
-        # Numba comes with this one, and takes about as long as the fencing that has just begun.
-        from stream_apple.adapters.worker import run
+        # What imports make is there to stay: to look for garbage in it, again and again, takes a tenth of a second.
+        gc.disable()
+        try:
+            # Numba comes with this one, and takes about as long as the fencing that has just begun.
+            from stream_apple.app.worker import run
 
-        return run(config, opening, signals)
+            return run(config, opening, signals)
+        finally:
+            gc.enable()
+
+
+def _end() -> NoReturn:
+    """End at once, there being nothing to finish yet: a supervisor may stop a worker that still compiles."""
+    # As safe as a crash. An exception raised here would come up in the middle of whatever is being made, and a
+    # constructor in C, such as that of a Kafka client, turns it into an error of its own.
+    os._exit(0)
+
+
+def _log_request(first: signal.Signals) -> None:
+    _log.info("stop_requested", signal=first.name)

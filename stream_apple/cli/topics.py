@@ -5,29 +5,15 @@ from pathlib import Path
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from stream_apple.adapters.admin import Cluster
-from stream_apple.adapters.topics import BROKER_DEFAULT, FOREVER, RETENTION_MS, Outcome, ensure
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.topics import BROKER_DEFAULT, FOREVER, RETENTION_MS, TopicReport, ensure
+from stream_apple.cli.output import table_console
+from stream_apple.cli.parameters import duration
 from stream_apple.config import load
-from stream_apple.config.duration import format_duration, parse_duration
+from stream_apple.config.duration import format_duration
 from stream_apple.errors import ConfigurationError
-
-_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
-_FOREVER = "forever"
-
-
-def _retention(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
-    if value == _FOREVER:
-        return FOREVER
-    try:
-        found = parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}, or {_FOREVER!r}") from None
-    if found == 0:
-        raise click.BadParameter("expected a duration above 0")
-    return found
 
 
 @click.command()
@@ -44,7 +30,7 @@ def _retention(_context: click.Context, _parameter: click.Parameter, value: str)
 )
 @click.option(
     "--retention",
-    callback=_retention,
+    callback=duration(words={"forever": FOREVER}),
     default=format_duration(RETENTION_MS),
     show_default=True,
     metavar="DURATION",
@@ -60,7 +46,7 @@ def command(
     Existing topics are never altered. Exits with 78 if one differs; then nothing is created either.
     """
     config = load(path)
-    outcomes = ensure(
+    reports = ensure(
         Cluster(config.kafka),
         config.topics,
         partitions,
@@ -68,21 +54,18 @@ def command(
         retention,
         dry_run=dry_run,
     )
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDTH_OF_A_FILE
-    console.print(_table(outcomes))
-    if any(outcome.differences for outcome in outcomes):
+    table_console().print(_table(reports))
+    if any(report.differences for report in reports):
         sys.exit(ConfigurationError.exit_code)
 
 
-def _table(outcomes: list[Outcome]) -> Table:
+def _table(reports: list[TopicReport]) -> Table:
     table = Table("topic", "partitions", "is", "property", "expected", "found", box=box.SIMPLE_HEAD)
-    for outcome in outcomes:
-        row: tuple[str, str, str] = (outcome.topic, str(outcome.partitions), outcome.verdict)
-        if not outcome.differences:
+    for report in reports:
+        row: tuple[str, str, str] = (report.topic, str(report.partitions), report.verdict)
+        if not report.differences:
             table.add_row(*row, "", "", "")
-        for difference in outcome.differences:
+        for difference in report.differences:
             table.add_row(*row, difference.property, difference.expected, difference.found)
             row = ("", "", "")
     return table

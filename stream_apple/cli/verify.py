@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from rich import box
@@ -12,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from stream_apple.adapters.verifying import verify
+from stream_apple.app.verify import verify
+from stream_apple.cli.output import table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
-from stream_apple.runtime.verification import Published, Report
-
-_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
+from stream_apple.runtime.monitoring.inspection import plain
+from stream_apple.runtime.verification.verifier import Published, Report
 
 
 @click.command()
@@ -51,9 +50,9 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
         reports = list(verify(config, partitions, to, progress))
     faults = sum(report.fault_count for report in reports)
     if as_json:
-        click.echo(json.dumps({"verified": not faults, "partitions": [_plain(report) for report in reports]}))
+        click.echo(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
     else:
-        _show(reports)
+        _show(reports, faults)
     if faults:
         wrong = [str(report.partition) for report in reports if report.fault_count]
         raise VerificationError(
@@ -80,17 +79,8 @@ def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
         yield report
 
 
-def _plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
-    """Named tuples as objects."""
-    if isinstance(item, tuple) and hasattr(item, "_asdict"):
-        return {name: _plain(value) for name, value in item._asdict().items()}
-    return [_plain(value) for value in item] if isinstance(item, list | tuple) else item
-
-
-def _show(reports: list[Report]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH_OF_A_FILE
+def _show(reports: list[Report], faults: int) -> None:
+    console = table_console()
     header = (
         "partition",
         "model",
@@ -107,9 +97,9 @@ def _show(reports: list[Report]) -> None:
         table.add_row(
             str(report.partition),
             report.model or "nothing committed",
-            "" if report.origin is None else f"{report.start} ({report.origin})",
-            str(report.stop),
-            str(report.records),
+            "" if report.covered.origin is None else f"{report.covered.start} ({report.covered.origin})",
+            str(report.covered.stop),
+            str(report.covered.records),
             _counted(report.predictions),
             _counted(report.dead_letters),
             _snapshot(report),
@@ -118,6 +108,19 @@ def _show(reports: list[Report]) -> None:
     console.print(table)
     for report in reports:
         _remarks(console, report)
+    _verdict(console, reports, faults)
+
+
+def _verdict(console: Console, reports: list[Report], faults: int) -> None:
+    """Print the sum over all partitions: a narrow terminal breaks the table."""
+    records = sum(report.covered.records for report in reports)
+    answers = sum(report.predictions.expected for report in reports)
+    rejected = sum(report.dead_letters.expected for report in reports)
+    console.print(
+        f"verified: {records:,} records, {answers:,} predictions, {rejected:,} dead letters: "
+        f"{f'{faults:,} faults' if faults else 'no faults'}",
+        soft_wrap=True,
+    )
 
 
 def _counted(published: Published) -> str:
@@ -134,13 +137,13 @@ def _snapshot(report: Report) -> str:
 
 
 def _remarks(console: Console, report: Report) -> None:
-    """What the table has no room for, a line each."""
+    """Print what the table has no room for, a line each."""
 
     def tell(text: str) -> None:
         console.print(f"partition {report.partition}: {text}", markup=False, soft_wrap=True)
 
-    if report.origin == "snapshot":
-        tell(f"the records before {report.start} are gone: only what came after its snapshot is proved")
+    if report.covered.origin == "snapshot":
+        tell(f"the records before {report.covered.start} are gone: only what came after its snapshot is proved")
     for gap in report.gaps:
         tell(f"records from {gap.start} to {gap.stop} were left out: an operator has accepted the gap")
     for published, name in ((report.predictions, "predictions"), (report.dead_letters, "dead letters")):

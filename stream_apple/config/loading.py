@@ -6,22 +6,22 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stream_apple.config import faults, sources
+from stream_apple.config import sources, validation_errors
+from stream_apple.config.schema import Config
 from stream_apple.config.secrets import remember
-from stream_apple.config.sections import Config
 from stream_apple.errors import ConfigurationError
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
     """The checked configuration; ConfigurationError lists every fault with expected, found and where."""
     settings = {} if path is None else sources.from_toml(path)
-    overrides, strangers = sources.from_environment(environ)
-    found = [faults.stranger(name) for name in strangers]
+    overrides, unknown = sources.from_environment(environ)
+    found = [validation_errors.unknown_variable(name) for name in unknown]
     for section, entries in settings.items():
         # Also if a variable wins over it: the file is copied, committed and mounted all the same.
-        for key in [key for key, setting in entries.items() if sources.is_written_down(section, key, setting)]:
+        for key in [key for key, setting in entries.items() if sources.is_secret_in_file(section, key, setting)]:
             remember(key, entries[key].value)
-            found.append(faults.written_down(section, key, entries.pop(key)))
+            found.append(validation_errors.secret_in_file(section, key, entries.pop(key)))
     for section, entries in overrides.items():
         settings.setdefault(section, {}).update(entries)
     values: dict[str, dict[str, object]] = {}
@@ -38,7 +38,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        found += [faults.describe(detail, settings) for detail in error.errors(include_context=False)]
+        found += [validation_errors.describe(detail, settings) for detail in error.errors(include_context=False)]
     if found:
         count = "a fault" if len(found) == 1 else f"{len(found)} faults"
         separator = ": " if len(found) == 1 else ":\n  "

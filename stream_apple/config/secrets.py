@@ -93,12 +93,12 @@ def has_credentials(name: str, value: object) -> bool:
 
 
 def shown(name: str, value: object) -> object:
-    """The value as it may be shown."""
+    """The value, or HIDDEN if it must not be shown."""
     return HIDDEN if is_secret(name) or holds_key(value) or has_credentials(name, value) else value
 
 
 def remember(name: str, value: object) -> None:
-    """From now on `conceal` knows this value, if it is a secret's."""
+    """Let `conceal` hide this value from now on, if it is a secret."""
     if not isinstance(value, str) or not (_is_certainly_secret(name.lower()) or holds_key(value)):
         return
     # A part is repeated as well as the whole: a line of a key, or the rest of a list from a fault on.
@@ -108,7 +108,7 @@ def remember(name: str, value: object) -> None:
 
 
 def conceal(text: str) -> str:
-    """`text` without any secret that this process has read; also if they are escaped as in JSON."""
+    """The text without any secret that this process has read, also where it is escaped as in JSON."""
     # The longest first: a secret may be part of another one.
     for part in sorted(_concealed, key=len, reverse=True):
         text = _concealed[part].sub(HIDDEN, text)

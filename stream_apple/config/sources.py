@@ -1,6 +1,6 @@
 """Where settings come from: TOML, the environment, and files that either of them names.
 
-Nothing is judged here but the form: which settings exist and what they may be is known to `sections.py`.
+Only the form is checked here: which settings exist, and what they may be, is known to `schema.py`.
 """
 
 import re
@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_apple.config.kafka import property_of_variable
+from stream_apple.config.kafka_passthrough import property_of_variable
 from stream_apple.config.secrets import holds_key, is_secret, shown
 from stream_apple.errors import ConfigurationError
 
-PREFIX = "STREAM_APPLE_"
+VARIABLE_PREFIX = "STREAM_APPLE_"
+"""Every environment variable that is a setting begins with it."""
 _FILE = "file:/"
 
 # A Service called stream-apple-... makes Kubernetes put these into every pod of its namespace.
@@ -38,7 +39,7 @@ class UnreadableFileError(Exception):
 
 def variable(section: str, key: str) -> str:
     """The environment variable that sets `key` of `section`."""
-    return f"{PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
+    return f"{VARIABLE_PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
 
 
 def from_toml(path: Path) -> Settings:
@@ -71,7 +72,7 @@ def _joined(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{key}", value
 
 
-def is_written_down(section: str, key: str, setting: Setting) -> bool:
+def is_secret_in_file(section: str, key: str, setting: Setting) -> bool:
     """Whether a setting of the configuration file is a secret, and not the name of a file that holds it."""
     value = setting.value
     named = isinstance(value, str) and value.startswith(_FILE)
@@ -79,20 +80,20 @@ def is_written_down(section: str, key: str, setting: Setting) -> bool:
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Every setting in the environment, and the variables with our prefix that can't be one."""
+    """Every setting in the environment, and the variables with our prefix that name no section."""
     settings: Settings = {}
-    strangers = []
+    unknown = []
     for name, value in environ.items():
-        if not name.startswith(PREFIX) or _is_service_link(name, value):
+        if not name.startswith(VARIABLE_PREFIX) or _is_service_link(name, value):
             continue
-        section, separator, key = name.removeprefix(PREFIX).lower().partition("__")
+        section, separator, key = name.removeprefix(VARIABLE_PREFIX).lower().partition("__")
         if not separator:
-            strangers.append(name)
+            unknown.append(name)
             continue
         if section == "kafka":
             key = property_of_variable(key)
         settings.setdefault(section, {})[key] = Setting(value, f"from {name}")
-    return settings, strangers
+    return settings, unknown
 
 
 def _is_service_link(name: str, value: str) -> bool:

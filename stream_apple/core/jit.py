@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 from numba.misc.appdirs import user_cache_dir
 
@@ -23,7 +24,7 @@ _SOURCES = Path(__file__).parent
 def _cache_directory() -> Path:
     """Below NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else the user's own."""
     digest = hashlib.sha256()
-    for source in sorted(_SOURCES.glob("*.py")):
+    for source in sorted(_SOURCES.rglob("*.py")):
         digest.update(source.read_bytes())
     chosen = getattr(numba.config, "CACHE_DIR", "")  # what NUMBA_CACHE_DIR says
     if chosen:
@@ -35,21 +36,85 @@ def _cache_directory() -> Path:
     return parent / f"kernels-{digest.hexdigest()[:16]}"
 
 
+def aim_at(target: str) -> None:
+    """Compile for this type of processor, with no more than the type promises; before any kernel is imported.
+
+    A process loads what was compiled so if NUMBA_CPU_NAME is the same, and NUMBA_CPU_FEATURES is set and empty.
+    """
+    numba.config.CPU_NAME = target  # type: ignore[attr-defined]  # made by Numba at import
+    numba.config.CPU_FEATURES = ""  # type: ignore[attr-defined]
+
+
 numba.config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]  # made by Numba at import
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
+# No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
+# `_nrt`, Numba's runtime, no references to arrays are counted, which would cost as much as learning a short example; a
+# kernel can't allocate then, and fails to compile if it does.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
+
+
+class _Cache(FunctionCache):
+    """Numba's own; but to load code, it does not first import and register all that compiling would need."""
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """The compiled function, or None; then Numba makes itself ready, and compiles."""
+        # The base does the same after `target_context.refresh()`: 0.1 s of a start in which nothing is compiled.
+        return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
+
+
+def _compiled(function: _F, **options: bool) -> _F:
+    made = cast("Any", numba.njit)(**_OPTIONS, **options)(function)
+    if made is not function:  # as with NUMBA_DISABLE_JIT
+        made._cache = cast("Any", _Cache)(function)  # noqa: SLF001  what `enable_caching` does
+    return cast("_F", made)
+
+
 def kernel(function: _F) -> _F:
-    """Compile at the first call, with NumPy's division (no exceptions) and without the interpreter lock.
-
-    No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type.
-    """
-    return cast("_F", numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+    """Compile at the first call, with NumPy's division (no exceptions) and without the interpreter lock."""
+    return _compiled(function)
 
 
-def _prefetch(_context: object, array: types.Array, index: types.Integer) -> tuple[object, object]:
-    """Lower `prefetch` to LLVM's instruction."""
+def part(function: _F) -> _F:
+    """A kernel that becomes a piece of the code of those that call it, so that tuples of arrays are free to hand on."""
+    return _compiled(function, forceinline=True)
+
+
+def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:
+    """What the decorated function writes in LLVM's language; `interpreted` does the same where nothing is compiled."""
+
+    def choose(lowered: Callable[..., object]) -> _F:
+        return interpreted if getattr(numba.config, "DISABLE_JIT", 0) else cast("_F", intrinsic(lowered))
+
+    return choose
+
+
+def _as_it_is(condition: bool) -> bool:  # noqa: FBT001
+    """Interpreted code does not care."""
+    return condition
+
+
+@instruction(_as_it_is)
+def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object]:
+    """The condition, which hardly ever holds: what is done then shall cost the rest nothing, not even registers."""
+
+    def generate(_context: object, builder: Any, _signature: object, arguments: Any) -> Any:  # noqa: ANN401
+        flag = ir.IntType(1)
+        expect = cgutils.get_or_insert_function(builder.module, ir.FunctionType(flag, [flag, flag]), "llvm.expect.i1")
+        return builder.call(expect, [arguments[0], flag(0)])
+
+    return types.boolean(condition), generate
+
+
+def _wait_for_nothing(_array: object, _index: object) -> None:
+    """Interpreted code has nothing to hurry."""
+
+
+@instruction(_wait_for_nothing)
+def prefetch(_context: object, array: types.Array, index: types.Integer) -> tuple[object, object]:
+    """Ask the processor for the cache line of array[index], without waiting for it; it may lie beyond the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -58,18 +123,8 @@ def _prefetch(_context: object, array: types.Array, index: types.Integer) -> tup
         address = builder.add(builder.ptrtoint(view.data, word), builder.mul(arguments[1], stride))
         prototype = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         function = cgutils.get_or_insert_function(builder.module, prototype, "llvm.prefetch.p0i8")
-        for_writing, keep, data = flag(1), flag(3), flag(1)
-        builder.call(function, [builder.inttoptr(address, byte), for_writing, keep, data])
+        for_reading, keep, data = flag(0), flag(3), flag(1)
+        builder.call(function, [builder.inttoptr(address, byte), for_reading, keep, data])
         return context.get_dummy_value()
 
     return types.void(array, index), generate
-
-
-def _wait_for_nothing(_array: object, _index: object) -> None:
-    """Interpreted code has nothing to hurry."""
-
-
-prefetch: Callable[[Any, Any], None] = (
-    _wait_for_nothing if getattr(numba.config, "DISABLE_JIT", 0) else cast("Any", intrinsic(_prefetch))
-)
-"""prefetch(array, index): ask the processor for the cache line of array[index], without waiting for it."""

@@ -17,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.examples import Example
-
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
+from stream_apple.config.duration import DAY, HOUR
+from stream_apple.core.codec.example import Example
 
 _CHUNK = 4096
 _THURSDAY = 3  # 1 January 1970 was one
@@ -111,9 +109,9 @@ def impressions(timestamps_ms: NDArray[np.int64], rng: np.random.Generator) -> I
     """One impression at each of these times, int64[n] in milliseconds since 1970."""
     size = len(timestamps_ms)
     choices = {field: rng.integers(len(FIELDS[field]), size=size) for field in _DRAWN}
-    local_ms = timestamps_ms + _HOURS_FROM_UTC[choices["country"]] * HOUR_MS
-    choices["hour"] = local_ms // HOUR_MS % 24
-    choices["weekday"] = (local_ms // DAY_MS + _THURSDAY) % 7
+    local_ms = timestamps_ms + _HOURS_FROM_UTC[choices["country"]] * HOUR
+    choices["hour"] = local_ms // HOUR % 24
+    choices["weekday"] = (local_ms // DAY + _THURSDAY) % 7
     log_odds = np.full(size, _BASE)
     for field, effects in _ALONE.items():
         log_odds += np.array(effects)[choices[field]]

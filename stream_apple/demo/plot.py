@@ -22,7 +22,7 @@ class Curve(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Of the vertical axis."""
+    """The range of values that the vertical axis shows."""
 
     low: float
     high: float

@@ -5,7 +5,7 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from stream_apple.core.encode import decode_prediction
+from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import BrokerError
 
 _BATCH = 2000
@@ -39,11 +39,11 @@ class PredictionReader:
 
     @property
     def answered(self) -> int:
-        """Different examples that have a prediction."""
+        """How many different examples have a prediction."""
         return len(self._answered)
 
     def read(self) -> int:
-        """Take in what has come, waiting for a moment if nothing has; how many messages that were."""
+        """Take in the messages that have come, waiting for a moment if there are none; returns how many."""
         messages = self._consumer.consume(_BATCH, _WAIT_S)
         for message in messages:
             error = message.error()
@@ -56,7 +56,7 @@ class PredictionReader:
         return len(messages)
 
     def read_to_end(self) -> None:
-        """Take in all that is in the topic now."""
+        """Take in all that is in the topic now. BrokerError if that takes too long."""
         deadline = time.monotonic() + _DRAIN_S
         while self._behind():
             self.read()

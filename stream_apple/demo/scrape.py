@@ -42,7 +42,7 @@ class Reading(NamedTuple):
 
 
 class Scraper:
-    """Asks one worker about one partition."""
+    """Asks one worker about itself and about one of its partitions."""
 
     def __init__(self, port: int, partition: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
@@ -58,8 +58,8 @@ class Scraper:
         return reasons
 
     def read(self) -> Reading:
-        """The metrics now."""
-        return parse(self._get("/metrics").decode(), self._partition)
+        """The partition's metrics now."""
+        return reading_of(self._get("/metrics").decode(), self._partition)
 
     def _get(self, path: str) -> bytes:
         with _opener.open(self.address + path, timeout=_TIMEOUT_S) as reply:
@@ -67,7 +67,7 @@ class Scraper:
             return body
 
 
-def parse(exposition: str, partition: str) -> Reading:
+def reading_of(exposition: str, partition: str) -> Reading:
     """A partition's metrics out of Prometheus's text format."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(exposition):

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
-from stream_apple.demo.view import Report, View
+from stream_apple.demo.state import DemoReport, View
 
 APPLE, LINEAR = "bold green", "yellow"
 _QUIET = "dim"
@@ -39,13 +39,13 @@ _DEGREES = ("features", "pairs", "triples", "of degree 4", "of degree 5", "of de
 
 
 class Screen(Protocol):
-    """A context that is shown moments."""
+    """A context that is shown how a run stands."""
 
     def show(self, view: View) -> None:
-        """This is how things stand now; may be called as often as there is news."""
+        """Show how the run stands now; may be called as often as there is news."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Begin to show."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -61,7 +61,7 @@ class LiveScreen:
         self._due = 0.0
 
     def show(self, view: View) -> None:
-        """Paint it, unless the last picture is too new to be replaced."""
+        """Paint the picture anew, unless the last one is too new to be replaced."""
         now = time.monotonic()
         if view.doing == self._doing and now < self._due:
             return
@@ -109,24 +109,24 @@ class LineScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
-class NoScreen:
-    """For those who only want the outcome."""
+class NullScreen:
+    """Shows nothing, for whoever wants the result only."""
 
     def show(self, view: View) -> None:
-        """Keep it to ourselves."""
+        """Show nothing."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def line(view: View) -> str:
-    """A moment in a line."""
+    """How a run stands, in a line."""
     recent = view.reading.recent
     return (
         f"{view.answered:>9,} of {view.examples:,} predictions  {view.per_second:>7,.0f}/s  "
@@ -136,7 +136,7 @@ def line(view: View) -> str:
 
 
 def picture(view: View, width: int) -> RenderableType:
-    """A moment as a picture `width` characters wide."""
+    """How a run stands, as a picture `width` characters wide."""
     if not view.curve:
         return Group(*_title(), Text(f"{view.doing} ...", "bold"), _page(view))
     return Group(*_title(), *_chart(view, width), Text(), _facts(view, width))
@@ -207,18 +207,18 @@ def _loss(value: float) -> str:
     return "   -  " if math.isnan(value) else f"{value:.4f}"
 
 
-def summary(report: Report) -> Text:
+def summary(report: DemoReport) -> Text:
     """What was seen, and what to try next."""
-    outcome = report.outcome
-    less = 1 - outcome.progressive_loss / outcome.linear_progressive_loss
+    result = report.result
+    less = 1 - result.progressive_loss / result.linear_progressive_loss
     return Text.assemble(
-        f"\n{outcome.predictions:,} predictions, one for each example, made before its label was learned.\n",
+        f"\n{result.predictions:,} predictions, one for each example, made before its label was learned.\n",
         "Mean loss: ",
         ("linear", LINEAR),
-        f" {outcome.linear_progressive_loss:.4f}, ",
+        f" {result.linear_progressive_loss:.4f}, ",
         ("apple", APPLE),
-        f" {outcome.progressive_loss:.4f}, which is {less:.0%} less. ",
-        f"In {outcome.epochs} epochs it chose {_parents(report.reading.parents)} to multiply.\n",
+        f" {result.progressive_loss:.4f}, which is {less:.0%} less. ",
+        f"In {result.epochs} epochs it chose {_parents(report.reading.parents)} to multiply.\n",
         ("The cluster was a toy inside this process and is gone; the worker was the real one.\n", _QUIET),
         "\nNext:\n",
         *(f"  {command:37} {what}\n" for command, what in _NEXT),

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from stream_apple.config import TopicSettings
-from stream_apple.demo.clicks import DAY_MS, clicks
+from stream_apple.config.duration import DAY
+from stream_apple.demo.clicks import clicks
 from stream_apple.demo.cluster import EmbeddedCluster
-from stream_apple.demo.feed import Feed
+from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import Scraper
 from stream_apple.demo.screen import Screen
-from stream_apple.demo.view import Outcome, Point, Report, View
-from stream_apple.demo.visitor import Visitor
+from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View
+from stream_apple.demo.viewer import Viewer
 from stream_apple.demo.worker import Worker
 from stream_apple.errors import BrokerError
 
@@ -44,24 +45,25 @@ _IN_OTHER_WORDS = {
 
 
 class Session:
-    """One run; use once.
+    """One run of the demo; use once.
 
-    port     of the worker's HTTP server, 0 for any
-    visitor  is shown the status page, and lets the worker go
+    port    of the worker's HTTP server, 0 for any
+    screen  is shown how the run stands
+    viewer  is shown the status page, and says when the worker may end
     """
 
-    def __init__(self, examples: int, port: int, screen: Screen, visitor: Visitor) -> None:
+    def __init__(self, examples: int, port: int, screen: Screen, viewer: Viewer) -> None:
         self._port = port
         self._screen = screen
-        self._visitor = visitor
+        self._viewer = viewer
         # Whole days that are over: no timestamp lies in the future.
-        self._start_ms = (time.time_ns() // 1_000_000 // DAY_MS - DAYS) * DAY_MS
+        self._start_ms = (time.time_ns() // 1_000_000 // DAY - DAYS) * DAY
         self._view = View("starting the cluster and the worker", examples, DAYS)
 
-    def run(self) -> Report:
+    def run(self) -> DemoReport:
         """Start everything, send the examples, wait for the answers, stop everything.
 
-        WorkerEndedError, BrokerError if it can't go on. Outputs that don't come are no error but in the report.
+        WorkerEndedError or BrokerError if it can't go on. Predictions that don't come are no error: the report says so.
         """
         self._show()
         with EmbeddedCluster() as cluster, tempfile.TemporaryDirectory(prefix="stream-apple-demo-") as directory:
@@ -71,18 +73,18 @@ class Session:
                 Worker(Path(directory), self._settings(cluster.bootstrap)) as worker,
             ):
                 scraper = self._ready(worker)
-                self._visitor.welcome(f"{scraper.address}/")
+                self._viewer.show_page(f"{scraper.address}/")
                 self._learn(cluster.bootstrap, worker, scraper, reader)
-                self._visitor.take_leave(lambda doing: self._show(doing=doing))
+                self._viewer.wait_for_exit(lambda doing: self._show(doing=doing))
                 self._show(doing="stopping the worker")
                 worker.finish()
                 reader.read_to_end()
                 self._show(doing="done", answered=reader.answered)
                 return self._report(reader)
 
-    def _report(self, reader: PredictionReader) -> Report:
+    def _report(self, reader: PredictionReader) -> DemoReport:
         reading = self._view.reading
-        outcome = Outcome(
+        result = DemoResult(
             examples=self._view.examples,
             predictions=reader.answered,
             progressive_loss=reading.whole.apple,
@@ -90,7 +92,7 @@ class Session:
             epochs=self._view.epochs,
             parents=sum(reading.parents),
         )
-        return Report(outcome, reader.repeated, reading)
+        return DemoReport(result, reader.repeated, reading)
 
     def _settings(self, bootstrap: str) -> dict[str, dict[str, str | int]]:
         return {
@@ -106,7 +108,7 @@ class Session:
         self._screen.show(self._view)
 
     def _ready(self, worker: Worker) -> Scraper:
-        """Wait until the worker can learn; a scraper of it."""
+        """Wait until the worker can learn; returns a scraper of it."""
         deadline = time.monotonic() + _READY_S
         scraper = None
         reasons = [""]
@@ -128,7 +130,7 @@ class Session:
     def _learn(self, bootstrap: str, worker: Worker, scraper: Scraper, reader: PredictionReader) -> None:
         """Send everything and watch, until all is answered and accounted for, or nothing more comes."""
         total = self._view.examples
-        examples = clicks(total, SEED, self._start_ms, DAYS * DAY_MS)
+        examples = clicks(total, SEED, self._start_ms, DAYS * DAY)
         self._show(doing="learning")
         rate = _Rate()
         scrape_at, give_up_at = 0.0, time.monotonic() + _STALLED_S
@@ -153,9 +155,9 @@ class Session:
         except OSError:
             return  # if the worker is gone, the next check says why
         if reading.learned > self._view.reading.learned:
-            epochs = reading.epoch - self._start_ms // DAY_MS
+            epochs = reading.epoch - self._start_ms // DAY
             self._view = self._view._replace(
-                epochs=epochs, curve=(*self._view.curve, Point(reading.learned, reading.recent))
+                epochs=epochs, curve=(*self._view.curve, CurvePoint(reading.learned, reading.recent))
             )
         self._view = self._view._replace(reading=reading)
 
@@ -169,7 +171,7 @@ class _Rate:
         self._moments: deque[tuple[float, int]] = deque()
 
     def after(self, now: float, count: int) -> float:
-        """Per second; 0 at first."""
+        """How much the count has grown per second, given its value `now`; 0 at first."""
         self._moments.append((now, count))
         while self._moments[0][0] < now - self._SPAN_S:
             self._moments.popleft()

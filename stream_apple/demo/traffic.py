@@ -9,8 +9,9 @@ from itertools import cycle
 
 import numpy as np
 
-from stream_apple.core.examples import Example
-from stream_apple.demo.clicks import DAY_MS, FIELDS, impressions
+from stream_apple.config.duration import DAY
+from stream_apple.core.codec.example import Example
+from stream_apple.demo.clicks import FIELDS, impressions
 
 _CHUNK = 256  # drawn at once: at a hundred examples a second, their hours are seconds old
 
@@ -36,13 +37,13 @@ def traffic(seed: int, day_ms: int, broken: float, clock: Callable[[], int] = no
     """
     rng = np.random.default_rng(seed)
     names = {field: [f"{field}={value}" for value in values] for field, values in FIELDS.items()}
-    faults = cycle(BROKEN)
+    broken_examples = cycle(BROKEN)
     while True:
-        lived_ms = clock() * DAY_MS // day_ms
+        lived_ms = clock() * DAY // day_ms
         chunk = impressions(np.full(_CHUNK, lived_ms, np.int64), rng)
         columns = [[names[field][index] for index in chunk.choices[field].tolist()] for field in FIELDS]
         usable = (rng.random(_CHUNK) >= broken).tolist()
         labels = chunk.clicked.astype(float).tolist()
         for good, label, *features in zip(usable, labels, *columns, strict=True):
-            example = Example(label, 1.0, None, dict.fromkeys(features, 1.0)) if good else next(faults)
+            example = Example(label, 1.0, None, dict.fromkeys(features, 1.0)) if good else next(broken_examples)
             yield example._replace(timestamp_ms=clock())

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from stream_apple.config.sources import VARIABLE_PREFIX
+
 _STOP_S = 20.0
 _LAST_LINES = 15
 
 
 class WorkerEndedError(Exception):
-    """The worker is gone before it was told to go, or did not end well; `exit_code` is its own."""
+    """The worker has ended before it was told to, or not well; `exit_code` is its own."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -34,23 +36,23 @@ class Worker:
         run = [*python, "stream_apple", "run", "--config", str(file), "--log-format", "json"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603  the command is ours
-                [*python, "stream_apple.demo.tethered", str(os.getpid()), *run],
+                [*python, "stream_apple.demo.parent_death_signal", str(os.getpid()), *run],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 # Settings in the environment win over the file, and are meant for another cluster.
-                env={name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")},
+                env={name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)},
                 # Ctrl-C in a terminal reaches the whole group; the worker is to be stopped by us, once.
                 process_group=0,
             )
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The worker's process id."""
         return self._process.pid
 
     def check(self) -> None:
-        """WorkerEndedError with its last words if it has ended."""
+        """Raise WorkerEndedError, with the worker's last words, if it has ended."""
         code = self._process.poll()
         if code is not None:
             raise self._ended(code)
@@ -65,13 +67,13 @@ class Worker:
         return None
 
     def finish(self) -> None:
-        """Stop it; WorkerEndedError if it did not end as it should."""
+        """Stop the worker; WorkerEndedError if it did not end as it should."""
         self.stop()
         if self._process.returncode != 0:
             raise self._ended(self._process.returncode)
 
     def stop(self) -> None:
-        """Tell it to finish its batch and commit; kill it if that takes too long."""
+        """Tell the worker to finish its batch and commit; kill it if that takes too long."""
         try:
             self._process.terminate()
             self._process.wait(_STOP_S)
@@ -101,7 +103,7 @@ class Worker:
 
 
 def _toml(settings: dict[str, dict[str, str | int]]) -> str:
-    """Text and numbers in JSON are text and numbers in TOML."""
+    """The settings as TOML, in which text and numbers are written as in JSON."""
     sections = (
         f"[{section}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in entries.items())
         for section, entries in settings.items()

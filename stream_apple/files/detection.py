@@ -12,15 +12,15 @@ import re
 from enum import Enum
 from typing import BinaryIO
 
-from stream_apple.files.faults import Fault
-from stream_apple.files.source import MAX_LINE_BYTES
+from stream_apple.files.errors import ParseError
+from stream_apple.files.input_stream import MAX_LINE_BYTES
 
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 _SVMLIGHT = re.compile(rb"\s*[+-]?[0-9.][^\s:|#]*(\s+[^\s:|#]+:[^\s:|#]+)*\s*(#.*)?", re.DOTALL)
 
 
-class Format(Enum):
+class FileFormat(Enum):
     """The formats that can be read, by their names in messages to the user."""
 
     SVMLIGHT = "svmlight"
@@ -29,15 +29,15 @@ class Format(Enum):
     MSGPACK = "msgpack"
 
 
-def detect_format(stream: BinaryIO) -> tuple[Format | None, bytes]:
+def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
     """The format, and the bytes that were read to know it, less a byte order mark.
 
-    None for a stream with nothing but blank lines and comments; Fault if it is none of ours. No more lines
-    are read than needed.
+    None for a stream with nothing but blank lines and comments; ParseError if it is unknown.
+    No more lines are read than needed.
     """
     first = stream.read(1)
     if first and first[0] in _MSGPACK_MAPS:
-        return Format.MSGPACK, first
+        return FileFormat.MSGPACK, first
     head = line = first if first == b"\n" else first + stream.readline(MAX_LINE_BYTES)
     if line.startswith(_BOM):
         head = line = line.removeprefix(_BOM)
@@ -47,16 +47,16 @@ def detect_format(stream: BinaryIO) -> tuple[Format | None, bytes]:
         line = stream.readline(MAX_LINE_BYTES)
         head += line
         if len(head) > MAX_LINE_BYTES:
-            raise Fault(f"an example in the first {MAX_LINE_BYTES} bytes", "blank lines and comments only")
+            raise ParseError(f"an example in the first {MAX_LINE_BYTES} bytes", "blank lines and comments only")
     return None, head
 
 
-def _of_line(line: bytes) -> Format:
+def _of_line(line: bytes) -> FileFormat:
     if line.lstrip().startswith(b"{"):
-        return Format.JSON_LINES
+        return FileFormat.JSON_LINES
     if _SVMLIGHT.fullmatch(line):
-        return Format.SVMLIGHT
+        return FileFormat.SVMLIGHT
     if b"|" in line:
-        return Format.VOWPAL_WABBIT
-    known = ", ".join(known.value for known in Format)
-    raise Fault(f"a first example in one of {known}", line[:200].rstrip().decode(errors="backslashreplace"))
+        return FileFormat.VOWPAL_WABBIT
+    known = ", ".join(known.value for known in FileFormat)
+    raise ParseError(f"a first example in one of {known}", line[:200].rstrip().decode(errors="backslashreplace"))

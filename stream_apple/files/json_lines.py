@@ -3,30 +3,30 @@
 import json
 from typing import NoReturn
 
-from stream_apple.core.examples import Example
-from stream_apple.files.faults import Fault
-from stream_apple.files.record import example_of, unique
+from stream_apple.core.codec.example import Example
+from stream_apple.files.errors import ParseError
+from stream_apple.files.field_mapping import example_of, unique
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise Fault("finite numbers", name)
+    raise ParseError("finite numbers", name)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
 
 
-def parse(line: str, timestamp_field: str | None = None) -> Example | None:
-    """The example of one line, or None for a blank line; Fault if it is not a JSON object that holds one."""
+def parse_line(line: str, timestamp_field: str | None = None) -> Example | None:
+    """The example of one line, or None for a blank line; ParseError if it is not a JSON object that holds one."""
     if not line or line.isspace():
         return None
     try:
         record = _DECODER.decode(line)
     except json.JSONDecodeError as error:
-        raise Fault("a JSON object", f"{error.msg} at column {error.colno}") from None
+        raise ParseError("a JSON object", f"{error.msg} at column {error.colno}") from None
     except RecursionError:
-        raise Fault("a JSON object", "one nested too deeply") from None
+        raise ParseError("a JSON object", "one nested too deeply") from None
     except ValueError:
-        raise Fault("finite numbers", "an integer of thousands of digits") from None
+        raise ParseError("finite numbers", "an integer of thousands of digits") from None
     if "\\u" in line:
         _refuse_lone_surrogates(record)
     return example_of(record, timestamp_field)
@@ -37,4 +37,4 @@ def _refuse_lone_surrogates(record: object) -> None:
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise Fault("text that UTF-8 can hold", f"the lone surrogate {error.object[error.start]!a}") from None
+        raise ParseError("text that UTF-8 can hold", f"the lone surrogate {error.object[error.start]!a}") from None

@@ -5,14 +5,14 @@ A row without features is an example with none. `qid:` is read over. Blank lines
 
 from typing import NoReturn
 
-from stream_apple.core.examples import Example
-from stream_apple.files.faults import Fault, are_values, number, value_of
+from stream_apple.core.codec.example import Example
+from stream_apple.files.errors import ParseError, are_values, number, value_of
 
 _QUERY = "qid:"
 
 
-def parse(line: str) -> Example | None:
-    """The example of one line, or None if the line holds none; Fault if it is not svmlight."""
+def parse_line(line: str) -> Example | None:
+    """The example of one line, or None if the line holds none; ParseError if it is not svmlight."""
     content = line.partition("#")[0]
     words = content.split()
     if not words:
@@ -45,9 +45,9 @@ def _explain(tokens: list[str]) -> NoReturn:
     for token in tokens:
         index, colon, value = token.partition(":")
         if not (colon and index.isascii() and index.isdecimal()):
-            raise Fault("index:value", repr(token))
+            raise ParseError("index:value", repr(token))
         value_of(index, value)
         if index in seen:
-            raise Fault("each index once in a row", f"{index} again")
+            raise ParseError("each index once in a row", f"{index} again")
         seen.add(index)
     raise AssertionError("a row was refused without a fault")

@@ -12,7 +12,7 @@
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from stream_apple.files.faults import Fault, spells_plainly
+from stream_apple.files.errors import ParseError, spells_plainly
 
 _FIRST_MILLISECONDS = 100_000_000_000
 _LAST = 253_402_300_800_000  # the year 10000: what lies beyond was given in microseconds or nanoseconds
@@ -21,11 +21,11 @@ _EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or a
 
 
 def milliseconds(value: object) -> int:
-    """`value` in milliseconds since 1970, fractions rounded to the nearest; Fault if it is no such time."""
+    """`value` in milliseconds since 1970, fractions rounded to the nearest; ParseError if it is no such time."""
     found = _read(value)
     # The first millisecond of 1970 is refused as well: Kafka's clients take 0 for "no time given".
     if found is None or not 0 < found < _LAST:
-        raise Fault(_EXPECTED, value if not isinstance(value, str) else repr(value))
+        raise ParseError(_EXPECTED, value if not isinstance(value, str) else repr(value))
     return found
 
 

@@ -10,17 +10,17 @@ learner counts a monomial once. An initial prediction is refused, because to ign
 means. Text as a value (`colour:red`) is refused. So is whatever Vowpal Wabbit only warns about.
 """
 
-from stream_apple.core.examples import Example
-from stream_apple.files.faults import Fault, are_values, number, refuse_value, spells_plainly, weight_of
+from stream_apple.core.codec.example import Example
+from stream_apple.files.errors import ParseError, are_values, number, refuse_value, spells_plainly, weight_of
 
 
-def parse(line: str) -> Example | None:
-    """The example of one line, or None for a blank line; Fault if it is not Vowpal Wabbit text."""
+def parse_line(line: str) -> Example | None:
+    """The example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text."""
     head, bar, body = line.partition("|")
     if not bar:
         if not line.strip():
             return None
-        raise Fault("a bar '|' before the features", repr(line))
+        raise ParseError("a bar '|' before the features", repr(line))
     label, weight, tag = _label(head) if head else (None, 1.0, None)
     features: dict[str, dict[str, float]] = {}
     for section in body.split("|"):
@@ -36,13 +36,13 @@ def parse(line: str) -> Example | None:
 def _label(head: str) -> tuple[float | None, float, str | None]:
     if "\t" in head:
         # Vowpal Wabbit drops what stands before a tab, and so would lose the label.
-        raise Fault("spaces between label, weight and tag", f"a tab in {head!r}")
+        raise ParseError("spaces between label, weight and tag", f"a tab in {head!r}")
     words = [word for word in head.split(" ") if word]
     tag = None
     if words and (words[-1].startswith("'") or not head.endswith(" ")):
         tag = words.pop().removeprefix("'") or None
     if len(words) > 2:
-        raise Fault("at most label and weight (an initial prediction is not supported)", repr(head))
+        raise ParseError("at most label and weight (an initial prediction is not supported)", repr(head))
     label = number("label", words[0]) if words else None
     weight = weight_of(words[1]) if len(words) > 1 else 1.0
     return label, weight, tag
@@ -55,7 +55,7 @@ def _section(section: str) -> tuple[str, dict[str, float]]:
     if ":" in namespace:
         namespace, _, text = namespace.partition(":")
         if not namespace:
-            raise Fault("a namespace's name, or a space, after the bar", repr(section))
+            raise ParseError("a namespace's name, or a space, after the bar", repr(section))
         scale = number(f"scale of namespace {namespace}", text)
     if ":" not in body:
         # The common case, binary features, at the speed of C.

@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 
-from stream_apple.runtime.lineage import Lineage, Note, Pointer
+from stream_apple.runtime.lineage import Lineage, OffsetMetadata, SnapshotPointer
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.recovery import Found
+from stream_apple.runtime.recovery import RecoveryPlan
 
 
 class State(StrEnum):
@@ -28,26 +29,38 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 """What may follow what. A partition that returns begins a new life, perhaps with its old model."""
 
+RECOVERING = frozenset({State.RESTORING, State.REPLAYING})
+"""States in which a partition's records are not answered yet."""
+
 
 class Partition:
     """One partition of the examples topic that this worker owns, or has just given back.
 
-    committed  the next offset by what is committed, as far as this worker knows
-    snapshot   the newest committed snapshot
-    written    one that is in the open transaction, to be committed with it
-    saved_at_ms  when the newest snapshot was written, 0 if that is not known
-    jumped     the model leaves out a gap, and no snapshot of it from behind the gap is committed yet
+    plan           how its model was found
+    next_offset    the first record whose outputs have not been sent; its model may have learned it already
+    committed      the next offset by what is committed, as far as this worker knows
+    snapshot       the newest committed snapshot
+    written        one that is in the open transaction, to be committed with it
+    saved_at_ms    time of day when the newest snapshot was written, 0 if that is not known
+    unsaved_since  seconds of the worker's clock at which the newest snapshot was complete, or the model was found
+    epoch_ended    whether an epoch has ended since the newest snapshot
+    recovered      it has become live after a recovery, and nothing of it has been committed since
+    jumped         the model leaves out a gap, and no snapshot of it from behind the gap is committed yet
     """
 
-    def __init__(self, found: Found) -> None:
-        self.found = found
-        self.model = found.model
+    def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
+        self.plan = plan
+        self.model = model
         self.state = State.ASSIGNED
-        self.committed = found.model.publish_from
-        self.snapshot = found.snapshot
-        self.written: Pointer | None = None
+        self.next_offset = plan.fetch_from
+        self.committed = plan.publish_from
+        self.snapshot = plan.snapshot
+        self.written: SnapshotPointer | None = None
         self.saved_at_ms = 0
-        self.jumped = found.jump is not None
+        self.unsaved_since = 0.0
+        self.epoch_ended = False
+        self.recovered = False
+        self.jumped = plan.jump is not None
 
     @property
     def number(self) -> int:
@@ -60,10 +73,20 @@ class Partition:
         return self.model.lineage
 
     @property
+    def replayed(self) -> bool:
+        """Whether every record whose outputs are committed has been learned again."""
+        return self.next_offset >= self.model.publish_from
+
+    @property
+    def awaited(self) -> bool:
+        """Whether outputs for which readers have waited during a recovery could be committed."""
+        return self.recovered and self.next_offset > self.committed
+
+    @property
     def unsaved(self) -> int:
         """Offsets that a successor would have to replay."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
-        return self.model.next_offset - saved
+        return self.next_offset - saved
 
     def enter(self, state: State) -> None:
         """Begin `state`; an illegal step raises and changes nothing."""
@@ -73,12 +96,14 @@ class Partition:
 
     def progress(self) -> Committed | None:
         """What the next transaction must commit, or None if nothing has changed since the last."""
-        if self.state is not State.LIVE or (self.model.next_offset <= self.committed and self.written is None):
+        if self.state is not State.LIVE or (self.next_offset <= self.committed and self.written is None):
             return None
-        return Committed(self.model.next_offset, Note(self.lineage, self.written or self.snapshot).to_metadata())
+        metadata = OffsetMetadata(self.lineage, self.written or self.snapshot)
+        return Committed(self.next_offset, metadata.to_text())
 
     def has_committed(self, committed: Committed) -> None:
         """The transaction that was to commit this has been."""
         self.committed = committed.offset
+        self.recovered = False
         if self.written is not None:
             self.snapshot, self.written, self.jumped = self.written, None, False

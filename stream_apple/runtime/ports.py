@@ -1,7 +1,7 @@
 """What the loop needs of a message broker, and nothing more: one synchronous port.
 
 The loop is the only caller, from one thread. Every method may block for as long as the implementation's own
-deadline. An error crosses the port as one of two verdicts:
+deadline. An error crosses the port as one of two kinds:
 
     AbortableError   nothing of this transaction, and nothing of what we believe to own, can be trusted: abort,
                      drop the models and rejoin, the same path as after a crash
@@ -40,7 +40,7 @@ class Record(Protocol):
         ...
 
     def timestamp(self) -> tuple[int, int]:
-        """(type, milliseconds since 1970); type 0 means that there is none."""
+        """(type, milliseconds since 1970); type 0, with a time that is not above 0, means that there is none."""
         ...
 
     def headers(self) -> Sequence[Header] | Mapping[str, str | bytes | None] | None:
@@ -168,6 +168,20 @@ class Broker(Protocol):
 
         `on_written` is told the message's offset when the broker has it, from inside a later `fetch` or `flush`
         of the same transaction; never, if the transaction fails.
+        """
+        ...
+
+    def send_all(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        """Add a message for each value, in order, with its key and timestamp; as `send` would one by one.
+
+        ValueError if the sequences are not of one length. Whatever the error, the first messages may have been added.
         """
         ...
 

@@ -6,29 +6,19 @@
     committed, without one        a new model that replays from its first record
 
 A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
-accepted that very gap by name.
+accepted that very gap by name. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the
+check before a start only reads it.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Note, Pointer, committed_note, lineage_of
+from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Provenance, SnapshotPointer
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
-from stream_apple.runtime.step import PartitionModel
 
-NewModel = Callable[[int, Lineage], PartitionModel]
-"""(partition, lineage) -> a model that has learned nothing."""
-Accepted = frozenset[tuple[int, int]]
+AcceptedGaps = frozenset[tuple[int, int]]
 """(partition, first missing offset) of each gap that the operator has accepted."""
-
-
-class Origin(NamedTuple):
-    """Where records come from and what fingerprints are made of."""
-
-    topic: str
-    group: str
-    model_settings: Mapping[str, Any]
 
 
 class Jump(NamedTuple):
@@ -38,111 +28,86 @@ class Jump(NamedTuple):
     gap: Gap
 
 
-class Found(NamedTuple):
-    """A model, and what it takes to have it stand where it may go on.
+class RecoveryPlan(NamedTuple):
+    """How the model of a partition is to be had.
 
-    snapshot  the newest one of the model, if there is any
-    restore   whether the model is still empty and the snapshot must be read into it
-    jump      what to do then, before the first record
+    lineage       of the model, before any jump
+    publish_from  the committed offset: what comes before it is learned in silence
+    kept          the model that is still here and goes on; None if one must be made
+    snapshot      the newest one of the model, if there is any
+    jump          what to do before the first record, when the model stands where `kept` or the snapshot does
     """
 
-    model: PartitionModel
-    snapshot: Pointer | None
-    restore: bool
-    jump: Jump | None
+    lineage: Lineage
+    publish_from: int
+    kept: PartitionModel | None = None
+    snapshot: SnapshotPointer | None = None
+    jump: Jump | None = None
 
     @property
-    def start(self) -> int:
+    def restore(self) -> bool:
+        """Whether the model must be made and read from the snapshot."""
+        return self.kept is None and self.snapshot is not None
+
+    @property
+    def fetch_from(self) -> int:
         """The first record to fetch."""
-        if self.jump is not None:
-            return self.jump.gap.stop
-        return self.snapshot.at if self.restore and self.snapshot is not None else self.model.next_offset
-
-
-class Plan(NamedTuple):
-    """What a worker that keeps no model has to do for one partition. `jump`: as in Found."""
-
-    snapshot: Pointer | None
-    jump: Jump | None
-
-
-def plan(origin: Origin, accepted: Accepted, partition: int, committed: Committed, log: LogRange) -> Plan:
-    """How the model of `partition` would be found; ConfigurationError and GapError as `Recovery.find` has them."""
-    lineage, snapshot = _noted(origin, partition, committed, log)
-    start = lineage.start if snapshot is None else snapshot.at
-    return Plan(snapshot, _jump(origin, accepted, partition, committed, log, lineage, start))
-
-
-class Recovery:
-    """Finds or makes models."""
-
-    def __init__(self, origin: Origin, new_model: NewModel, accepted: Accepted = frozenset()) -> None:
-        self._origin = origin
-        self._new_model = new_model
-        self._accepted = accepted
+        return self._stands if self.jump is None else self.jump.gap.stop
 
     @property
-    def group(self) -> str:
-        """The group whose models these are."""
-        return self._origin.group
-
-    def find(self, partition: int, committed: Committed | None, log: LogRange, kept: PartitionModel | None) -> Found:
-        """The model of `partition`; its `publish_from` is the committed offset.
-
-        ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
-        """
-        topic, _, settings = self._origin
-        if committed is None:
-            model = self._new_model(partition, lineage_of(settings, topic, partition, log.low))
-            return Found(model, None, restore=False, jump=None)
-        lineage, snapshot = _noted(self._origin, partition, committed, log)
-        saved = 0 if snapshot is None else snapshot.at
-        # Behind the snapshot, it may need records that nobody else does, and that are gone.
-        usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
-        model = kept if kept is not None and usable else self._new_model(partition, lineage)
-        model.publish_from = committed.offset
-        found = Found(model, snapshot, restore=not usable and snapshot is not None, jump=None)
-        jump = _jump(self._origin, self._accepted, partition, committed, log, lineage, found.start)
-        return found._replace(jump=jump)
+    def _stands(self) -> int:
+        """The first record that the model has not learned, before any jump."""
+        if self.kept is not None:
+            return self.kept.next_offset
+        return self.lineage.start if self.snapshot is None else self.snapshot.at
 
 
-def _noted(origin: Origin, partition: int, committed: Committed, log: LogRange) -> Note:
-    topic, group, settings = origin
-    note = committed_note(committed, settings, topic, partition, group)
+def plan_recovery(
+    provenance: Provenance,
+    accepted: AcceptedGaps,
+    partition: int,
+    committed: Committed | None,
+    log: LogRange,
+    kept: PartitionModel | None = None,
+) -> RecoveryPlan:
+    """How to have the model of `partition`, given what is committed, what is in the log, and the model kept, if any.
+
+    ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
+    """
+    if committed is None:
+        return RecoveryPlan(provenance.lineage(partition, log.low), log.low)
+    lineage, snapshot = provenance.read_metadata(partition, committed)
+    topic = provenance.topics.examples
     if committed.offset > log.high:
         raise GapError(
-            f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group {group}, "
-            f"found its end at {log.high}: was the topic made anew? Use a new worker.group to begin a new model"
+            f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group "
+            f"{provenance.group}, found its end at {log.high}: was the topic made anew? "
+            f"Use a new worker.group to begin a new model"
         )
-    return note
-
-
-def _jump(
-    origin: Origin,
-    accepted: Accepted,
-    partition: int,
-    committed: Committed,
-    log: LogRange,
-    lineage: Lineage,
-    start: int,
-) -> Jump | None:
-    """None if everything from `start` on is there; GapError if not, and nobody has accepted it."""
-    topic, group, settings = origin
-    if start >= log.low:
-        return None
-    if (partition, start) not in accepted:
-        unanswered = max(log.low - committed.offset, 0)
-        raise GapError(
-            f"expected the records of {topic}-{partition} from offset {start} on, which model {lineage.model} "
-            f"of group {group} has yet to learn, found {log.low} as the first: the others are gone, and "
-            f"{unanswered} of them have no prediction yet. To go on without them, set "
-            f'worker.accept_gap = ["{partition}@{start}"], and lengthen the retention of {topic}; a new '
-            f"worker.group begins a new model"
-        )
-    gaps = (*lineage.gaps, Gap(start, log.low))
+    saved = 0 if snapshot is None else snapshot.at
+    # Behind the snapshot, it may need records that nobody else does, and that are gone.
+    usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
+    plan = RecoveryPlan(lineage, committed.offset, kept if usable else None, snapshot)
+    if plan.fetch_from >= log.low:
+        return plan
+    gap = Gap(plan.fetch_from, log.low)
+    if (partition, gap.start) not in accepted:
+        raise GapError(_explanation(provenance, partition, lineage, gap, max(gap.stop - committed.offset, 0)))
+    gaps = (*lineage.gaps, gap)
     if len(gaps) > MAX_GAPS:
         raise ConfigurationError(
             f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
-            f"{start}: use a new worker.group to begin a new model"
+            f"{gap.start}: use a new worker.group to begin a new model"
         )
-    return Jump(lineage_of(settings, topic, partition, lineage.start, gaps), gaps[-1])
+    return plan._replace(jump=Jump(provenance.lineage(partition, lineage.start, gaps), gap))
+
+
+def _explanation(provenance: Provenance, partition: int, lineage: Lineage, gap: Gap, unanswered: int) -> str:
+    topic = provenance.topics.examples
+    return (
+        f"expected the records of {topic}-{partition} from offset {gap.start} on, which model {lineage.model} "
+        f"of group {provenance.group} has yet to learn, found {gap.stop} as the first: the others are gone, and "
+        f"{unanswered} of them have no prediction yet. To go on without them, set "
+        f'worker.accept_gap = ["{partition}@{gap.start}"], and lengthen the retention of {topic}; a new '
+        f"worker.group begins a new model"
+    )

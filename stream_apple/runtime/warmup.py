@@ -6,11 +6,11 @@ Compiling takes up to a minute, in which a member of a group would hold partitio
 from dataclasses import replace
 from typing import NamedTuple
 
-from stream_apple.core.decode import Decoder
-from stream_apple.core.examples import Example, encode_example
-from stream_apple.core.learner import Learner
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.learner.learner import Learner
 from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.step import ModelSettings, PartitionModel
+from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 
 _SMALLEST_BITS = 8  # the table's size changes no code
 

@@ -1,32 +1,54 @@
 """Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch
-from stream_apple.core.decode import Decoder, Limits
-from stream_apple.core.examples import Example, encode_example
-from stream_apple.core.rejects import Reason, explain
+from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
-from stream_apple.files import read_examples
+from stream_apple.files import EventTimes, read_examples
 
 CHUNK = 10_000  # examples encoded and decoded at once
 
 
-def read_batch(paths: Iterable[Path], limits: Limits) -> Batch:
+def read_batch(paths: Sequence[Path], limits: Limits) -> Batch:
     """All examples of the files, in order. InputFileError names the first that the stream would not take.
 
     One difference: an example without features is taken (only the constant learns from it), because rows of real
     data sets have none; the stream calls it a producer's mistake.
     """
     decoder = Decoder(limits)
+    return _joined([part for path in paths for part in _decoded(read_examples(path), path, decoder, limits)], paths)
+
+
+def read_timed_batch(paths: Sequence[Path], limits: Limits, times: EventTimes) -> tuple[Batch, NDArray[np.int64]]:
+    """The same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
+    decoder = Decoder(limits)
     parts: list[Batch] = []
+    timestamps: list[int] = []
     for path in paths:
-        parts.extend(_decoded(path, decoder, limits))
+        examples = _noted(times.examples(path, len(timestamps)), timestamps)
+        parts.extend(_decoded(examples, path, decoder, limits))
+    return _joined(parts, paths), np.array(timestamps, np.int64)
+
+
+def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
+    """The examples as they come, each timestamp being appended."""
+    for example in examples:
+        if example.timestamp_ms is None:
+            raise AssertionError("expected a timestamp of each example, found none")
+        timestamps.append(example.timestamp_ms)
+        yield example
+
+
+def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
+    """One batch; InputFileError if there is none."""
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
     lengths = [np.diff(part.indptr) for part in parts]
@@ -39,10 +61,9 @@ def read_batch(paths: Iterable[Path], limits: Limits) -> Batch:
     )
 
 
-def _decoded(path: Path, decoder: Decoder, limits: Limits) -> Iterator[Batch]:
-    """The file in copies of decoded chunks."""
+def _decoded(examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits) -> Iterator[Batch]:
+    """The examples of the file `path`, decoded, in chunks that stay valid when the next one comes."""
     first = 1
-    examples = read_examples(path)
     while chunk := list(islice(examples, CHUNK)):
         messages = [encode_example(_with_features(example)) for example in chunk]
         decoded = decoder.decode(messages)
@@ -58,11 +79,3 @@ def _decoded(path: Path, decoder: Decoder, limits: Limits) -> Iterator[Batch]:
 def _with_features(example: Example) -> Example:
     """The example with a feature of value zero, which the decoder drops, where it has none."""
     return example if example.features else example._replace(features={"": 0.0})
-
-
-def select(batch: Batch, rows: NDArray[np.int64]) -> Batch:
-    """The rows, in the given order."""
-    lengths = np.diff(batch.indptr)[rows]
-    indptr = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
-    places = np.repeat(batch.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return Batch(indptr, batch.keys[places], batch.values[places], batch.labels[rows], batch.weights[rows])

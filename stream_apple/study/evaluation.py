@@ -1,6 +1,6 @@
 """One pass over examples: progressive validation on the first part, test on the rest.
 
-The protocol of Agarwal et al. 2014, section 4: a random split, one pass, epochs of equal length.
+The protocol of Agarwal et al. 2014, section 3.1: a random split, one pass, epochs of equal length.
 """
 
 import itertools
@@ -12,29 +12,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner import Learner, Options, Scores
-from stream_apple.core.update import loss_of
-from stream_apple.study.dataset import select
+from stream_apple.core.learner.kernels.update import loss_of
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.study.binary_measures import Quality, quality_of
+
+ALIKE = 0.005
+"""Losses that differ by a smaller share say nothing about methods."""
 
 
-class Plan(NamedTuple):
+class Schedule(NamedTuple):
     """How the examples are used.
 
     epochs         end an epoch after each `epochs`-th part of the training examples; or,
-    doubling       if positive, after doubling * 2^k examples (k = 0, 1, ...)
+    doubling       if it is given, after doubling * 2^k examples (k = 0, 1, ...)
     test_fraction  share of the examples, at the end, that is only scored
-    seed           of the shuffle; None keeps the order
+    seed           of the shuffle
+    keep_order     no shuffle
+    ends           if it is given, in place of both: after so many training examples an epoch ends, ascending
     """
 
     epochs: int = 6
-    doubling: int = 0
+    doubling: int | None = None
     test_fraction: float = 0.2
-    seed: int | None = 0
+    seed: int = 0
+    keep_order: bool = False
+    ends: tuple[int, ...] | None = None
 
 
 class Result(NamedTuple):
     """What one pass showed. Losses and errors are weighted means; None where there is nothing to average.
 
+    Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would;
+    the best constant is the one that turns out to be best for the training examples.
     Errors are shares of examples on the wrong side of the middle between the labels, where there are just two.
     Seconds are those of learning and testing, without reading.
     """
@@ -42,68 +52,146 @@ class Result(NamedTuple):
     method: str
     examples: int
     progressive_loss: float | None
+    linear_progressive_loss: float | None
+    best_constant_loss: float | None
     progressive_error: float | None
     test_loss: float | None
+    linear_test_loss: float | None
     test_error: float | None
     features_per_example: float | None
     parents: int
     seconds: float
+
+    def verdict(self, alone: float | None = None) -> str:
+        """In a sentence, whether the method was worth it: by progressive loss, beside linear's; "" without labels.
+
+        alone  the progressive loss of apple's own score, where a mixture is what was learned
+        """
+        subject = self.method if alone is None else "the mixture"
+        reference, name = self.linear_progressive_loss, "linear"
+        if self.method == "linear":
+            reference, name = self.best_constant_loss, "the best constant"
+        if self.progressive_loss is None or reference is None:
+            return ""
+        if reference == 0.0:
+            return f"{subject} is {'worse than' if self.progressive_loss else 'as good as'} {name}, whose loss is 0"
+        change = self.progressive_loss / reference - 1.0
+        besides = "" if alone is None else f"; apple alone would be {_difference(alone / reference - 1.0)}"
+        if abs(change) < ALIKE:
+            said = f"{subject} is as good as {name}: its progressive loss differs by less than {ALIKE:.1%}"
+            return said + besides
+        worse = "worse than" if change > 0 else "better than"
+        return f"{subject} is {worse} {name}: its progressive loss is {_difference(change)} {name}'s{besides}"
+
+
+class AppleAlone(NamedTuple):
+    """Mean losses of apple's own score, where a mixture is published; else None."""
+
+    apple_progressive_loss: float | None = None
+    apple_test_loss: float | None = None
 
 
 class Run(NamedTuple):
     """The result, and the training examples in the order learned with their scores."""
 
     result: Result
+    alone: AppleAlone
+    quality: Quality
     scores: Scores
     trained: Batch
     logistic: bool
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a mixture is published."""
+        return self.alone.apple_progressive_loss is not None
+
+    def facts(self) -> dict[str, object]:
+        """All numbers under flat names: the result's, apple's own, and those of two labels."""
+        return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts()}
+
+    def verdict(self) -> str:
+        """See `Result.verdict`."""
+        return self.result.verdict(self.alone.apple_progressive_loss)
+
+    def apple_losses(self) -> NDArray[np.float64]:
+        """float64[n]: the loss of apple's own score of each training example; NaN without a label."""
+        return _losses(self.scores.apple, self.trained.labels, logistic=self.logistic)
 
     def linear_losses(self) -> NDArray[np.float64]:
         """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
         return _losses(self.scores.linear, self.trained.labels, logistic=self.logistic)
 
 
-def epoch_ends(examples: int, plan: Plan) -> list[int]:
+def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
     """After how many training examples an epoch ends; the last end is `examples`, where nothing is expanded."""
-    if plan.doubling > 0:
-        doubled = (plan.doubling << k for k in itertools.count())
+    if schedule.ends is not None:
+        return [*itertools.takewhile(lambda end: end < examples, schedule.ends), examples]
+    if schedule.doubling is not None:
+        first = schedule.doubling
+        doubled = (first << k for k in itertools.count())
         return [*itertools.takewhile(lambda end: end < examples, doubled), examples]
-    length = max(1, math.ceil(examples / plan.epochs))
+    length = max(1, math.ceil(examples / schedule.epochs))
     return [*range(length, examples, length), examples]
 
 
-def evaluate(batch: Batch, options: Options, plan: Plan) -> Run:
-    """Learn the first part of the batch in one pass, then score the rest."""
+def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:
+    """The training examples in the order learned, and the test examples."""
     order = np.arange(len(batch.labels))
-    if plan.seed is not None:
-        order = np.random.default_rng(plan.seed).permutation(order)
-    trained_size = len(order) - int(len(order) * plan.test_fraction)
-    trained, tested = select(batch, order[:trained_size]), select(batch, order[trained_size:])
+    if not schedule.keep_order:
+        order = np.random.default_rng(schedule.seed).permutation(order)
+    trained_size = len(order) - int(len(order) * schedule.test_fraction)
+    return batch.select(order[:trained_size]), batch.select(order[trained_size:])
+
+
+def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
+    """Learn the first part of the batch in one pass, then score the rest."""
+    trained, tested = split(batch, schedule)
+    trained_size = len(trained.labels)
     learner, scores = Learner(options), Scores.empty(trained_size)
     learner.warm_up()
 
     started = time.perf_counter()
-    for start, stop in itertools.pairwise([0, *epoch_ends(trained_size, plan)]):
+    for start, stop in itertools.pairwise([0, *epoch_ends(trained_size, schedule)]):
         learner.learn(trained, start, stop, scores)
         if stop < trained_size:
             learner.end_epoch()
-    test_scores = learner.predict(tested)
+    test_scores = learner.score(tested)
     seconds = time.perf_counter() - started
 
     logistic = options.loss == "logistic"
-    progressive_loss = learner.progress.progressive_loss
+    progress, test_labels = learner.progress, tested.labels
     result = Result(
         method=options.method,
         examples=len(batch.labels),
-        progressive_loss=None if math.isnan(progressive_loss) else progressive_loss,
+        progressive_loss=_number(progress.progressive_loss),
+        linear_progressive_loss=_number(progress.linear_progressive_loss),
+        best_constant_loss=_number(progress.best_constant_loss),
         progressive_error=_error(batch, trained, scores.predictions),
-        test_loss=_mean(_losses(test_scores, tested.labels, logistic=logistic), tested),
-        test_error=_error(batch, tested, test_scores),
+        test_loss=_mean(test_scores.losses, tested),
+        linear_test_loss=_mean(_losses(test_scores.linear, test_labels, logistic=logistic), tested),
+        test_error=_error(batch, tested, test_scores.predictions),
         features_per_example=learner.features_per_example if learner.examples else None,
-        parents=int(learner.parents_by_degree()[1:].sum()),
+        parents=int(learner.census().parents[1:].sum()),
         seconds=seconds,
     )
-    return Run(result, scores, trained, logistic)
+    alone = AppleAlone()
+    if options.mixed:
+        alone = AppleAlone(
+            _mean(_losses(scores.apple, trained.labels, logistic=logistic), trained),
+            _mean(_losses(test_scores.apple, test_labels, logistic=logistic), tested),
+        )
+    quality = quality_of(batch.labels, (trained, scores), (tested, test_scores), logistic=logistic, mixed=options.mixed)
+    return Run(result, alone, quality, scores, trained, logistic)
+
+
+def _difference(change: float) -> str:
+    """From the reference, as a share of it."""
+    return f"{abs(change):.1%} {'above' if change > 0 else 'below'}"
+
+
+def _number(loss: float) -> float | None:
+    return None if math.isnan(loss) else loss
 
 
 def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:

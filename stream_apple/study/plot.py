@@ -18,8 +18,11 @@ def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 
     return np.column_stack([at[: len(means)], means])
 
 
-def draw(run: Run, path: Path) -> None:
-    """Progressive loss so far of the method, and of the linear predictor alongside; the format is the suffix's."""
+def draw_learning_curve(run: Run, path: Path) -> None:
+    """Draw the progressive loss so far; the suffix decides the format.
+
+    A line for what is published, one for the linear predictor alongside, and for a mixture one for apple alone.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -28,7 +31,9 @@ def draw(run: Run, path: Path) -> None:
         ) from error
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    axes.semilogx(*learning_curve(run.scores.losses).T, label=run.result.method)
+    axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
+    if run.mixed:
+        axes.semilogx(*learning_curve(run.apple_losses()).T, label="apple alone")
     if run.result.method != "linear":
         axes.semilogx(*learning_curve(run.linear_losses()).T, label="linear, alongside")
     axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss of predictions made before learning")

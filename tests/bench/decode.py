@@ -10,23 +10,25 @@ from functools import partial
 
 import msgpack
 import numpy as np
-from report import header
+from report import figure, header
 
-from stream_apple.core.decode import Decoder, Limits
-from stream_apple.core.encode import PredictionEncoder
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.encode import PredictionEncoder
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
 
 
-def nanoseconds(work: Callable[[], object], parts: int) -> str:
-    """Median and quartiles of the time of `work` over its `parts`."""
+def nanoseconds(name: str, work: Callable[[], object], parts: int, part: str) -> str:
+    """Median and quartiles of the time of `work` over its `parts`, each a `part`; kept as the figure `name`."""
     work()
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter_ns()
         work()
         times.append((time.perf_counter_ns() - start) / parts)
-    low, median, high = statistics.quantiles(times, n=4)
+    low, _, high = statistics.quantiles(times, n=4)
+    median = figure(name, times, f"ns/{part}")
     return f"{median:7.2f} ns  (quartiles {low:.2f} to {high:.2f})"
 
 
@@ -62,12 +64,13 @@ def main() -> None:
     decoder = Decoder(Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False))
     for form, values in batches().items():
         size = sum(map(len, values)) / RECORDS
-        spent = nanoseconds(partial(decoder.decode, values), RECORDS * FEATURES)
+        spent = nanoseconds(f"decode, {form}", partial(decoder.decode, values), RECORDS * FEATURES, "feature")
         print(f"decode  {form:31} {size:6.0f} bytes a record  {spent} a feature")
     decoded = decoder.decode(batches()["names"])
     encoder = PredictionEncoder("examples", 3, "0123456789abcdef")
     numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456
-    spent = nanoseconds(lambda: encoder.encode(decoded, 0, RECORDS, numbers, numbers, offsets, 489_123), RECORDS)
+    encode = partial(encoder.encode, decoded, 0, RECORDS, numbers, numbers, offsets, 489_123)
+    spent = nanoseconds("encode", encode, RECORDS, "prediction")
     print(f"encode  {spent} a prediction")
 
 

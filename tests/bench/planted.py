@@ -14,7 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.batch import Batch
+
 FEATURES, HEADS, PAIRS = 20_000, 60, 300
+DRAWS = 60  # an example, with repetition
 
 
 def plant() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -27,14 +30,17 @@ def plant() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return linear, pairs
 
 
-def examples(count: int, seed: int = 7) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Label (-1 or 1) and the ascending numbers of the features present, for each example."""
+def examples(count: int, seed: int = 7, draws: int = DRAWS) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Label (-1 or 1) and the ascending numbers of the features present, for each example.
+
+    draws  how many features an example draws in the mean; what it draws twice is there once
+    """
     linear, pairs = plant()
     share = np.arange(1, FEATURES + 1) ** -0.8
     upper = np.cumsum(share / share.sum())
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        size = max(5, rng.poisson(60))
+        size = max(5, rng.poisson(draws))
         present = np.unique(np.searchsorted(upper, rng.random(size)))
         heads = present[present < HEADS]
         noise = rng.logistic(0, 0.3)
@@ -48,6 +54,31 @@ def write(count: int, path: Path, seed: int = 7) -> Path:
         for label, present in examples(count, seed):
             file.write(f"{label} |f " + " ".join(f"f{number}" for number in present) + "\n")
     return path
+
+
+def batch(count: int, draws: int = DRAWS) -> Batch:
+    """The examples as the learner takes them, without any text in between."""
+    labels, rows = zip(*examples(count, draws=draws), strict=True)
+    lengths = np.array([0, *map(len, rows)], np.int64)
+    numbers = np.concatenate(rows).astype(np.uint64)
+    return Batch(
+        lengths.cumsum(), _mixed(numbers), np.ones(len(numbers), np.float32), np.array(labels, float), np.ones(count)
+    )
+
+
+def stretch(whole: Batch, start: int, stop: int) -> Batch:
+    """Rows [start, stop) of a batch, of which nothing is copied."""
+    return whole._replace(
+        indptr=whole.indptr[start : stop + 1], labels=whole.labels[start:stop], weights=whole.weights[start:stop]
+    )
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Keys as evenly spread as hashes are (the finaliser of SplitMix64)."""
+    keys = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
 
 
 if __name__ == "__main__":

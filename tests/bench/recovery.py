@@ -9,7 +9,6 @@ Broker and worker share this machine. Needs Java 17 and Maven, or STREAM_APPLE_T
 
 import itertools
 import logging
-import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,17 +18,21 @@ import msgpack
 import numpy as np
 import planted
 import structlog
-from report import header
-from streams import broker, fill, topic
+from report import figure, header
+from streams import broker, fill
+from support.topics import create_worker_topics, unique_topics
+from support.worker_config import write_config
 
-from stream_apple.adapters import worker
-from stream_apple.adapters.opening import connect
+from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.startup import connect
+from stream_apple.app.worker import assemble
 from stream_apple.config import Config, load
-from stream_apple.core.decode import Decoder
-from stream_apple.core.examples import encode_example
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
-from stream_apple.runtime.health import Health
-from stream_apple.runtime.metrics import Metrics
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.warmup import warm_up
 
@@ -39,22 +42,23 @@ ROUNDS = 3
 
 
 class Life:
-    """One life of a worker in this process, turned by hand and timed."""
+    """One life of a worker in this process, iterated by hand and timed."""
 
     def __init__(self, config: Config) -> None:
-        settings = worker.model_settings(config)
+        settings = settings_of(config)
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)
         self._metrics = Metrics()
         self._broker = connect(config)
-        self._loop = worker.loop(config, self._broker, settings, decoder, self._metrics, Health())
+        new_model = model_factory(config.topics.examples, settings, decoder)
+        self._loop, self._owned = assemble(config, self._broker, new_model, Monitoring(self._metrics, Health()))
         self.longest_turn = 0.0
         self._loop.start()
 
     @property
     def partition(self) -> Partition:
         """The only one, when it is ours."""
-        return self._loop._owned[0]
+        return self._owned.by_number[0]
 
     def sample(self, name: str, **labels: str) -> float:
         """A metric's value."""
@@ -66,13 +70,13 @@ class Life:
         self.longest_turn = 0.0
         while not done():
             before = time.perf_counter()
-            self._loop.turn()
+            self._loop.iterate()
             self.longest_turn = max(self.longest_turn, time.perf_counter() - before)
         return time.perf_counter() - began
 
     def become_live(self) -> float:
         """Seconds until the partition is assigned, restored and replayed."""
-        return self.turn_until(lambda: 0 in self._loop._owned and self.partition.state is State.LIVE)
+        return self.turn_until(lambda: 0 in self._owned.by_number and self.partition.state is State.LIVE)
 
     def learn_to(self, offset: int) -> float:
         """Seconds until everything below `offset` is learned and committed."""
@@ -94,21 +98,15 @@ class Life:
         self._broker.close()
 
 
-def config_of(bootstrap: str, directory: Path, snapshot_interval: str, learner: str) -> Config:
+def config_of(bootstrap: str, directory: Path, snapshot_interval: str, **learner: str | int) -> Config:
     """A worker on new topics."""
-    path = directory / f"{uuid.uuid4().hex}.toml"
-    path.write_text(
-        f"""
-        kafka."bootstrap.servers" = "{bootstrap}"
-        topics.examples = "{topic(bootstrap, "examples")}"
-        topics.predictions = "{topic(bootstrap, "predictions")}"
-        topics.dead_letters = "{topic(bootstrap, "dead-letters")}"
-        topics.models = "{topic(bootstrap, "models", {"cleanup.policy": "compact"})}"
-        worker.group = "{uuid.uuid4().hex}"
-        worker.snapshot_interval = "{snapshot_interval}"
-        epochs.length = "{EXAMPLES * REPEATS // 8}ms"
-        {learner}
-        """
+    path = write_config(
+        directory / f"{uuid.uuid4().hex}.toml",
+        bootstrap,
+        topics=create_worker_topics(unique_topics(bootstrap)),
+        worker={"snapshot_interval": snapshot_interval},
+        learner=learner,
+        epochs={"length": f"{EXAMPLES * REPEATS // 8}ms"},
     )
     return load(path, {})
 
@@ -126,7 +124,7 @@ def packed(indices: bytes) -> bytes:
 
 def large_snapshot(bootstrap: str, directory: Path) -> None:
     """Part 1."""
-    config = config_of(bootstrap, directory, "1s", f"learner.bits = {BITS}")
+    config = config_of(bootstrap, directory, "1s", bits=BITS)
     small = [encode_example(example) for example in itertools.islice(read_examples(directory / "planted.vw"), 1000)]
     fill(bootstrap, config.topics.examples, wide_examples())
     fill(bootstrap, config.topics.examples, itertools.islice(itertools.cycle(small), FLOWING), FILLING)
@@ -150,8 +148,8 @@ def large_snapshot(bootstrap: str, directory: Path) -> None:
     print(f"2^{BITS} slots, {full:.0%} full, {size / 1e6:.0f} MB compressed, medians (maxima) of {ROUNDS}:")
     for name, seconds, silent in (("write", writing, writing_turns), ("restore", restoring, restoring_turns)):
         print(
-            f"  {name:8} {statistics.median(seconds):.2f} s ({max(seconds):.2f}),"
-            f" longest turn of the loop {statistics.median(silent):.2f} s ({max(silent):.2f})",
+            f"  {name:8} {figure(f'{name} a full table', seconds, 's'):.2f} s ({max(seconds):.2f}),"
+            f" longest turn of the loop {figure(f'{name}, longest turn', silent, 's'):.2f} s ({max(silent):.2f})",
             flush=True,
         )
 
@@ -166,7 +164,7 @@ def replay(bootstrap: str, directory: Path) -> None:
     messages = [encode_example(example) for example in read_examples(directory / "planted.vw")]
     ratios = []
     for _ in range(ROUNDS):
-        config = config_of(bootstrap, directory, "1d", 'learner.loss = "logistic"')
+        config = config_of(bootstrap, directory, "1d", loss="logistic")
         # A snapshot of a model with a past, and none of what follows.
         fill(bootstrap, config.topics.examples, messages)
         life = Life(config)
@@ -185,7 +183,8 @@ def replay(bootstrap: str, directory: Path) -> None:
         life.die()
         ratios.append(second / first)
         print(f"  first time {first:.1f} s, restore and replay {second:.1f} s, ratio {ratios[-1]:.2f}", flush=True)
-    print(f"{EXAMPLES * REPEATS:,} planted examples, restore and replay / first time: {statistics.median(ratios):.2f}")
+    ratio = figure("restore and replay over the first time", ratios, "ratio")
+    print(f"{EXAMPLES * REPEATS:,} planted examples, restore and replay / first time: {ratio:.2f}")
 
 
 def main() -> None:

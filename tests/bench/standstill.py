@@ -14,10 +14,6 @@ workers share this machine. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTST
 """
 
 import itertools
-import json
-import os
-import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -29,13 +25,16 @@ from pathlib import Path
 
 import planted
 from confluent_kafka import Consumer, Producer, TopicPartition
-from report import header
+from report import figure, header
 from streams import broker
+from support.waiting import wait_until
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
-from stream_apple.adapters.admin import Cluster
-from stream_apple.adapters.topics import FOREVER, ensure
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.topics import FOREVER, ensure
 from stream_apple.config import Config, load
-from stream_apple.core.examples import encode_example
+from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 
 PARTITIONS, ROUNDS, BITS = 2, 5, 18
@@ -111,37 +110,23 @@ class Reader(threading.Thread):
         )
 
 
-class Worker:
-    """One process."""
+class Worker(WorkerProcess):
+    """A process whose beginning is remembered, and whose log is read by the clock."""
 
     def __init__(self, config_file: Path, log: Path, name: str, on_stop: str) -> None:
-        self._log = log
         self.began = time.time()
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "stream_apple", "run", "--config", str(config_file), "--log-format", "json"],
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop},
-            )
+        super().__init__(config_file, log, name, on_stop)
 
-    def events(self) -> dict[str, list[float]]:
+    def moments(self) -> dict[str, list[float]]:
         """Event -> when it was logged."""
         found: dict[str, list[float]] = defaultdict(list)
-        for line in self._log.read_text().splitlines():
-            if line.startswith("{"):
-                entry = json.loads(line)
-                found[entry["event"]].append(datetime.fromisoformat(entry["timestamp"]).timestamp())
+        for event in self.history():
+            found[event["event"]].append(datetime.fromisoformat(event["timestamp"]).timestamp())
         return found
 
     def partitions(self) -> list[int]:
         """Whose records it has gone live with, in the order of the log."""
-        entries = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
-        return [entry["partition"] for entry in entries if entry["event"] == "live"]
-
-    def check(self) -> None:
-        """It must not have ended."""
-        assert self.process.poll() is None, self._log.read_text()[-4000:]
+        return [event["partition"] for event in self.history() if event["event"] == "live"]
 
 
 class Bench:
@@ -161,35 +146,34 @@ class Bench:
 
     def wait(self, done: Callable[[], bool], *workers: Worker) -> None:
         """Poll until `done`, then let things settle."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not done():
+
+        def done_while_running() -> bool:
             for worker in workers:
-                worker.check()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+                assert worker.running, worker.tail()
+            return done()
+
+        wait_until(done_while_running, "what the event is to bring about", DEADLINE_S)
         time.sleep(SETTLED_S)
 
     def killed(self, worker: Worker) -> Worker:
         """The successor."""
         since = time.time()
-        worker.process.kill()
-        worker.process.wait()
+        worker.kill()
         return self._succeed("killed", since)
 
     def restarted(self, worker: Worker) -> Worker:
         """The successor."""
         since = time.time()
-        worker.process.terminate()
-        assert worker.process.wait(DEADLINE_S) == 0
+        assert worker.terminate() == 0
         self.stages["leaving"].append([time.time() - since])
         return self._succeed("restarted", since)
 
     def _succeed(self, event: str, since: float) -> Worker:
         heir = self.start()
-        self.wait(lambda: self._reader.flows(since) and len(heir.events()["live"]) == PARTITIONS, heir)
+        self.wait(lambda: self._reader.flows(since) and len(heir.partitions()) == PARTITIONS, heir)
         for partition in range(PARTITIONS):
             self.gaps[event].append(self._reader.longest_gap(partition, since))
-        events = heir.events()
+        events = heir.moments()
         moments = [heir.began]
         for name, _ in STAGES[:-1]:
             moments.append(max(events[name], default=moments[-1]))
@@ -209,8 +193,7 @@ class Bench:
         """The first worker has everything again."""
         since, moved = time.time(), second.partitions()[-1]
         before = len(first.partitions())
-        second.process.terminate()
-        assert second.process.wait(DEADLINE_S) == 0
+        assert second.terminate() == 0
         self.wait(lambda: len(first.partitions()) >= before + PARTITIONS and self._reader.flows(since), first)
         self._note(event, since, moved)
 
@@ -229,35 +212,27 @@ class Bench:
     def report(self) -> None:
         """Medians."""
         for event, gaps in self.gaps.items():
-            print(f"  {event:31} median {statistics.median(gaps):6.2f} s, worst {max(gaps):6.2f} s of {len(gaps)}")
+            median = figure(event, gaps, "s")
+            print(f"  {event:31} median {median:6.2f} s, worst {max(gaps):6.2f} s of {len(gaps)}")
         for event in ("killed", "restarted"):
             print(f"{event}, the time of the new process:")
             for (_, what), seconds in zip(STAGES, zip(*self.stages[event], strict=True), strict=True):
-                print(f"  {statistics.median(seconds):6.2f} s  {what}")
-        print(f"restarted, the time that the old process takes to leave: {_median(self.stages['leaving']):.2f} s")
-
-
-def _median(rows: list[list[float]]) -> float:
-    return statistics.median(value for (value,) in rows)
+                print(f"  {figure(f'{event}: {what}', seconds, 's'):6.2f} s  {what}")
+        leaving = figure("restarted: leaving", [seconds for (seconds,) in self.stages["leaving"]], "s")
+        print(f"restarted, the time that the old process takes to leave: {leaving:.2f} s")
 
 
 def configure(bootstrap: str, directory: Path) -> tuple[Path, Config]:
     """A configuration file with topics and a group of its own, and the topics."""
     own = uuid.uuid4().hex[:8]
-    path = directory / "worker.toml"
-    path.write_text(
-        f"""
-        kafka."bootstrap.servers" = "{bootstrap}"
-        topics.examples = "examples-{own}"
-        topics.predictions = "predictions-{own}"
-        topics.dead_letters = "dead-letters-{own}"
-        topics.models = "models-{own}"
-        worker.group = "group-{own}"
-        worker.snapshot_interval = "{SNAPSHOT_INTERVAL}"
-        learner.bits = {BITS}
-        epochs.length = "5s"
-        http.port = 0
-        """
+    topics = {name: f"{name}-{own}" for name in ("examples", "predictions", "dead_letters", "models")}
+    path = write_config(
+        directory / "worker.toml",
+        bootstrap,
+        topics=topics,
+        worker={"snapshot_interval": SNAPSHOT_INTERVAL},
+        learner={"bits": BITS},
+        epochs={"length": "5s"},
     )
     config = load(path, {})
     ensure(Cluster(config.kafka), config.topics, PARTITIONS, retention_ms=FOREVER)
@@ -286,7 +261,7 @@ def run(bootstrap: str, directory: Path, rounds: int) -> None:
             print(f"  round {number + 1} of {rounds}", flush=True)
     finally:
         for worker in workers:
-            worker.process.kill()
+            worker.close()
         feed.ended.set()
         reader.ended.set()
         feed.join()

@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from kafka_broker import Broker, create_topics, resolve_jars
+from support.kafka.broker import Broker, resolve_jars
 
 START_MS = 1_700_000_000_000
 
@@ -34,20 +32,13 @@ def broker() -> Iterator[tuple[str, Path]]:
             ours.kill()
 
 
-def topic(bootstrap: str, stem: str, config: dict[str, str] | None = None) -> str:
-    """A new topic of one partition that keeps everything."""
-    name = f"{stem}-{uuid.uuid4().hex[:8]}"
-    create_topics(bootstrap, NewTopic(name, 1, 1, config={"retention.ms": "-1", **(config or {})}))
-    return name
-
-
-def fill(bootstrap: str, name: str, messages: Iterable[bytes], start: int = 0) -> None:
-    """Produce the messages, a millisecond of event time apart, the first at START_MS + `start`."""
+def fill(bootstrap: str, name: str, messages: Iterable[bytes], start: int = 0, partitions: int = 1) -> None:
+    """Produce the messages to the partitions in turn, a millisecond apart, the first at START_MS + `start`."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4"})
     for number, message in enumerate(messages, start):
         while True:
             try:
-                producer.produce(name, message, partition=0, timestamp=START_MS + number)
+                producer.produce(name, message, partition=number % partitions, timestamp=START_MS + number)
                 break
             except BufferError:
                 producer.poll(0.1)

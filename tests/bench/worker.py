@@ -1,24 +1,29 @@
-"""The worker through a real broker: examples a second and resident memory: `python tests/bench/worker.py [METHOD]`.
+"""The worker through a real broker: examples a second and resident memory.
 
-Broker and worker share this machine. The yardstick, in the same run: a loop that only consumes those records and
-produces 120 bytes for each, in transactions. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
+    python tests/bench/worker.py [METHOD [PARTITIONS [THREADS]]]
+
+The method is linear if none is named; one partition, whose examples one thread learns. Broker and worker share this
+machine. The yardstick, in the same run: a loop of one thread that only consumes those records and produces 120 bytes
+for each, in transactions. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
 """
 
 import itertools
-import statistics
-import subprocess
 import sys
 import time
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 import planted
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
-from report import header
-from streams import broker, fill, topic
+from report import figure, header
+from streams import broker, fill
+from support.topics import FOREVER, LogEnds, create_worker_topics, unique_topics
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
-from stream_apple.core.examples import encode_example
+from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 
 EXAMPLES, REPEATS, ROUNDS = 100_000, 4, 3
@@ -26,22 +31,29 @@ TOTAL = EXAMPLES * REPEATS
 COMMIT_INTERVAL_S = 0.5
 
 
-def ends(consumer: Consumer, name: str) -> int:
-    """The topic's high watermark."""
-    return int(consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=30)[1])
+class Case(NamedTuple):
+    """What is run: a worker with `threads` that learn, on a topic of so many `partitions`."""
+
+    method: str
+    partitions: int
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.method}, {self.partitions} partitions, {self.threads} threads"
 
 
-def bare_loop(bootstrap: str, examples: str) -> float:
+def bare_loop(bootstrap: str, examples: str, partitions: int) -> float:
     """Examples a second of consuming and producing alone."""
-    target = topic(bootstrap, "bare")
+    target = unique_topics(bootstrap)("bare", partitions, FOREVER)
     group = uuid.uuid4().hex
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "check.crcs": True}
     )
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "delivery.report.only.error": True})
     producer.init_transactions(30)
-    consumer.assign([TopicPartition(examples, 0, 0)])
+    consumer.assign([TopicPartition(examples, number, 0) for number in range(partitions)])
     payload, done, began, started = bytes(120), 0, 0.0, 0.0
+    ends: dict[int, int] = {}
     while done < TOTAL:
         messages = consumer.consume(5000, 0.1)
         if not messages:
@@ -52,15 +64,17 @@ def bare_loop(bootstrap: str, examples: str) -> float:
             started = started or began
         for message in messages:
             message.value()
+            number = message.partition() or 0
+            ends[number] = (message.offset() or 0) + 1
             while True:
                 try:
-                    producer.produce(target, payload, partition=0)
+                    producer.produce(target, payload, partition=number)
                     break
                 except BufferError:
                     producer.poll(0.01)
         done += len(messages)
         if time.monotonic() - began > COMMIT_INTERVAL_S or done >= TOTAL:
-            offsets = [TopicPartition(examples, 0, (messages[-1].offset() or 0) + 1)]
+            offsets = [TopicPartition(examples, number, end) for number, end in ends.items()]
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
             producer.commit_transaction(30)
             began = 0.0
@@ -69,75 +83,71 @@ def bare_loop(bootstrap: str, examples: str) -> float:
     return TOTAL / seconds
 
 
-def worker(bootstrap: str, examples: str, method: str, directory: Path) -> tuple[float, list[float]]:
+def worker(bootstrap: str, examples: str, case: Case, directory: Path) -> tuple[float, list[float]]:
     """Examples a second between the first and the last prediction; resident MB on the way."""
-    predictions = topic(bootstrap, "predictions")
-    config = directory / "worker.toml"
-    config.write_text(
-        f"""
-        kafka."bootstrap.servers" = "{bootstrap}"
-        topics.examples = "{examples}"
-        topics.predictions = "{predictions}"
-        topics.dead_letters = "{topic(bootstrap, "dead-letters")}"
-        topics.models = "{topic(bootstrap, "models", {"cleanup.policy": "compact"})}"
-        worker.group = "{uuid.uuid4().hex}"
-        worker.commit_interval = "{int(COMMIT_INTERVAL_S * 1000)}ms"
-        learner.method = "{method}"
-        epochs.length = "{TOTAL // 8}ms"
-        http.port = 0
-        """
+    topics = {**create_worker_topics(unique_topics(bootstrap), case.partitions), "examples": examples}
+    config = write_config(
+        directory / "worker.toml",
+        bootstrap,
+        topics=topics,
+        worker={
+            "group": uuid.uuid4().hex,
+            "commit_interval": f"{int(COMMIT_INTERVAL_S * 1000)}ms",
+            "threads": case.threads,
+        },
+        learner={"method": case.method},
+        epochs={"length": f"{TOTAL // 8}ms"},
     )
-    watcher = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher"})
-    log = directory / "worker.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "stream_apple", "run", "--config", str(config)], stdout=output, stderr=output
-        )
+    ends = LogEnds(bootstrap)
     resident: list[float] = []
     first, first_count, count = 0.0, 0, 0
-    try:
+    with WorkerProcess(config, directory / "worker.log") as process:
         while count < TOTAL:
-            assert process.poll() is None, log.read_text()[-4000:]
-            count = ends(watcher, predictions)
+            assert process.running, process.tail()
+            count = sum(ends.of(topics["predictions"], number) for number in range(case.partitions))
             if count and not first:
                 first, first_count = time.monotonic(), count
-            resident.append(psutil.Process(process.pid).memory_info().rss / 1e6)
+            resident.append(psutil.Process(process.process.pid).memory_info().rss / 1e6)
             time.sleep(0.05)
         seconds = time.monotonic() - first
-    finally:
         process.terminate()
-        process.wait(30)
-        watcher.close()
     return (TOTAL - first_count) / seconds, resident
 
 
-def run(bootstrap: str, method: str, directory: Path) -> None:
+def run(bootstrap: str, case: Case, directory: Path) -> None:
     """Fill a topic, then interleave worker and yardstick."""
     path = planted.write(EXAMPLES, directory / "planted.vw")
-    examples = topic(bootstrap, "examples")
+    examples = unique_topics(bootstrap)("examples", case.partitions, FOREVER)
     messages = [encode_example(example) for example in read_examples(path)]
-    fill(bootstrap, examples, itertools.chain.from_iterable(itertools.repeat(messages, REPEATS)))
-    rates, bare, resident = [], [], []
+    repeated = itertools.chain.from_iterable(itertools.repeat(messages, REPEATS))
+    fill(bootstrap, examples, repeated, partitions=case.partitions)
+    rates, bare, quarters, ends = [], [], [], []
     for _ in range(ROUNDS):
-        rate, memory = worker(bootstrap, examples, method, directory)
+        rate, resident = worker(bootstrap, examples, case, directory)
         rates.append(rate)
-        resident = memory
-        bare.append(bare_loop(bootstrap, examples))
+        quarters.append(resident[len(resident) // 4])
+        ends.append(resident[-1])
+        bare.append(bare_loop(bootstrap, examples, case.partitions))
         print(f"  worker {rate:9,.0f} examples/s    bare loop {bare[-1]:9,.0f} records/s", flush=True)
-    share = statistics.median(ours / theirs for ours, theirs in zip(rates, bare, strict=True))
-    quarter = len(resident) // 4
-    print(f"{TOTAL} planted examples, method {method}, medians of {ROUNDS}:")
-    print(f"  worker    {statistics.median(rates):9,.0f} examples/s, {share:.2f} of the bare loop")
-    print(f"  bare loop {statistics.median(bare):9,.0f} records/s")
-    print(f"  resident  {resident[quarter]:.0f} MB after a quarter, {resident[-1]:.0f} MB at the end")
+    shares = [ours / theirs for ours, theirs in zip(rates, bare, strict=True)]
+    share = figure(f"{case}: worker over bare loop", shares, "ratio")
+    quarter = figure(f"{case}: resident after a quarter", quarters, "MB")
+    end = figure(f"{case}: resident at the end", ends, "MB")
+    print(f"{TOTAL} planted examples, {case}, medians of {ROUNDS}:")
+    print(
+        f"  worker    {figure(f'{case}: worker', rates, 'examples/s'):9,.0f} examples/s, {share:.2f} of the bare loop"
+    )
+    print(f"  bare loop {figure(f'{case}: bare loop', bare, 'records/s'):9,.0f} records/s")
+    print(f"  resident  {quarter:.0f} MB after a quarter, {end:.0f} MB at the end")
 
 
 def main() -> None:
     """Bring a broker, or use the one named."""
     method = sys.argv[1] if len(sys.argv) > 1 else "linear"
+    partitions, threads = (int(sys.argv[at]) if len(sys.argv) > at else 1 for at in (2, 3))
     print(header("confluent-kafka", "numba", "numpy"))
     with broker() as (bootstrap, directory):
-        run(bootstrap, method, directory)
+        run(bootstrap, Case(method, partitions, threads), directory)
 
 
 if __name__ == "__main__":

@@ -4,44 +4,28 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Message, Producer
-from kafka_broker import Broker, UnavailableError, free_ports, resolve_jars
-
-TopicFactory = Callable[..., str]
+from confluent_kafka import Producer
+from support.kafka.broker import Broker, resolve_jars
+from support.ports import free_ports
+from support.required import UnavailableError
+from support.topics import TopicFactory, read_all
+from support.waiting import wait_until
 
 
 def _send(bootstrap: str, topic: str, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(20) == 0
 
 
-def _read(bootstrap: str, topic: str, count: int, isolation: str = "read_committed") -> list[bytes | None]:
-    """The first `count` values of the topic; fails after 20 s without them."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"reader-{uuid.uuid4().hex}",
-            "auto.offset.reset": "earliest",
-            "isolation.level": isolation,
-        }
-    )
-    consumer.subscribe([topic])
-    found: list[Message] = []
-    deadline = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < deadline:
-        found += consumer.consume(count - len(found), timeout=0.1)
-    consumer.close()
-    assert all(message.error() is None for message in found)
-    return [message.value() for message in found]
+def _values(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[bytes | None]:
+    return [message.value() for message in read_all(bootstrap, topic, partitions, isolation)]
 
 
 class TestSharedBroker:
@@ -52,7 +36,7 @@ class TestSharedBroker:
         name = topic()
         values = [bytes([index]) * 100 for index in range(50)]
         _send(kafka, name, values)
-        assert _read(kafka, name, 50) == values
+        assert _values(kafka, name) == values
 
     def test_topics_are_new_each_time(self, topic: TopicFactory) -> None:
         """Two topics from the same stem are different topics."""
@@ -70,8 +54,9 @@ class TestSharedBroker:
         producer.begin_transaction()
         producer.produce(name, b"committed")
         producer.commit_transaction(20)
-        assert _read(kafka, name, 1) == [b"committed"]
-        assert _read(kafka, name, 2, "read_uncommitted") == [b"aborted", b"committed"]
+        # Readers learn of a transaction's end a moment after its producer.
+        assert wait_until(lambda: _values(kafka, name), "a committed record") == [b"committed"]
+        assert _values(kafka, name, isolation="read_uncommitted") == [b"aborted", b"committed"]
 
 
 class TestBroker:
@@ -87,12 +72,12 @@ class TestBroker:
             broker.kill()
             broker.start()
             assert broker.bootstrap == address
-            assert _read(address, "kept", 2) == [b"1", b"2"]
+            assert _values(address, "kept") == [b"1", b"2"]
             _send(address, "kept", [b"3"])
             broker.stop()
             assert not broker.running
             broker.start()
-            assert _read(address, "kept", 3) == [b"1", b"2", b"3"]
+            assert _values(address, "kept") == [b"1", b"2", b"3"]
             with pytest.raises(RuntimeError, match="already running"):
                 broker.start()
         finally:
@@ -102,7 +87,7 @@ class TestBroker:
     def test_dies_with_the_process_that_started_it(self, jars: Path, tmp_path: Path) -> None:
         """When the parent is killed with SIGKILL, no broker stays behind."""
         script = (
-            "import sys; from pathlib import Path; from kafka_broker import Broker\n"
+            "import sys; from pathlib import Path; from support.kafka.broker import Broker\n"
             "broker = Broker(Path(sys.argv[1]), Path(sys.argv[2])); broker.start()\n"
             "print(broker._process.pid, flush=True); sys.stdin.read()"
         )
@@ -162,4 +147,4 @@ class TestMockCluster:
     def test_carries_records(self, mock_cluster: str) -> None:
         """Records come back, from a topic that nobody made."""
         _send(mock_cluster, "anything", [b"a"])
-        assert _read(mock_cluster, "anything", 1) == [b"a"]
+        assert _values(mock_cluster, "anything", partitions=4) == [b"a"]

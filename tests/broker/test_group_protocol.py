@@ -1,4 +1,4 @@
-"""Which group protocol lets the successor of a dead worker go on at once: what the choice in `clients.py` rests on.
+"""Which group protocol lets the successor of a dead worker go on at once: why `client_properties` has the classic one.
 
 Both members are static: they have the same `group.instance.id`, as a pod of a StatefulSet has after its restart.
 """
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from kafka_broker import Broker, create_topics
+from support.kafka.broker import Broker
+from support.topics import create_topics
+from support.waiting import wait_until
 
 SESSION_S = 20.0
 AT_ONCE_S = SESSION_S / 2  # on an idle machine a tenth of it; no session has ended by then
@@ -76,18 +78,19 @@ def killed_member(properties: dict[str, str | int]) -> float:
 def outcome(properties: dict[str, str | int]) -> str:
     """How one attempt to join ends: `assigned`, or what makes the client useless."""
     consumer = Consumer(properties)
-    deadline = time.monotonic() + DEADLINE_S
+    consumer.subscribe(["examples"])
+
+    def ended() -> str:
+        message = consumer.poll(0.1)
+        error = None if message is None else message.error()
+        if error is not None and error.code() == KafkaError._FATAL:
+            return error.str()
+        return "assigned" if len(consumer.assignment()) == 2 else ""
+
     try:
-        consumer.subscribe(["examples"])
-        while len(consumer.assignment()) < 2:
-            assert time.monotonic() < deadline
-            message = consumer.poll(0.1)
-            error = None if message is None else message.error()
-            if error is not None and error.code() == KafkaError._FATAL:
-                return error.str()
+        return wait_until(ended, "an end of the attempt", DEADLINE_S)
     finally:
         consumer.close()
-    return "assigned"
 
 
 def test_classic_the_successor_owns_the_partitions_at_once(bootstrap: str) -> None:

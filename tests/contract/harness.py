@@ -1,13 +1,12 @@
 """What the contract suite needs of a broker besides the port, and a client that records what the port tells it."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
-from stream_apple.runtime.ports import Broker, Committed, Header, Record, Start
+from support.waiting import wait_until
 
-DEADLINE_S = 60.0
-"""Generous: it is only waited for when something is wrong."""
+from stream_apple.runtime.ports import AbortableError, Broker, Committed, Header, Reader, Record, Start
+
 LIMIT = 100
 
 
@@ -170,14 +169,58 @@ class Client:
 
 def until(condition: Callable[[], bool], *clients: Client) -> None:
     """Let the clients fetch in turn until the condition holds."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"gave up after {DEADLINE_S:g} s; {[client.events for client in clients]}"
+
+    def turn_each() -> None:
         for client in clients:
             client.turn()
+
+    wait_until(condition, lambda: [client.events for client in clients], meanwhile=turn_each)
 
 
 def owning(partitions: Iterable[int], client: Client) -> Callable[[], bool]:
     """Whether the client owns just these."""
     wanted = set(partitions)
     return lambda: client.owned == wanted
+
+
+Join = Callable[..., Client]
+"""`join("a", short_session=False)` makes a client that has joined."""
+
+
+def read(harness: Harness, topic: str, count: int, partition: int = 0) -> list[Seen]:
+    """What readers of a topic see when they see `count` messages or more.
+
+    The end of a transaction is durable when `commit` returns; readers learn of it a moment later.
+    """
+    found: list[Seen] = []
+
+    def enough() -> bool:
+        found[:] = harness.read(topic, partition)
+        return len(found) >= count
+
+    wait_until(enough, lambda: f"{count} messages in {topic}-{partition}, found {found}")
+    return found
+
+
+def values(harness: Harness, topic: str, *expected: bytes) -> bool:
+    """Whether these are just what readers see in partition 0, and nothing more comes to light later."""
+    harness.append(topic, 0, b"last")
+    return [message.value for message in read(harness, topic, len(expected) + 1)] == [*expected, b"last"]
+
+
+def read_on(reader: Reader, count: int) -> list[Record]:
+    """The next `count` records of a reader, however many fetches of two it takes."""
+    found: list[Record] = []
+
+    def fetch() -> None:
+        fetched = reader.fetch(2, 0.1)
+        assert len(fetched) <= 2
+        found.extend(fetched)
+
+    wait_until(lambda: len(found) >= count, lambda: f"{count} records, found {found}", meanwhile=fetch)
+    return found
+
+
+def no_answer(_partition: int) -> NoReturn:
+    """What an assignment can't bear."""
+    raise AbortableError("can't find out where to begin")

@@ -7,14 +7,16 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from contract.harness import DEADLINE_S, Seen, seen
-from kafka_broker import create_topics
+from contract.harness import Seen, seen
+from support.kafka.connections import members_of
+from support.topics import create_topics, read_to_end
+from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.adapters.clients import Identity
-from stream_apple.adapters.kafka import KafkaBroker
+from stream_apple.adapters.kafka.broker import KafkaBroker
+from stream_apple.adapters.kafka.client_properties import Identity
 
 _PARTITIONS = 2
-_SHORT_SESSION_MS = 6_000
+_SHORT_SESSION_MS = 3_000
 # Records of tests are older than any retention time.
 _KEPT = {"retention.ms": "-1"}
 # The cleaner leaves the newest segment alone, so segments are short.
@@ -65,7 +67,8 @@ class KafkaHarness:
         self.group = f"group-{stem}"
         self._topics = [self.examples, self.outputs, self.models]
         self._admin = AdminClient(self.properties())
-        self._producer = Producer(self.properties({"linger.ms": 0}))
+        # Without idempotence a message that has to be sent again, as to a topic just made, comes after later ones.
+        self._producer = Producer(self.properties({"linger.ms": 0, "enable.idempotence": True}))
         configs = [_KEPT, _KEPT, _COMPACTED]
         new = [
             NewTopic(name, _PARTITIONS, 1, config=config) for name, config in zip(self._topics, configs, strict=True)
@@ -108,24 +111,8 @@ class KafkaHarness:
 
     def read(self, topic: str, partition: int) -> list[Seen]:
         """Up to the last stable offset at the time of the call."""
-        reader = Consumer(
-            self.properties({"group.id": f"reader-of-{self.group}", "isolation.level": "read_committed"})
-            | {"auto.offset.reset": "error", "enable.auto.commit": False}
-        )
-        try:
-            low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)
-            place = TopicPartition(topic, partition, low)
-            reader.assign([place])
-            found: list[Seen] = []
-            deadline = time.monotonic() + DEADLINE_S
-            while low < high and reader.position([place])[0].offset < high:
-                assert time.monotonic() < deadline, f"{topic}-{partition}: expected to read up to {high}"
-                for message in reader.consume(100, 0.1):
-                    assert message.error() is None, message.error()
-                    found.append(seen(message))  # type: ignore[arg-type]  # offsets are never None in what is consumed
-            return found
-        finally:
-            reader.close()
+        messages = read_to_end(self._bootstrap, topic, _PARTITIONS)[partition]
+        return [seen(message) for message in messages]  # type: ignore[arg-type]  # what is consumed has an offset
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """What retention does."""
@@ -135,22 +122,25 @@ class KafkaHarness:
     def compact(self, topic: str, partition: int) -> None:
         """Wait until the cleaner has done its work; new records make the segments roll."""
         newest = {message.key: message.offset for message in self.read(topic, partition)}
-        deadline = time.monotonic() + DEADLINE_S
-        while any(newest.get(message.key, message.offset) > message.offset for message in self.read(topic, partition)):
-            assert time.monotonic() < deadline, f"{topic}-{partition} was not compacted within {DEADLINE_S:g} s"
+
+        def compacted() -> bool:
+            present = self.read(topic, partition)
+            return all(newest.get(message.key, message.offset) <= message.offset for message in present)
+
+        def roll() -> None:
             self._producer.produce(topic, b"", b"to make the segment roll", partition)
             assert self._producer.flush(DEADLINE_S) == 0
             time.sleep(0.2)
 
+        wait_until(compacted, f"{topic}-{partition} compacted", meanwhile=roll)
+
     def expire(self, instance: str, others: Callable[[], object]) -> None:
         """Wait until the coordinator has given up on it: its client stops by itself when it is not asked to fetch."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            described = self._admin.describe_consumer_groups([self.group])[self.group].result(DEADLINE_S)
-            if instance not in {member.group_instance_id for member in described.members}:
-                return
-            assert time.monotonic() < deadline, f"{instance} is still in the group"
-            others()
+
+        def removed() -> bool:
+            return instance not in members_of(self._bootstrap, self.group)
+
+        wait_until(removed, f"{instance} out of the group", meanwhile=others)
 
     def close(self) -> None:
         """Delete the topics."""

@@ -5,24 +5,27 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_apple.core.decode import Decoder, Limits
-from stream_apple.core.examples import encode_example
-from stream_apple.core.learner import Learner, Method, Options, Scores
+from stream_apple.config.duration import DAY
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import encode_example
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Method, Options
 from stream_apple.demo import clicks as planted
-from stream_apple.demo.clicks import DAY_MS, FIELDS, clicks, impressions
+from stream_apple.demo.clicks import FIELDS, clicks, impressions
 
-START_MS = 20_000 * DAY_MS
+START_MS = 20_000 * DAY
 DAYS = 8
 SIZE = 40_000
 
 
 def progressive_losses(method: Method) -> tuple[float, float]:
     """Mean loss of the method and of the linear predictor alongside, over one pass with an epoch a day."""
-    examples = list(clicks(SIZE, 3, START_MS, DAYS * DAY_MS))
+    examples = list(clicks(SIZE, 3, START_MS, DAYS * DAY))
     decoded = Decoder(Limits(100, 10_000, 1e6, -1e9, 1e9, binary=True)).decode([encode_example(e) for e in examples])
     assert not decoded.reasons.any()
     learner, scores = Learner(Options(method, loss="logistic")), Scores.empty(SIZE)
-    days = np.array([example.timestamp_ms for example in examples]) // DAY_MS
+    days = np.array([example.timestamp_ms for example in examples]) // DAY
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), SIZE]):
         if start:
             learner.end_epoch()
@@ -35,24 +38,24 @@ class TestStream:
 
     def test_is_the_same_for_a_seed(self) -> None:
         """The seed alone decides; another seed gives other clicks."""
-        assert list(clicks(5000, 1, START_MS, DAY_MS)) == list(clicks(5000, 1, START_MS, DAY_MS))
-        assert list(clicks(5000, 1, START_MS, DAY_MS)) != list(clicks(5000, 2, START_MS, DAY_MS))
+        assert list(clicks(5000, 1, START_MS, DAY)) == list(clicks(5000, 1, START_MS, DAY))
+        assert list(clicks(5000, 1, START_MS, DAY)) != list(clicks(5000, 2, START_MS, DAY))
 
     @pytest.mark.parametrize("count", [1, 999, 10_000])
     def test_is_spread_evenly_over_the_time(self, count: int) -> None:
         """Timestamps begin at the start, never go back, stay inside, and no gap is longer than its share."""
-        times = [example.timestamp_ms for example in clicks(count, 1, START_MS, DAY_MS)]
+        times = [example.timestamp_ms for example in clicks(count, 1, START_MS, DAY)]
         assert len(times) == count
         assert times[0] == START_MS
-        gaps = np.diff([*map(int, times), START_MS + DAY_MS])  # type: ignore[arg-type]
+        gaps = np.diff([*map(int, times), START_MS + DAY])  # type: ignore[arg-type]
         assert (gaps >= 0).all()
-        assert gaps.max() <= DAY_MS // count + 1
+        assert gaps.max() <= DAY // count + 1
 
     def test_has_one_feature_of_each_field(self) -> None:
         """Every example names a known value of every field, and every value occurs."""
         known = [{f"{field}={value}" for value in values} for field, values in FIELDS.items()]
         seen: set[str] = set()
-        for example in clicks(3000, 1, START_MS, 7 * DAY_MS):
+        for example in clicks(3000, 1, START_MS, 7 * DAY):
             assert example.label in {0.0, 1.0}
             assert [len(values & set(example.features)) for values in known] == [1] * len(known)
             assert len(example.features) == len(known)
@@ -61,7 +64,7 @@ class TestStream:
 
     def test_shows_local_hours_and_weekdays(self) -> None:
         """At Friday noon in UTC it is 13 o'clock in Germany and Friday 21 o'clock in Japan."""
-        friday_noon = 1 * DAY_MS + DAY_MS // 2  # 2 January 1970
+        friday_noon = 1 * DAY + DAY // 2  # 2 January 1970
         found = impressions(np.full(1000, friday_noon), np.random.default_rng(1)).choices
         for country, hour in (("de", 13), ("jp", 21), ("us", 6)):
             there = found["country"] == FIELDS["country"].index(country)
@@ -92,7 +95,7 @@ class TestPlantedStructure:
     def test_each_degree_explains_more(self) -> None:
         """Pairs beat single features, triples beat pairs, apple beats linear; none beats the truth."""
         losses = {method: progressive_losses(method)[0] for method in ("linear", "apple", "quadratic", "cubic")}
-        times = START_MS + np.arange(SIZE) * DAYS * DAY_MS // SIZE
+        times = START_MS + np.arange(SIZE) * DAYS * DAY // SIZE
         odds = impressions(times, np.random.default_rng(3)).log_odds
         entropy = float(np.mean(np.logaddexp(0, odds) - odds / (1 + np.exp(-odds))))
         assert losses["linear"] - 0.1 > losses["quadratic"]

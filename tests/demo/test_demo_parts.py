@@ -2,8 +2,6 @@
 
 import io
 import math
-import time
-from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -12,14 +10,17 @@ from confluent_kafka import Producer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+from support.topics import LogEnds
+from support.waiting import wait_until
 
-from stream_apple.demo.clicks import DAY_MS, clicks
-from stream_apple.demo.feed import MOST_AHEAD, Feed
+from stream_apple.config.duration import DAY
+from stream_apple.demo.clicks import clicks
+from stream_apple.demo.paced_feed import MOST_AHEAD, Feed
 from stream_apple.demo.plot import Curve, Range, draw, range_of
 from stream_apple.demo.predictions import PredictionReader
-from stream_apple.demo.scrape import Losses, Reading, parse
+from stream_apple.demo.scrape import Losses, Reading, reading_of
 from stream_apple.demo.screen import line, picture, summary
-from stream_apple.demo.view import Outcome, Point, Report, View, faults
+from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View, broken_promises
 from stream_apple.errors import BrokerError
 
 EXPOSITION = """\
@@ -53,27 +54,19 @@ def rendered(what: Any, width: int) -> list[str]:
     return capture.get().splitlines()
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    """Poll until `done`, for at most half a minute."""
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 class TestScrape:
     """Prometheus's text, as one partition's reading."""
 
     def test_reads_one_partition(self) -> None:
         """Every number is that of the asked partition; degrees are in order, the constant is left out."""
-        found = parse(EXPOSITION, "0")
+        found = reading_of(EXPOSITION, "0")
         assert found._replace(recent=READING.recent) == READING
         assert found.recent.apple == 0.25
         assert math.isnan(found.recent.linear)
 
     def test_an_unknown_partition_has_learned_nothing(self) -> None:
         """Before the first record there are no losses and no epoch."""
-        found = parse(EXPOSITION, "3")
+        found = reading_of(EXPOSITION, "3")
         assert (found.learned, found.epoch, found.parents) == (0, -1, ())
         assert math.isnan(found.whole.apple)
 
@@ -114,7 +107,7 @@ class TestScreen:
 
     VIEW = View(
         "learning", 200_000, 8, 50_000, 12_000.0, 2, READING,
-        tuple(Point(5000 * i, Losses(0.65 - 0.02 * i, 0.66)) for i in range(1, 11)), "http://127.0.0.1:65535",
+        tuple(CurvePoint(5000 * i, Losses(0.65 - 0.02 * i, 0.66)) for i in range(1, 11)), "http://127.0.0.1:65535",
     )  # fmt: skip
 
     @pytest.mark.parametrize("width", [80, 100])
@@ -142,7 +135,7 @@ class TestScreen:
 
     def test_the_summary_compares_the_losses(self) -> None:
         """A third less loss is called so."""
-        found = summary(Report(Outcome(1000, 1000, 0.4, 0.6, 7, 11), 0, READING))
+        found = summary(DemoReport(DemoResult(1000, 1000, 0.4, 0.6, 7, 11), 0, READING))
         assert isinstance(found, Text)
         assert "33% less" in found.plain
         assert max(map(len, found.plain.splitlines()[6:])) <= 80
@@ -151,37 +144,26 @@ class TestScreen:
 class TestFaults:
     """A run that did not keep its promise is told so."""
 
-    GOOD = Report(Outcome(97, 97, 0.4, 0.6, 7, 11), 0, READING)
+    GOOD = DemoReport(DemoResult(97, 97, 0.4, 0.6, 7, 11), 0, READING)
 
     def test_a_good_run_has_none(self) -> None:
         """All learned, all answered once, and apple below linear."""
-        assert faults(self.GOOD) == []
+        assert broken_promises(self.GOOD) == []
 
     @pytest.mark.parametrize(
         ("changed", "words"),
         [
-            (GOOD._replace(outcome=GOOD.outcome._replace(predictions=96)), "96 answered"),
+            (GOOD._replace(result=GOOD.result._replace(predictions=96)), "96 answered"),
             (GOOD._replace(repeated=2), "2 answers too many"),
             (GOOD._replace(reading=READING._replace(learned=90)), "90 learned"),
-            (GOOD._replace(outcome=GOOD.outcome._replace(progressive_loss=0.6)), "below the linear"),
-            (GOOD._replace(outcome=GOOD.outcome._replace(progressive_loss=math.nan)), "below the linear"),
+            (GOOD._replace(result=GOOD.result._replace(progressive_loss=0.6)), "below the linear"),
+            (GOOD._replace(result=GOOD.result._replace(progressive_loss=math.nan)), "below the linear"),
         ],
     )
-    def test_each_broken_promise_is_found(self, changed: Report, words: str) -> None:
+    def test_each_broken_promise_is_found(self, changed: DemoReport, words: str) -> None:
         """One sentence, which says what is wrong."""
-        (found,) = faults(changed)
+        (found,) = broken_promises(changed)
         assert words in found
-
-
-def produced(bootstrap: str, topic: str) -> int:
-    """How many messages the first partition of the topic has been given so far."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "count", "log_level": 0})
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
-    finally:
-        consumer.close()
 
 
 class TestFeed:
@@ -190,21 +172,21 @@ class TestFeed:
     def test_stops_when_the_cluster_would_be_full(self, mock_cluster: str) -> None:
         """Without answers it sends what there is room for; each answer makes room for one more."""
         Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=10)
-        endless = clicks(10 * MOST_AHEAD, 1, 20_000 * DAY_MS, DAY_MS)
+        endless, ends = clicks(10 * MOST_AHEAD, 1, 20_000 * DAY, DAY), LogEnds(mock_cluster)
         with Feed(mock_cluster, "examples", endless, per_second=1_000_000) as feed:
-            wait_until(lambda: produced(mock_cluster, "examples") >= MOST_AHEAD)
+            wait_until(lambda: ends.of("examples") >= MOST_AHEAD, "as many as there is room for")
             assert feed.sent == MOST_AHEAD
             feed.answered(5)
-            wait_until(lambda: produced(mock_cluster, "examples") >= MOST_AHEAD + 5)
+            wait_until(lambda: ends.of("examples") >= MOST_AHEAD + 5, "one more for each answer")
             assert feed.sent == MOST_AHEAD + 5
 
     def test_what_goes_wrong_is_raised_where_it_is_watched(self, mock_cluster: str) -> None:
         """An error of the thread does not stay there."""
         Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=10)
-        (example,) = clicks(1, 1, 20_000 * DAY_MS, DAY_MS)
+        (example,) = clicks(1, 1, 20_000 * DAY, DAY)
         huge = example._replace(features={"name" * 1_000_000: 1.0})
         with Feed(mock_cluster, "examples", [huge], per_second=1000) as feed:
-            wait_until(lambda: feed._failure is not None)
+            wait_until(lambda: feed._failure is not None, "the failure")
             with pytest.raises(BrokerError, match="was refused"):
                 feed.answered(0)
 

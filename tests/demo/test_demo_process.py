@@ -6,11 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from support.waiting import wait_until
 
 from stream_apple.demo.worker import Worker, WorkerEndedError
 from stream_apple.errors import ConfigurationError
@@ -62,14 +62,18 @@ def test_a_worker_that_cannot_start_is_explained(tmp_path: Path) -> None:
 
 def worker_of(process: "subprocess.Popen[str]") -> psutil.Process:
     """The process that runs the worker, once it does."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        for child in psutil.Process(process.pid).children():
-            if "run" in child.cmdline() and "stream_apple.demo.tethered" not in child.cmdline():
-                return child
+
+    def running() -> psutil.Process | None:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        children = psutil.Process(process.pid).children()
+        workers = (
+            child
+            for child in children
+            if "run" in child.cmdline() and "stream_apple.demo.parent_death_signal" not in child.cmdline()
+        )
+        return next(workers, None)
+
+    return wait_until(running, "the worker's process")
 
 
 @pytest.mark.parametrize(

@@ -10,28 +10,21 @@ from itertools import islice
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer, Message, TopicPartition
+from support.clock import Clock
+from support.topics import read_all
+from support.waiting import wait_until
 
 from stream_apple.cli import main
-from stream_apple.core.decode import Decoder, Limits
-from stream_apple.core.examples import Example, encode_example
-from stream_apple.core.rejects import Reason
-from stream_apple.demo.clicks import DAY_MS, FIELDS
+from stream_apple.config.duration import DAY
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.demo.clicks import FIELDS
 from stream_apple.demo.traffic import BROKEN, now_ms, traffic
 
 SECONDS = 60
-START_MS = 20_000 * DAY_MS
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    def __init__(self, milliseconds: int) -> None:
-        self.milliseconds = milliseconds
-
-    def __call__(self) -> int:
-        """Milliseconds since 1970."""
-        return self.milliseconds
+START_MS = 20_000 * DAY
 
 
 def hours(examples: list[Example]) -> Counter[str]:
@@ -45,14 +38,14 @@ class TestTraffic:
     def test_timestamps_are_the_time_of_asking(self) -> None:
         """An example carries the clock's reading at which it was taken, whenever it was drawn."""
         clock = Clock(START_MS)
-        stream = traffic(1, DAY_MS, 0.0, clock)
+        stream = traffic(1, DAY, 0.0, clock)
         for later in (0, 5, 1000, 70_000):
-            clock.milliseconds = START_MS + later
+            clock.now = START_MS + later
             assert next(stream).timestamp_ms == START_MS + later
 
     def test_is_the_same_for_a_seed(self) -> None:
         """At the same times, the seed alone decides."""
-        streams = [list(islice(traffic(seed, DAY_MS, 0.1, Clock(START_MS)), 3000)) for seed in (1, 1, 2)]
+        streams = [list(islice(traffic(seed, DAY, 0.1, Clock(START_MS)), 3000)) for seed in (1, 1, 2)]
         assert repr(streams[0]) == repr(streams[1])
         assert repr(streams[0]) != repr(streams[2])
 
@@ -62,38 +55,25 @@ class TestTraffic:
         day_ms = 600_000
         stream = traffic(1, day_ms, 0.0, clock)
         begin = list(islice(stream, 2048))
-        clock.milliseconds += day_ms // 2
+        clock.now += day_ms // 2
         later = list(islice(stream, 2048))
         shifted = {f"hour={(int(hour.removeprefix('hour=')) + 12) % 24}" for hour in hours(begin)}
         assert set(hours(later)) == shifted
         seen: Counter[str] = Counter()
         for step in range(24):
-            clock.milliseconds = START_MS + step * day_ms // 24
+            clock.now = START_MS + step * day_ms // 24
             seen += hours(list(islice(stream, 256)))
         assert len(seen) == len(FIELDS["hour"])
 
     def test_broken_examples_have_their_share_and_reasons(self) -> None:
         """The share that was asked for is refused, for as many reasons as there are kinds of it; all else is fine."""
-        examples = list(islice(traffic(3, DAY_MS, 0.05, Clock(START_MS)), 20_000))
+        examples = list(islice(traffic(3, DAY, 0.05, Clock(START_MS)), 20_000))
         decoder = Decoder(Limits(100, 10_000, 1e6, -1e9, 1e9, binary=True))
         reasons = decoder.decode([encode_example(example) for example in examples]).reasons
         refused = Counter(Reason(code) for code in reasons[reasons != 0].tolist())
         assert 0.04 < refused.total() / len(examples) < 0.06
         assert len(refused) == len(BROKEN)
-        assert not decoder.decode([encode_example(one) for one in islice(traffic(3, DAY_MS, 0.0), 5000)]).reasons.any()
-
-
-def read(bootstrap: str, count: int) -> list[Message]:
-    """`count` messages of all partitions, as soon as they are there."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "fetch.wait.max.ms": 10, "log_level": 0})
-    consumer.assign([TopicPartition("examples", partition, 0) for partition in range(4)])
-    found: list[Message] = []
-    deadline = time.monotonic() + SECONDS
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"expected {count} messages, found {len(found)}"
-        found += consumer.consume(count - len(found), 0.05)
-    consumer.close()
-    return found
+        assert not decoder.decode([encode_example(one) for one in islice(traffic(3, DAY, 0.0), 5000)]).reasons.any()
 
 
 class TestCommand:
@@ -107,7 +87,8 @@ class TestCommand:
         assert result.exit_code == 0, result.output
         assert "sent 600 examples" in result.output
         assert time.monotonic() - started > 599 / 500
-        messages = read(mock_examples, 600)
+        messages = read_all(mock_examples, "examples", 4)
+        assert len(messages) == 600
         assert {message.partition() for message in messages} == {0, 1, 2, 3}
         times = sorted(message.timestamp()[1] for message in messages)
         assert before <= times[0]
@@ -124,7 +105,7 @@ class TestCommand:
             text=True,
         )
         try:
-            read(mock_examples, 50)
+            wait_until(lambda: len(read_all(mock_examples, "examples", 4)) >= 50, "50 messages")
             process.send_signal(number)
             _, said = process.communicate(timeout=SECONDS)
         finally:
@@ -133,7 +114,7 @@ class TestCommand:
         assert process.returncode == 0, said
         count = int(said.rpartition("sent ")[2].partition(" ")[0].replace(",", ""))
         assert count >= 50
-        read(mock_examples, count)
+        assert len(read_all(mock_examples, "examples", 4)) == count
 
     @pytest.mark.parametrize(
         ("option", "value"), [("--rate", "0"), ("--day", "0s"), ("--day", "soon"), ("--broken", "1.5")]

@@ -12,14 +12,14 @@ from deploy.worker_manifest import Pod, all_of, bytes_of, memory_needed, only
 from prometheus_client import CollectorRegistry
 
 from stream_apple import cli
-from stream_apple.adapters.clients import Identity, consumer_properties, producer_properties
-from stream_apple.adapters.http import routes
-from stream_apple.adapters.patience import HURRY_S
-from stream_apple.adapters.topics import RETENTION_MS, creation, requirements
-from stream_apple.adapters.transactions import _CLOSE_S
+from stream_apple.adapters.http.server import routes
+from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
+from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
+from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements
+from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config
-from stream_apple.runtime.health import Health
 from stream_apple.runtime.loop import SAVING_S
+from stream_apple.runtime.monitoring.health import Health
 
 PATHS = routes(Health(), CollectorRegistry())
 ANNOTATION = "stream-apple/partitions-per-worker"
@@ -110,7 +110,7 @@ def check_selectors(pod: Pod, _directory: Path) -> None:
 
 def check_time(pod: Pod, _directory: Path) -> None:
     """A worker that drains is not killed: what it may take, and as much again as closing takes, is granted."""
-    assert pod.spec["terminationGracePeriodSeconds"] >= HURRY_S + SAVING_S + 2 * _CLOSE_S + 10
+    assert pod.spec["terminationGracePeriodSeconds"] >= SHORTENED_DEADLINE_S + SAVING_S + 2 * _CLOSE_S + 10
     # Otherwise a worker on a slow machine would be killed while it loads its kernels.
     startup = pod.worker["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 60
@@ -122,7 +122,7 @@ def check_memory(pod: Pod, directory: Path) -> None:
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
     assert "cpu" not in resources["limits"]
     partitions = int(pod.template["metadata"]["annotations"][ANNOTATION])
-    needed = memory_needed(loaded(pod, directory).learner.bits, partitions)
+    needed = memory_needed(loaded(pod, directory).learner.bits or 0, partitions)
     assert 1.1 * needed <= bytes_of(resources["limits"]["memory"]) <= 1.67 * needed
 
 

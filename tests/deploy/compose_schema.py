@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from kafka_broker import UnavailableError
+from support.required import UnavailableError
 
 MODULE = "github.com/compose-spec/compose-go/v2@v2.16.2"
 SUM = "h1:pTp1DqQwJzFd85GzlWsSszKA1ABrV/ySqsClujIcWA8="

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from deploy.compose_schema import compose_schema
+from deploy.monitoring.prometheus_server import resolve_binaries
 from deploy.operator_schemas import resolve
-from kafka_broker import UnavailableError
-from monitoring.prometheus_server import resolve_binaries
-from required import unavailable
+from support.required import UnavailableError, unavailable
 
 pytest.register_assert_rewrite("deploy.agreement")
 

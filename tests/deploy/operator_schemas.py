@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_broker import UnavailableError
+from support.required import UnavailableError, fetch_once
 
 Manifest = dict[str, Any]
 
@@ -40,28 +40,20 @@ def resolve() -> Path:
             raise UnavailableError(f"the operators' schemas need `{program}` on the path")
     lock = _FILES / "package-lock.json"
     place = _CACHE / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
-    if place.is_dir():
-        return place
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_CACHE) as work:
-        made = Path(work, "made")
-        shutil.copytree(_FILES, made)
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        try:
-            done = subprocess.run(
-                command, cwd=made, capture_output=True, text=True, check=False, timeout=_INSTALL_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            raise UnavailableError(f"npm did not install the operators' schemas within {_INSTALL_SECONDS} s") from None
-        if done.returncode:
-            raise UnavailableError(f"npm can't install the operators' schemas: {done.stderr[-2000:]}")
-        try:
-            # Atomic: another run sees all of it or nothing.
-            made.rename(place)
-        except OSError:
-            if not place.is_dir():
-                raise
-    return place
+    return fetch_once(place, _install)
+
+
+def _install(directory: Path) -> Path:
+    made = directory / "made"
+    shutil.copytree(_FILES, made)
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    try:
+        done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False, timeout=_INSTALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"npm did not install the operators' schemas within {_INSTALL_SECONDS} s") from None
+    if done.returncode:
+        raise UnavailableError(f"npm can't install the operators' schemas: {done.stderr[-2000:]}")
+    return made
 
 
 def operator_faults(place: Path, manifests: Sequence[Manifest]) -> list[str]:

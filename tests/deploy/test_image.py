@@ -15,11 +15,14 @@ from typing import NamedTuple, get_args
 import pytest
 from deploy.manifests import REPOSITORY
 
-from stream_apple.core.learner import Loss, Method
+from stream_apple.core.learner.options import Loss, Method
 
 DOCKER = REPOSITORY / "docker"
 ENTRY_POINT = DOCKER / "entrypoint.sh"
+TARGET = "generic"  # what any machine that tests can run
 _COMPILE_SECONDS = 500
+_V2 = "ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"  # as Linux spells what the psABI's levels have more than the one before
+_V3 = "fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
 
 
 class Step(NamedTuple):
@@ -93,14 +96,17 @@ class TestDockerfile:
         assert json.loads(*rest_of("CMD")) == ["run"]
         assert rest_of("STOPSIGNAL") == ["SIGTERM"]
 
-    def test_processors_are_the_same_at_build_and_run(self) -> None:
-        """What is compiled is used: the same type of processor, and the directory that the entry point copies."""
-        assert rest_of("ARG", "build")[0] == rest_of("ARG")[0] == "NUMBA_CPU_NAME=generic"
+    def test_compiles_for_every_processor_that_the_entry_point_names(self) -> None:
+        """One set of kernels for each, where the entry point looks for it; no type is fixed when the image is built."""
+        (targets,) = [rest for rest in rest_of("ARG", "build") if rest.startswith("TARGETS=")]
+        named = set(re.findall(r"NUMBA_CPU_NAME=([a-z][\w-]+)", ENTRY_POINT.read_text(encoding="utf-8")))
+        assert {*targets.partition("=")[2].strip('"').split()} == named
         (environment,) = rest_of("ENV")
-        assert "NUMBA_CPU_NAME=${NUMBA_CPU_NAME}" in environment
+        assert "NUMBA_CPU" not in environment
         assert "KERNELS=/opt/kernels" in environment
         (compiling,) = [step for step in rest_of("RUN", "build") if "stream-apple compile" in step]
-        assert compiling.startswith("NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=${NUMBA_CPU_NAME} ")
+        assert "NUMBA_CACHE_DIR=/opt/kernels/${target} " in compiling
+        assert "stream-apple compile --target ${target} " in compiling
         assert "--from=build /opt/kernels /opt/kernels" in rest_of("COPY")
 
     def test_copies_what_is_there_and_not_ignored(self) -> None:
@@ -160,7 +166,7 @@ def enter(environment: Mapping[str, str], *arguments: str) -> subprocess.Complet
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     return subprocess.run(
         [str(ENTRY_POINT), *arguments],
-        env={"PATH": path, "NUMBA_CPU_NAME": "generic", "NUMBA_DEBUG_CACHE": "1", **environment},
+        env={"PATH": path, "NUMBA_CPU_NAME": TARGET, "NUMBA_DEBUG_CACHE": "1", **environment},
         cwd="/",
         capture_output=True,
         text=True,
@@ -170,26 +176,77 @@ def enter(environment: Mapping[str, str], *arguments: str) -> subprocess.Complet
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the build stage has at /opt/kernels: compiled anew, for the Dockerfile's type of processor."""
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the build stage has at /opt/kernels: compiled anew, for one type of processor."""
     directory = tmp_path_factory.mktemp("kernels")
-    empty = tmp_path_factory.mktemp("empty")
-    done = enter({"KERNELS": str(empty), "NUMBA_CACHE_DIR": str(directory)}, "compile")
+    done = subprocess.run(
+        [sys.executable, "-m", "stream_apple", "compile", "--target", TARGET],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(directory / TARGET), "NUMBA_DEBUG_CACHE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_COMPILE_SECONDS,
+    )
     assert done.returncode == 0, done.stderr
     assert "data saved" in done.stdout
     return directory
 
 
+@pytest.fixture
+def kernels(compiled: Path) -> Path:
+    """Those of the type."""
+    return compiled / TARGET
+
+
+class TestProcessors:
+    """Which kernels the entry point takes."""
+
+    @pytest.mark.parametrize(
+        ("flags", "target"),
+        [
+            ("fpu sse sse2 ssse3", "generic"),
+            (f"fpu {_V2} avx", "x86-64-v2"),
+            (f"{_V2} {_V3} avx512f", "x86-64-v3"),
+            (f"{_V2} {_V3} avx512f avx512dq avx512cd avx512bw avx512vl", "x86-64-v4"),
+        ],
+    )
+    def test_the_best_that_runs(self, tmp_path: Path, flags: str, target: str) -> None:
+        """From the features of the first processor; another one's are not looked at."""
+        told = self._tell(tmp_path, f"processor\t: 0\nflags\t\t: {flags}\n\nflags\t\t: avx512f\n", "")
+        assert told == f"{target} []"
+
+    def test_without_features_any(self, tmp_path: Path) -> None:
+        """As on arm64, whose list has another name."""
+        assert self._tell(tmp_path, "processor\t: 0\nFeatures\t: fp asimd\n", "") == "generic []"
+
+    def test_a_name_that_is_given_is_kept(self, tmp_path: Path) -> None:
+        """Whoever names a type knows it."""
+        assert self._tell(tmp_path, "flags\t\t: fpu\n", "znver4") == "znver4 []"
+
+    @staticmethod
+    def _tell(directory: Path, processors: str, named: str) -> str:
+        """What the process would be told: a command in the place of ours says it."""
+        command, listed = directory / "stream-apple", directory / "cpuinfo"
+        command.write_text('#!/bin/sh\necho "$NUMBA_CPU_NAME [$NUMBA_CPU_FEATURES]"\n')
+        command.chmod(0o755)
+        listed.write_text(processors)
+        given = {"PATH": f"{directory}:/usr/bin:/bin", "CPUINFO": str(listed), "NUMBA_CPU_NAME": named}
+        done = enter({**given, "KERNELS": str(directory), "NUMBA_CACHE_DIR": str(directory)})
+        assert done.returncode == 0
+        assert "no kernels for" in done.stderr
+        return done.stdout.strip()
+
+
 class TestKernels:
     """Compiled once, used by every start."""
 
-    def test_a_start_compiles_nothing(self, kernels: Path, tmp_path: Path) -> None:
+    def test_a_start_compiles_nothing(self, compiled: Path, tmp_path: Path) -> None:
         """From a copy elsewhere, with nothing else to write to, every kernel is loaded and none is made."""
-        for file in kernels.rglob("*"):
+        for file in compiled.rglob("*"):
             file.chmod(0o555 if file.is_dir() else 0o444)
         cache = tmp_path / "cache"
         cache.mkdir()
-        done = enter({"KERNELS": str(kernels), "NUMBA_CACHE_DIR": str(cache)}, "compile")
+        done = enter({"KERNELS": str(compiled), "NUMBA_CACHE_DIR": str(cache)}, "compile")
         assert done.returncode == 0, done.stderr
         assert "data loaded" in done.stdout
         assert "saved" not in done.stdout
@@ -200,17 +257,20 @@ class TestKernels:
         """Whatever method and loss a worker has, its warm-up finds all its kernels compiled."""
         cache = Path(shutil.copytree(kernels, tmp_path / "cache"))
         script = (
-            "from stream_apple.adapters.worker import model_settings\n"
+            "from stream_apple.app.models import settings_of\n"
             "from stream_apple.config import load\n"
-            "from stream_apple.core.decode import Decoder\n"
+            "from stream_apple.core.codec.decode import Decoder\n"
             "from stream_apple.runtime.warmup import warm_up\n"
-            "settings = model_settings(load())\n"
+            "settings = settings_of(load())\n"
             "warm_up(settings, Decoder(settings.limits))\n"
+            "import sys\n"
+            "assert 'numba.np.linalg' not in sys.modules, 'what only compiling needs'\n"
         )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")}
         environment |= {
             "NUMBA_CACHE_DIR": str(cache),
-            "NUMBA_CPU_NAME": "generic",
+            "NUMBA_CPU_NAME": TARGET,
+            "NUMBA_CPU_FEATURES": "",
             "NUMBA_DEBUG_CACHE": "1",
             "STREAM_APPLE_LEARNER__METHOD": method,
             "STREAM_APPLE_LEARNER__LOSS": loss,
@@ -232,8 +292,8 @@ class TestKernels:
         cache = Path(shutil.copytree(kernels, tmp_path / "cache"))
         script = (
             "import numpy as np\n"
-            "from stream_apple.core.table import knock\n"
-            "knock(np.zeros(8, np.uint64), np.zeros(8, np.uint8), np.uint64(1))\n"
+            "from stream_apple.core.learner.kernels.table import door_of\n"
+            "door_of(np.zeros(8, np.uint64), np.uint64(1))\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", script],
@@ -247,18 +307,18 @@ class TestKernels:
         assert "data loaded" not in done.stdout
         assert "data saved" in done.stdout
 
-    def test_a_missing_place_to_write_is_named(self, kernels: Path, tmp_path: Path) -> None:
+    def test_a_missing_place_to_write_is_named(self, compiled: Path, tmp_path: Path) -> None:
         """Without a writable directory it does not start, and says which one it needs."""
         file = tmp_path / "file"
         file.touch()
-        done = enter({"KERNELS": str(kernels), "NUMBA_CACHE_DIR": str(file)}, "--version")
+        done = enter({"KERNELS": str(compiled), "NUMBA_CACHE_DIR": str(file)}, "--version")
         assert done.returncode == 78
         assert f"expected a writable directory {file}" in done.stderr
         assert not done.stdout
 
-    def test_the_entry_point_becomes_the_command(self, kernels: Path, tmp_path: Path) -> None:
+    def test_the_entry_point_becomes_the_command(self, compiled: Path, tmp_path: Path) -> None:
         """Arguments and exit code pass through, and the file may be run."""
         assert os.access(ENTRY_POINT, os.X_OK)
-        done = enter({"KERNELS": str(kernels), "NUMBA_CACHE_DIR": str(tmp_path)}, "--version")
+        done = enter({"KERNELS": str(compiled), "NUMBA_CACHE_DIR": str(tmp_path)}, "--version")
         assert (done.returncode, done.stdout) == (0, "stream-apple, version 0.1.0\n")
-        assert enter({"KERNELS": str(kernels), "NUMBA_CACHE_DIR": str(tmp_path)}, "no-such").returncode == 2
+        assert enter({"KERNELS": str(compiled), "NUMBA_CACHE_DIR": str(tmp_path)}, "no-such").returncode == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from deploy.manifests import COMPONENTS, DEPLOY, OVERLAYS, combine, copy, faults, render
-from deploy.prometheus_rule import MANIFEST, RULES, manifest
+from deploy.prometheus_rule import MANIFESTS, RULES, manifest
 
 ALL = "all of them"
 
@@ -34,11 +34,14 @@ def test_every_component_has_a_readme() -> None:
     assert [name for name in COMPONENTS if not (DEPLOY / "components" / name / "README.md").is_file()] == []
 
 
-def test_the_operator_s_rules_are_the_plain_ones() -> None:
-    """The PrometheusRule is what `prometheus_rule.py` makes of the rule file, and means the same."""
-    assert MANIFEST.read_text(encoding="utf-8") == manifest()
-    rule = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
-    assert rule["spec"] == yaml.safe_load(RULES.read_text(encoding="utf-8"))
+def test_the_operator_s_rules_are_the_plain_ones(kubectl: str, tmp_path: Path) -> None:
+    """Each PrometheusRule is what `prometheus_rule.py` makes of a rule file, and the component has the rules of all."""
+    assert {path.name: path.read_text(encoding="utf-8") for path in MANIFESTS.iterdir()} == {
+        path.name: manifest(path) for path in RULES
+    }
+    rendered = render(kubectl, combine(copy(tmp_path), ["monitoring"]))
+    found = {one["metadata"]["name"]: one["spec"] for one in rendered if one["kind"] == "PrometheusRule"}
+    assert found == {f"stream-apple-{path.stem}": yaml.safe_load(path.read_text(encoding="utf-8")) for path in RULES}
 
 
 MUTATIONS = [
@@ -59,8 +62,8 @@ MUTATIONS = [
     ("components/keda/scaled-object.yaml", "maxReplicaCount: 12", "maxReplicas: 12"),
     ("components/keda/scaled-object.yaml", "parameter: ca,", "param: ca,"),
     ("components/monitoring/pod-monitor.yaml", "podMetricsEndpoints", "endpoints"),
-    ("components/monitoring/prometheus-rule.yaml", "- record:", "- recordd:"),
-    ("components/monitoring/prometheus-rule.yaml", "- alert:", "- allert:"),
+    ("components/monitoring/rules/recording.yaml", "- record:", "- recordd:"),
+    ("components/monitoring/rules/workers.yaml", "- alert:", "- allert:"),
 ]
 
 

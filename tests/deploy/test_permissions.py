@@ -5,8 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,16 +23,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are
 from deploy.manifests import DEPLOY, render
 from deploy.operator_schemas import Manifest
 from deploy.worker_manifest import Pod, all_of
-from kafka_broker import Broker, free_ports
+from support.command import run_command
+from support.kafka.broker import Broker
+from support.local_http import metric
+from support.ports import free_ports
+from support.topics import create_topics
+from support.waiting import wait_until
 
-from stream_apple.adapters.checks import inspect
+from stream_apple.adapters.kafka.preflight import check_cluster
 from stream_apple.config import Config, load
 
 SECONDS = 120
 EXAMPLES = 400
 PARTITIONS = 4
 
-_LEARNED = re.compile(r'^stream_apple_examples_total\{.*outcome="learned".*\} (\S+)$', re.MULTILINE)
 _KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -93,7 +95,7 @@ class Cluster(NamedTuple):
 
     def faults(self) -> list[str]:
         """What `stream-apple check` has found wrong."""
-        return [f"{found.subject}: {found.text}" for found in inspect(self.config) if found.verdict == "fault"]
+        return [f"{found.subject}: {found.text}" for found in check_cluster(self.config) if found.verdict == "fault"]
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +133,9 @@ def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) 
             )
             for topic in all_of(pod.manifests, "KafkaTopic")
         ]
-        for future in client.create_topics(topics).values():
-            future.result(30)
-        subprocess.run(
-            [sys.executable, "-m", "stream_apple", "generate", "--limit", str(EXAMPLES), "--rate", "100000"],
-            env=environment,
-            check=True,
-            capture_output=True,
-            timeout=SECONDS,
-        )
+        create_topics(broker.bootstrap, *topics)
+        filled = run_command("generate", "--limit", str(EXAMPLES), "--rate", "100000", environment=environment)
+        assert filled.returncode == 0, filled.stderr
         (user,) = all_of(pod.manifests, "KafkaUser")
         settings = {name: value for name, value in environment.items() if name.startswith("STREAM_APPLE_")}
         found = Cluster(load(None, settings), environment, client, user["spec"]["authorization"]["acls"])
@@ -158,20 +154,22 @@ def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def until(cluster: Cluster, *, faulty: bool) -> list[str]:
     """The faults, as soon as there are some, or none: the broker takes a moment to hear of a change."""
-    deadline = time.monotonic() + SECONDS
-    while bool(found := cluster.faults()) != faulty:
-        assert time.monotonic() < deadline, found
+    found: list[str] = []
+
+    def changed() -> bool:
+        found[:] = cluster.faults()
+        return bool(found) == faulty
+
+    wait_until(changed, lambda: found, SECONDS)
     return found
 
 
-def scrape(cluster: Cluster, path: str) -> str:
-    """What the worker answers, or nothing while it does not."""
+def learned(cluster: Cluster) -> float:
+    """How many examples the worker has learned, as far as it answers yet."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{cluster.config.http.port}{path}", timeout=5) as answer:
-            text: str = answer.read().decode()
-            return text
+        return sum(metric(cluster.config.http.port, "stream_apple_examples_total", outcome="learned"))
     except OSError:
-        return ""
+        return 0.0
 
 
 def test_check_finds_nothing_missing(cluster: Cluster) -> None:
@@ -185,14 +183,13 @@ def test_a_worker_works(cluster: Cluster) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "stream_apple", "run"], env=cluster.environment, stderr=subprocess.PIPE, text=True
     )
-    learned = 0.0
+
+    def all_learned() -> bool:
+        assert process.poll() is None, process.communicate()[1]
+        return learned(cluster) >= EXAMPLES
+
     try:
-        deadline = time.monotonic() + SECONDS
-        while learned < EXAMPLES:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            learned = sum(map(float, _LEARNED.findall(scrape(cluster, "/metrics"))))
-            time.sleep(0.1)
+        wait_until(all_learned, f"{EXAMPLES} learned examples", SECONDS, pause_s=0.1)
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=SECONDS)[1]
     finally:
@@ -205,8 +202,10 @@ def test_a_worker_works(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_every_permission_is_needed(cluster: Cluster, number: int) -> None:
+def test_every_permission_is_needed(cluster: Cluster, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of the rules, `check` finds what is refused; given back, all is well again."""
+    # For offsets that it may not see the client asks until its time is up.
+    monkeypatch.setattr("stream_apple.adapters.kafka.preflight_recovery.REQUEST_S", 3.0)
     assert len(cluster.acls) == 6
     rule = cluster.acls[number]
     cluster.withdraw([rule])

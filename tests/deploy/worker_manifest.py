@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from deploy.operator_schemas import Manifest
 
-from stream_apple.adapters.clients import _CONSUMER_DEFAULTS, _PRODUCER_DEFAULTS, _READER_DEFAULTS
+from stream_apple.adapters.kafka.client_properties import _CONSUMER_DEFAULTS, _PRODUCER_DEFAULTS, _READER_DEFAULTS
 from stream_apple.config import Config, load
-from stream_apple.core.table import BUCKET, SLOT
+from stream_apple.core.learner.kernels.table import BUCKET, COMPANION, SLOT
+from stream_apple.runtime.learning.scheduler import MOST_BYTES
 
 BASE_BYTES = 200_000_000
 """A worker without a model: the interpreter, its libraries, compiled kernels."""
@@ -47,13 +48,14 @@ def bytes_of(quantity: str) -> int:
 def memory_needed(bits: int, partitions: int) -> int:
     """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
     slots = 1 << bits
-    table = slots * SLOT.itemsize + slots + slots // BUCKET  # tags, and a byte a bucket
+    # Tags, two bytes a bucket; and, if every slot were a base feature's, as many companions.
+    table = slots * (SLOT.itemsize + COMPANION.itemsize) + slots + 2 * slots // BUCKET
     queues = (
         _CONSUMER_DEFAULTS["queued.max.messages.kbytes"]
         + _PRODUCER_DEFAULTS["queue.buffering.max.kbytes"]
         + _READER_DEFAULTS["queued.max.messages.kbytes"]
     ) << 10
-    return int(BASE_BYTES + queues + table * (partitions + 0.5))
+    return int(BASE_BYTES + queues + MOST_BYTES + table * (partitions + 1))
 
 
 class Pod(NamedTuple):

@@ -7,13 +7,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import StrEnum
 from pathlib import Path
 
-from end_to_end.decided import restart_between_decisions
-from end_to_end.worker_process import Life
-from kafka_broker import Broker
+from end_to_end.broker_restart import restart_between_decisions
+from support.kafka.broker import Broker
+from support.worker_process import WorkerProcess
 
 from stream_apple.errors import BrokerError
 
@@ -22,6 +22,7 @@ EXPECTED = {0, BrokerError.exit_code, -9}
 """How a worker may end: asked to, fenced or without its broker, killed."""
 _LONGEST_WAIT_S = 15.0  # for a moment that may not come at all, as when others own all partitions
 _STEP_S = 0.02
+_LOOK_S = 1.0  # between looks at what all workers have gone through: it means reading all their logs
 
 
 class Fate(StrEnum):
@@ -48,16 +49,19 @@ _MOMENTS = {Moment.STARTING: 1, Moment.RESTORING: 2, Moment.REPLAYING: 2, Moment
 
 
 class Supervisor:
-    """Runs `names` until `kills` of them have been killed, and each other fate has come at least once.
+    """Runs `names` until `kills` of them have been killed, each other fate has come, and `run`'s `covered` says so.
 
-    lives   all processes there were
-    done    how often each thing was done
+    What is done comes from the seed, what comes of it (who takes over from whom, and when) from the machine: so the
+    chaos goes on until what it is for has happened, instead of hoping that a number of kills brings it about.
+
+    workers  all processes there were
+    done     how often each thing was done
     """
 
     def __init__(
         self, broker: Broker, config_file: Path, directory: Path, names: list[str], kills: int, seed: int
     ) -> None:
-        self.lives: list[Life] = []
+        self.workers: list[WorkerProcess] = []
         self.done: Counter[str] = Counter()
         self._broker = broker
         self._config_file = config_file
@@ -67,16 +71,26 @@ class Supervisor:
         self._careers = [self._career(name) for name in names]
         self._deaths = iter([kills // 5, kills // 2, kills * 4 // 5])
         self._next_death = next(self._deaths)
+        self._covered = False
 
     @property
     def _enough(self) -> bool:
+        return self._covered and self._all_done
+
+    @property
+    def _all_done(self) -> bool:
         return self.done[Fate.KILLED] >= self._kills and all(self.done[fate] for fate in Fate)
 
-    def run(self, deadline_s: float) -> None:
-        """Let it all happen, then end every worker."""
+    def run(self, covered: Callable[[list[WorkerProcess]], bool], deadline_s: float) -> None:
+        """Let it all happen, at least until the workers' logs are `covered`, then end every worker."""
         deadline = time.monotonic() + deadline_s
+        next_look = 0.0
         while self._careers:
-            assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {self._kills} kills, so far {self.done}"
+            now = time.monotonic()
+            assert now < deadline, f"not within {deadline_s:g} s: {self._kills} kills and {covered}, so far {self.done}"
+            if self._all_done and not self._covered and now >= next_look:
+                self._covered = covered(self.workers)
+                next_look = now + _LOOK_S
             self._careers = [career for career in self._careers if next(career, self) is not self]
             if self.done[Fate.KILLED] >= self._next_death:
                 self._restart_broker()
@@ -84,26 +98,25 @@ class Supervisor:
 
     def close(self) -> None:
         """Leave no process behind."""
-        for life in self.lives:
-            if life.running:
-                life.kill()
+        for worker in self.workers:
+            worker.close()
 
-    def start(self, name: str) -> Life:
+    def start(self, name: str) -> WorkerProcess:
         """A new worker."""
-        self.lives.append(Life(self._config_file, self._directory / f"{name}.log", name))
-        return self.lives[-1]
+        self.workers.append(WorkerProcess(self._config_file, self._directory / f"{name}.log", name))
+        return self.workers[-1]
 
-    def ended(self, life: Life) -> None:
+    def ended(self, worker: WorkerProcess) -> None:
         """Take note of how a worker has ended."""
-        code = life.process.returncode
+        code = worker.process.returncode
         # Asked to stop before it has joined, a worker has nothing to finish, and dies of the signal.
-        expected = EXPECTED if _AT_WORK & set(life.events()) else EXPECTED | {-signal.SIGTERM}
-        assert code in expected, f"expected exit codes {expected}, found {code} of {life.name}:\n{life.tail()}"
+        expected = EXPECTED if _AT_WORK & set(worker.events()) else EXPECTED | {-signal.SIGTERM}
+        assert code in expected, f"expected exit codes {expected}, found {code} of {worker.name}:\n{worker.tail()}"
         self.done[f"exit {code}"] += 1
 
     def _restart_broker(self) -> None:
         kill = self.done["broker killed"] <= self.done["broker stopped"]
-        restart_between_decisions(self._broker, self.lives, kill=kill)
+        restart_between_decisions(self._broker, self.workers, kill=kill)
         self.done["broker killed" if kill else "broker stopped"] += 1
         self._next_death = next(self._deaths, 1 << 30)
 
@@ -111,38 +124,38 @@ class Supervisor:
         """The lives of one identity, one step at a time."""
         draw = random.Random(f"{self._seed} {name}")
         deck: list[Fate] = []
-        life: Life | None = None
+        worker: WorkerProcess | None = None
         while not self._enough:
             if not deck:
                 deck = draw.sample(_DECK, len(_DECK))
-            life = life or self.start(name)
-            yield from self._wait_for(life, draw)
+            worker = worker or self.start(name)
+            yield from self._wait_for(worker, draw)
             fate = deck.pop()
-            if not life.running:
-                self.ended(life)
-                life = None
+            if not worker.running:
+                self.ended(worker)
+                worker = None
             elif fate is Fate.FROZEN:
-                yield from self._freeze(life, draw)
+                yield from self._freeze(worker, draw)
             elif fate is Fate.REPLACED:
-                life = yield from self._replace(life)
+                worker = yield from self._replace(worker)
             else:
-                yield from self._end(life, fate)
-                life = None
+                yield from self._end(worker, fate)
+                worker = None
                 if draw.random() < 0.2:
                     # Longer than the session: others get its partitions.
                     yield from _pause(SESSION_S + draw.uniform(1, 2))
-        if life is not None and life.running:
-            yield from self._end(life, Fate.STOPPED)
+        if worker is not None and worker.running:
+            yield from self._end(worker, Fate.STOPPED)
 
-    def _wait_for(self, life: Life, draw: random.Random) -> Iterator[None]:
+    def _wait_for(self, worker: WorkerProcess, draw: random.Random) -> Iterator[None]:
         """Let a life come to a moment that is drawn, or end by itself."""
         (moment,) = draw.choices(list(_MOMENTS), list(_MOMENTS.values()))
         if moment is Moment.STARTING:
             return (yield from _pause(draw.uniform(0, 2.5)))
         deadline = time.monotonic() + _LONGEST_WAIT_S
-        before = len(life.history())
-        while life.running and time.monotonic() < deadline:
-            seen = {event.get("event") for event in life.history()[before:]}
+        before = len(worker.history())
+        while worker.running and time.monotonic() < deadline:
+            seen = {event.get("event") for event in worker.history()[before:]}
             if moment in seen:
                 return (yield from _pause(draw.uniform(0, 1.2 if moment is Moment.LIVE else 0.05)))
             if Moment.LIVE in seen and moment is not Moment.LIVE and draw.random() < 0.02:
@@ -150,44 +163,44 @@ class Supervisor:
             yield
         return None
 
-    def _end(self, life: Life, fate: Fate) -> Iterator[None]:
+    def _end(self, worker: WorkerProcess, fate: Fate) -> Iterator[None]:
         if fate is Fate.KILLED:
-            life.kill()
+            worker.kill()
         else:
-            life.process.terminate()
+            worker.process.terminate()
             deadline = time.monotonic() + 60
-            while life.running:
-                assert time.monotonic() < deadline, f"{life.name} does not stop:\n{life.tail()}"
+            while worker.running:
+                assert time.monotonic() < deadline, f"{worker.name} does not stop:\n{worker.tail()}"
                 yield
         self.done[fate] += 1
-        self.ended(life)
+        self.ended(worker)
 
-    def _freeze(self, life: Life, draw: random.Random) -> Iterator[None]:
+    def _freeze(self, worker: WorkerProcess, draw: random.Random) -> Iterator[None]:
         """Its session ends while it sleeps: others have its partitions when it wakes."""
-        life.sleep()
+        worker.sleep()
         yield from _pause(SESSION_S + draw.uniform(1.5, 3))
-        life.wake()
+        worker.wake()
         self.done[Fate.FROZEN] += 1
 
-    def _replace(self, life: Life) -> Generator[None, None, Life]:
+    def _replace(self, worker: WorkerProcess) -> Generator[None, None, WorkerProcess]:
         """Its successor is at work when it wakes: one of the two must leave by itself, and do no harm before.
 
         That is the sleeper, unless it fell asleep before it had joined: then it is the one that came last.
         """
-        life.sleep()
-        slept_at_work = bool(_AT_WORK & set(life.events()))
-        successor = self.start(life.name)
+        worker.sleep()
+        slept_at_work = bool(_AT_WORK & set(worker.events()))
+        successor = self.start(worker.name)
         deadline = time.monotonic() + 120
         while successor.running and not _AT_WORK & set(successor.events()):
-            assert time.monotonic() < deadline, f"{life.name} gets no partition:\n{successor.tail()}"
+            assert time.monotonic() < deadline, f"{worker.name} gets no partition:\n{successor.tail()}"
             yield
-        life.wake()
-        while life.running and successor.running:
-            assert time.monotonic() < deadline, f"two live as {life.name}:\n{life.tail()}\n{successor.tail()}"
+        worker.wake()
+        while worker.running and successor.running:
+            assert time.monotonic() < deadline, f"two live as {worker.name}:\n{worker.tail()}\n{successor.tail()}"
             yield
-        gone, left = (successor, life) if life.running else (life, successor)
+        gone, left = (successor, worker) if worker.running else (worker, successor)
         self.ended(gone)
-        if gone is life and slept_at_work:
+        if gone is worker and slept_at_work:
             self.done[Fate.REPLACED] += 1
         return left
 

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,12 +10,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from end_to_end.chaos_feed import BAD_SHARE, Flood
 from end_to_end.supervisor import SESSION_S, Fate, Supervisor
-from end_to_end.worker_process import Life
-from kafka_broker import Broker, create_topics
+from support.command import run_command
+from support.kafka.broker import Broker
+from support.topics import LogEnds, create_worker_topics, named_topics, read_to_end
+from support.waiting import wait_until
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
+GROUP = "chaos"
 PARTITIONS = 4
 NAMES = ["worker-0", "worker-1", "worker-2"]
 SEED = 2014
@@ -50,123 +52,94 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path / "kafka", jars)
     broker.start()
     try:
-        forever, compacted = {"retention.ms": "-1"}, {"cleanup.policy": "compact"}
-        topics = [
-            NewTopic("examples", PARTITIONS, 1, config=forever),
-            NewTopic("predictions", PARTITIONS, 1, config=forever),
-            NewTopic("dead-letters", 2, 1, config=forever),  # fewer: two partitions share one
-            NewTopic("models", PARTITIONS, 1, config=compacted),
-        ]
-        create_topics(broker.bootstrap, *topics)
+        # Two partitions share one of dead letters.
+        create_worker_topics(named_topics(broker.bootstrap), PARTITIONS, PARTITIONS // 2)
         yield broker
     finally:
         broker.kill()
-
-
-def write_config(path: Path, bootstrap: str) -> Path:
-    """Everything happens often: commits, snapshots, epochs with growth."""
-    path.write_text(
-        f"""
-        [kafka]
-        "bootstrap.servers" = "{bootstrap}"
-        "session.timeout.ms" = {SESSION_S * 1000:.0f}
-        [worker]
-        group = "chaos"
-        commit_interval = "50ms"
-        snapshot_interval = "1s"
-        fetch_records = 500
-        [learner]
-        bits = 12
-        [epochs]
-        length = "20s"
-        [limits]
-        max_features = 20
-        max_features_per_example = 64
-        max_record_bytes = 2000
-        [http]
-        host = "127.0.0.1"
-        port = 0
-        """
-    )
-    return path
 
 
 class Watcher:
     """Looks at the logs from outside."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._properties = {"bootstrap.servers": bootstrap, "group.id": "chaos", "enable.auto.commit": False}
-        self._consumer = Consumer(self._properties)
-
-    def end(self, topic: str, partition: int) -> int:
-        """Where the log ends."""
-        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1])
+        self._bootstrap = bootstrap
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+        self.ends = LogEnds(bootstrap)
 
     def committed(self) -> list[int]:
         """The group's committed offset in each partition."""
         asked = [TopicPartition("examples", number) for number in range(PARTITIONS)]
         return [found.offset for found in self._consumer.committed(asked, timeout=30)]
 
-    def messages(self, topic: str, partition: int, isolation: str) -> int:
-        """How many a reader with this isolation level finds."""
-        properties: dict[str, Any] = {**self._properties, "isolation.level": isolation, "enable.partition.eof": True}
-        consumer = Consumer(properties)
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        found, deadline = 0, time.monotonic() + 120
-        try:
-            while time.monotonic() < deadline:
-                for message in consumer.consume(10_000, 0.5):
-                    if message.error() is not None:
-                        return found
-                    found += 1
-        finally:
-            consumer.close()
-        raise AssertionError(f"no end of {topic}-{partition} after 120 s")
+    def aborted(self, topic: str) -> int:
+        """How many messages of the topic's first partition readers of committed data do not see."""
+        every, committed = (
+            len(read_to_end(self._bootstrap, topic, isolation=isolation)[0])
+            for isolation in ("read_uncommitted", "read_committed")
+        )
+        return every - committed
 
 
-def live(life: Life) -> list[int]:
+def live(worker: WorkerProcess) -> list[int]:
     """The partitions whose models a worker has, and whose records it answers."""
-    states = {event["partition"]: event["event"] for event in life.history() if event.get("event") in STATES}
+    states = {event["partition"]: event["event"] for event in worker.history() if event.get("event") in STATES}
     return [partition for partition, state in states.items() if state == "live"]
 
 
 def finish(supervisor: Supervisor, watcher: Watcher, deadline_s: float) -> None:
     """New workers answer what is left, and stop in order."""
-    ends = [watcher.end("examples", number) for number in range(PARTITIONS)]
-    lives = {name: supervisor.start(name) for name in NAMES}
-    deadline = time.monotonic() + deadline_s
-    while True:
-        shares = [live(life) for life in lives.values()]
-        settled = all(shares) and sorted(itertools.chain(*shares)) == list(range(PARTITIONS))
-        if settled and watcher.committed() == ends:
-            break
-        assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {watcher.committed()} of {ends}, {shares}"
-        for name, life in lives.items():
-            if not life.running:
-                supervisor.ended(life)
-                lives[name] = supervisor.start(name)
-        time.sleep(0.1)
-    for life in lives.values():
-        assert life.terminate() == 0, life.tail()
+    ends = [watcher.ends.of("examples", number) for number in range(PARTITIONS)]
+    workers = {name: supervisor.start(name) for name in NAMES}
+
+    def shares() -> list[list[int]]:
+        return [live(worker) for worker in workers.values()]
+
+    def all_answered() -> bool:
+        for name, worker in workers.items():
+            if not worker.running:
+                supervisor.ended(worker)
+                workers[name] = supervisor.start(name)
+        settled = all(shares()) and sorted(itertools.chain(*shares())) == list(range(PARTITIONS))
+        return settled and watcher.committed() == ends
+
+    wait_until(all_answered, lambda: f"{watcher.committed()} of {ends}, {shares()}", deadline_s, pause_s=0.1)
+    for worker in workers.values():
+        assert worker.terminate() == 0, worker.tail()
 
 
 def verify(config: Path) -> dict[str, Any]:
     """The report of `stream-apple verify`, which finds no fault."""
-    command = [sys.executable, "-m", "stream_apple", "verify", "--config", str(config), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_command("verify", "--config", config, "--json")
     assert done.returncode == 0, f"verify ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
 
-def owners(lives: list[Life]) -> list[set[str]]:
+def owners(workers: list[WorkerProcess]) -> list[set[str]]:
     """Who had each partition live."""
     found: list[set[str]] = [set() for _ in range(PARTITIONS)]
-    for life in lives:
-        for event in life.history():
+    for worker in workers:
+        for event in worker.history():
             if event.get("event") == "live":
-                found[event["partition"]].add(life.name)
+                found[event["partition"]].add(worker.name)
     return found
+
+
+def told(workers: list[WorkerProcess]) -> Counter[str]:
+    """How often each event was logged."""
+    return Counter(str(event.get("event")) for worker in workers for event in worker.history())
+
+
+def covered(workers: list[WorkerProcess]) -> bool:
+    """Whether the workers went through what this test is about: models moved, were restored, and lost in the middle."""
+    events = told(workers)
+    return (
+        all(len(names) >= 2 for names in owners(workers))
+        and events["restored"] >= 10
+        and events["replaying"] >= 10
+        and events["lost"] + events["transaction_aborted"] >= 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,12 +153,21 @@ def owners(lives: list[Life]) -> list[set[str]]:
 )
 def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan: Plan) -> None:
     """One prediction for each good record, one dead letter for each bad one, and the state of a clean run."""
-    config = write_config(tmp_path / "stream_apple.toml", broker.bootstrap)
+    # Everything happens often: commits, snapshots, epochs with growth.
+    config = write_config(
+        tmp_path / "stream_apple.toml",
+        broker.bootstrap,
+        kafka={"session.timeout.ms": int(SESSION_S * 1000)},
+        worker={"group": GROUP, "commit_interval": "50ms", "snapshot_interval": "1s", "fetch_records": 500},
+        learner={"bits": 12},
+        epochs={"length": "20s"},
+        limits={"max_features": 20, "max_features_per_example": 64, "max_record_bytes": 2000},
+    )
     supervisor = Supervisor(broker, config, tmp_path, NAMES, plan.kills, SEED)
     began = time.monotonic()
     try:
         with Flood(broker.bootstrap, "examples", PARTITIONS, plan.rate, SEED) as flood:
-            supervisor.run(plan.deadline_s)
+            supervisor.run(covered, plan.deadline_s)
             chaos_s = time.monotonic() - began
             flood.finish(plan.examples)
         watcher = Watcher(broker.bootstrap)
@@ -195,22 +177,18 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
         verified_s = time.monotonic() - began
     except BaseException:
         print(f"seed {SEED}; {dict(supervisor.done)}")
-        for life in supervisor.lives[-12:]:
-            print(f"--- {life.name}, exit code {life.process.poll()}\n{life.tail(1500)}")
+        for worker in supervisor.workers[-12:]:
+            print(f"--- {worker.name}, exit code {worker.process.poll()}\n{worker.tail(1500)}")
         raise
     finally:
         supervisor.close()
 
-    events = Counter(event.get("event") for life in supervisor.lives for event in life.history())
-    aborted = sum(
-        watcher.messages(topic, number, "read_uncommitted") - watcher.messages(topic, number, "read_committed")
-        for topic, number in (("predictions", 0), ("dead-letters", 0))
-    )
+    events = told(supervisor.workers)
+    aborted = watcher.aborted("predictions") + watcher.aborted("dead-letters")
     print(
         f"seed {SEED}; {chaos_s:.0f} s of chaos, all answered after {finished_s:.0f} s, verified at {verified_s:.0f} s"
     )
-    told = {name: events[name] for name in TOLD}
-    print(f"{dict(supervisor.done)}; {told}; {aborted} aborted messages in two partitions")
+    print(f"{dict(supervisor.done)}; { {name: events[name] for name in TOLD} }; {aborted} aborted in two partitions")
 
     # All is as it must be ...
     partitions = report["partitions"]
@@ -219,7 +197,7 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     for found in partitions:
         predictions, letters = found["predictions"], found["dead_letters"]
         assert found["origin"] == "start"
-        assert found["stop"] == watcher.end("examples", found["partition"])
+        assert found["stop"] == watcher.ends.of("examples", found["partition"])
         assert predictions["matched"] == predictions["expected"]
         assert letters["matched"] == letters["expected"]
         assert predictions["expected"] + letters["expected"] == found["records"] == found["stop"]
@@ -235,10 +213,7 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     assert supervisor.done["broker killed"] >= 2
     assert supervisor.done["broker stopped"] >= 1
     assert supervisor.done["exit 69"] >= 1
-    assert all(len(names) >= 2 for names in owners(supervisor.lives))
-    assert events["restored"] >= 10
-    assert events["replaying"] >= 10
+    assert covered(supervisor.workers)
     assert events["epoch_ended"] >= 100
     assert events["snapshot_written"] >= 30
-    assert events["lost"] + events["transaction_aborted"] >= 1
     assert aborted > 0

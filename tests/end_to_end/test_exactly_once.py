@@ -3,141 +3,114 @@
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import pytest
-from adapters.connections import members_of
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from end_to_end.decided import restart_between_decisions
-from end_to_end.worker_process import DEADLINE_S, PARTITIONS, Feeder, Life, all_answered, check_outputs, progress_of
-from kafka_broker import Broker, create_topics
+from end_to_end.broker_restart import restart_between_decisions
+from end_to_end.expected_outputs import Outputs
+from end_to_end.feeder import feeder
+from support.kafka.broker import Broker
+from support.kafka.connections import members_of
+from support.topics import TopicFactory, create_worker_topics, named_topics
+from support.waiting import wait_until
+from support.worker_config import write_config
+from support.worker_process import DEADLINE_S, WorkerProcess
 
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError
 
 KILLS = 4
-
-TopicFactory = Callable[..., str]
-# The sample's event time is years ago: by default the broker would delete it at once.
-FOREVER = {"retention.ms": "-1"}
-COMPACTED = {"cleanup.policy": "compact"}
+PARTITIONS = 2
 
 
 class Start(Protocol):
     """Starts a worker process."""
 
-    def __call__(self, config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> Life:
-        """A life under the name, which is its identity in the group."""
+    def __call__(self, config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> WorkerProcess:
+        """A process under the name, which is its identity in the group."""
         ...
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """None of the processes outlives the test."""
-    started: list[Life] = []
+    with ExitStack() as started:
 
-    def begin(config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> Life:
-        started.append(Life(config_file, tmp_path / "worker.log", name, on_stop))
-        return started[-1]
+        def begin(config_file: Path, name: str = "worker-0", on_stop: str = "stay") -> WorkerProcess:
+            return started.enter_context(WorkerProcess(config_file, tmp_path / "worker.log", name, on_stop))
 
-    yield begin
-    for life in started:
-        if life.process.poll() is None:
-            life.kill()
+        yield begin
 
 
-def write_config(path: Path, bootstrap: str, examples: str, predictions: str, dead_letters: str, models: str) -> Config:
-    """A worker's configuration that commits often, so that an accident has much to hit."""
-    path.write_text(
-        f"""
-        [kafka]
-        "bootstrap.servers" = "{bootstrap}"
-        "session.timeout.ms" = 6000
-        [topics]
-        examples = "{examples}"
-        predictions = "{predictions}"
-        dead_letters = "{dead_letters}"
-        models = "{models}"
-        [worker]
-        group = "group-of-{examples}"
-        commit_interval = "40ms"
-        snapshot_interval = "1s"
-        fetch_records = 400
-        [learner]
-        bits = 12
-        [limits]
-        max_features = 16
-        [http]
-        host = "127.0.0.1"
-        port = 0
-        """
+def configure(directory: Path, bootstrap: str, create: TopicFactory) -> tuple[Path, Config]:
+    """A worker on new topics that commits often, so that an accident has much to hit."""
+    path = write_config(
+        directory / "stream_apple.toml",
+        bootstrap,
+        kafka={"session.timeout.ms": 6000},
+        topics=create_worker_topics(create, PARTITIONS),
+        worker={"commit_interval": "40ms", "snapshot_interval": "1s", "fetch_records": 400},
+        learner={"bits": 12},
+        limits={"max_features": 16},
     )
-    return load(path, {})
+    return path, load(path, {})
 
 
-@pytest.fixture
-def config_file(kafka: str, topic: TopicFactory, tmp_path: Path) -> Path:
-    """A configuration on topics of its own."""
-    path = tmp_path / "stream_apple.toml"
-    examples = topic("examples", partitions=PARTITIONS, config=FOREVER)
-    predictions = topic("predictions", partitions=PARTITIONS, config=FOREVER)
-    models = topic("models", partitions=PARTITIONS, config=COMPACTED)
-    write_config(path, kafka, examples, predictions, topic("dead-letters", config=FOREVER), models)
-    return path
-
-
-def test_killed_at_random_moments(kafka: str, config_file: Path, start: Start) -> None:
+def test_killed_at_random_moments(kafka: str, topic: TopicFactory, tmp_path: Path, start: Start) -> None:
     """A worker is killed some times and started again; the outputs are those of a model never interrupted."""
-    config = load(config_file, {})
+    path, config = configure(tmp_path, kafka, topic)
     draw = random.Random(2014)
-    progress = progress_of(kafka, config)
-    with Feeder(kafka, config.topics.examples):
+    outputs = Outputs(kafka, config, PARTITIONS)
+    with feeder(kafka, config.topics.examples, PARTITIONS):
         for _ in range(KILLS):
-            life = start(config_file)
-            target = progress() + draw.randint(1, 400)
-            life.wait_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
+            worker = start(path)
+            target = outputs.written_in_all() + draw.randint(1, 400)
+            worker.wait_until(lambda target=target: outputs.written_in_all() >= target, "it had published")  # type: ignore[misc]
             time.sleep(draw.uniform(0, 0.06))  # a commit and a half: which moment is hit is what is drawn
-            life.kill()
-    last = start(config_file)
-    last.wait_until(all_answered(kafka, config), "everything was published")
+            worker.kill()
+    last = start(path)
+    last.wait_until(outputs.complete(), "everything was published")
     assert last.terminate() == 0
-    check_outputs(kafka, config)
+    outputs.check()
 
 
-def test_workers_come_and_go(kafka: str, config_file: Path, start: Start) -> None:
+def test_workers_come_and_go(kafka: str, topic: TopicFactory, tmp_path: Path, start: Start) -> None:
     """A second worker joins, dies, returns, and is scaled away: partitions move, outputs don't show it."""
-    config = load(config_file, {})
-    progress = progress_of(kafka, config)
+    path, config = configure(tmp_path, kafka, topic)
+    outputs = Outputs(kafka, config, PARTITIONS)
 
-    def work_goes_on(life: Life) -> None:
+    def work_goes_on(worker: WorkerProcess) -> None:
         # In both partitions: the one whose owner has gone moves when the session of that owner has ended.
-        before = [progress_of(kafka, config, number)() for number in range(PARTITIONS)]
-        for number in range(PARTITIONS):
-            count = progress_of(kafka, config, number)
-            life.wait_until(lambda count=count, to=before[number] + 200: count() >= to, f"{number} went on")  # type: ignore[misc]
+        for number, before in enumerate([outputs.written(number) for number in range(PARTITIONS)]):
 
-    with Feeder(kafka, config.topics.examples):
-        first = start(config_file, "first")
-        first.wait_until(lambda: progress() > 0, "it had published")
-        second = start(config_file, "second")
-        second.wait_until(lambda: "live" in second.events(), "the second had a partition")
+            def goes_on(number: int = number, target: int = before + 200) -> bool:
+                return outputs.written(number) >= target
+
+            worker.wait_until(goes_on, f"{number} went on")
+
+    with feeder(kafka, config.topics.examples, PARTITIONS):
+        first = start(path, "first")
+        first.wait_until(lambda: outputs.written_in_all() > 0, "it had published")
+        second = start(path, "second")
+        second.wait_for_event("live")
         work_goes_on(first)
         second.kill()
-        second = start(config_file, "second")
-        second.wait_until(lambda: "live" in second.events(), "the second had a partition again")
+        second = start(path, "second")
+        second.wait_for_event("live")
         work_goes_on(first)
         assert second.terminate() == 0
         work_goes_on(first)
-        third = start(config_file, "third", on_stop="leave")
-        third.wait_until(lambda: "live" in third.events(), "the third had a partition")
+        third = start(path, "third", on_stop="leave")
+        third.wait_for_event("live")
         assert third.terminate() == 0
         assert members_of(kafka, config.worker.group) == ["first"]
         work_goes_on(first)
-    first.wait_until(all_answered(kafka, config), "everything was published")
+    first.wait_until(outputs.complete(), "everything was published")
     assert first.terminate() == 0
     assert "revoked" in first.events()
-    check_outputs(kafka, config)
+    outputs.check()
 
 
 def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -> None:
@@ -145,36 +118,28 @@ def test_the_broker_dies_and_returns(jars: Path, tmp_path: Path, start: Start) -
     broker = Broker(tmp_path / "kafka", jars)
     broker.start()
     try:
-        topics = [
-            NewTopic("examples", PARTITIONS, 1, config=FOREVER),
-            NewTopic("predictions", PARTITIONS, 1, config=FOREVER),
-            NewTopic("dead-letters", 1, 1, config=FOREVER),
-            NewTopic("models", PARTITIONS, 1, config=COMPACTED),
-        ]
-        create_topics(broker.bootstrap, *topics)
-        path = tmp_path / "stream_apple.toml"
-        config = write_config(path, broker.bootstrap, "examples", "predictions", "dead-letters", "models")
-        progress = progress_of(broker.bootstrap, config)
-        lives = [start(path)]
+        path, config = configure(tmp_path, broker.bootstrap, named_topics(broker.bootstrap))
+        outputs = Outputs(broker.bootstrap, config, PARTITIONS)
+        workers = [start(path)]
 
         def supervise_until(done: Callable[[], bool], what: str) -> None:
             # Without its broker a worker waits, and at last leaves with the code that says so: start it again.
-            deadline = time.monotonic() + DEADLINE_S
-            while not done():
-                assert time.monotonic() < deadline, f"not within {DEADLINE_S} s, in {len(lives)} lives: {what}"
-                if lives[-1].process.poll() is not None:
-                    assert lives[-1].process.returncode == BrokerError.exit_code
-                    lives.append(start(path))
-                time.sleep(0.02)
+            def done_under_supervision() -> bool:
+                if not workers[-1].running:
+                    assert workers[-1].process.returncode == BrokerError.exit_code
+                    workers.append(start(path))
+                return done()
 
-        with Feeder(broker.bootstrap, "examples"):
+            wait_until(done_under_supervision, lambda: f"{what}, with {len(workers)} processes so far", DEADLINE_S)
+
+        with feeder(broker.bootstrap, "examples", PARTITIONS):
             for round_ in range(1, 3):
-                target = progress() + 400 * round_
-                supervise_until(lambda target=target: progress() >= target, "it had published")  # type: ignore[misc]
-                restart_between_decisions(broker, lives, kill=True)
-        supervise_until(all_answered(broker.bootstrap, config), "everything was published")
-        supervise_until(lambda: "live" in lives[-1].events(), "it was at work")
-        assert lives[-1].terminate() == 0
-        check_outputs(broker.bootstrap, config)
+                target = outputs.written_in_all() + 400 * round_
+                supervise_until(lambda target=target: outputs.written_in_all() >= target, "it had published")  # type: ignore[misc]
+                restart_between_decisions(broker, workers, kill=True)
+        supervise_until(outputs.complete(), "everything was published")
+        supervise_until(lambda: "live" in workers[-1].events(), "it was at work")
+        assert workers[-1].terminate() == 0
+        outputs.check()
     finally:
         broker.kill()

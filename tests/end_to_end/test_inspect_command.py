@@ -1,33 +1,26 @@
 """`stream-apple inspect` on a real broker: worker, topic and file show one model, and damage is refused."""
 
 import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+import os
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from end_to_end.worker_process import DEADLINE_S, Life
-from kafka_broker import free_ports
-from runtime.planted_pair import PAIR, planted
+from support.command import run_command
+from support.planted_pair import PAIR, planted
+from support.ports import free_ports
+from support.topics import TopicFactory, create_worker_topics
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
-TopicFactory = Callable[..., str]
 COUNT = 3_000
 # What depends on when and how one looks, not on the model.
 INCIDENTAL = {"seconds", "named"}
 
 
-def inspect(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end."""
-    command = [sys.executable, "-m", "stream_apple", "inspect", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-
-
 def facts(*arguments: str) -> list[dict[str, Any]]:
     """The models that it shows, without what is incidental."""
-    done = inspect("--json", *arguments)
+    done = run_command("inspect", "--json", *arguments)
     assert done.returncode == 0, done.stderr
     models = json.loads(done.stdout)["models"]
     return [{name: value for name, value in model.items() if name not in INCIDENTAL} for model in models]
@@ -36,49 +29,34 @@ def facts(*arguments: str) -> list[dict[str, Any]]:
 def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """A running worker, its snapshot in Kafka and a saved file agree in every number and name; the pair is first."""
     (port,) = free_ports(1)
-    forever = {"retention.ms": "-1"}
-    config = tmp_path / "stream_apple.toml"
-    examples = topic("examples", 1, forever)
-    config.write_text(
-        f"""
-        [kafka]
-        "bootstrap.servers" = "{kafka}"
-        [topics]
-        examples = "{examples}"
-        predictions = "{topic("predictions", 1, forever)}"
-        dead_letters = "{topic("dead-letters", 1, forever)}"
-        models = "{topic("models", 1, {"cleanup.policy": "compact"})}"
-        [worker]
-        group = "group-of-{examples}"
-        commit_interval = "50ms"
-        snapshot_interval = "1s"
-        [learner]
-        bits = 12
-        [http]
-        host = "127.0.0.1"
-        port = {port}
-        """
+    topics = create_worker_topics(topic)
+    config = write_config(
+        tmp_path / "stream_apple.toml",
+        kafka,
+        topics=topics,
+        worker={"commit_interval": "50ms", "snapshot_interval": "1s"},
+        learner={"bits": 12},
+        http={"port": port},
     )
     url = f"http://127.0.0.1:{port}"
-    refused = inspect("--config", str(config))
+    refused = run_command("inspect", "--config", str(config))
     assert refused.returncode == 78
     assert "expected a snapshot of group" in refused.stderr
-    assert inspect("--url", url).returncode == 69, "nobody answers there yet"
+    assert run_command("inspect", "--url", url).returncode == 69, "nobody answers there yet"
 
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for record in planted(COUNT):
-        producer.produce(examples, record.payload, partition=0, timestamp=record.time_ms)
+        producer.produce(topics["examples"], record.payload, partition=0, timestamp=record.time_ms)
     assert producer.flush(60) == 0
-    life = Life(config, tmp_path / "worker.log")
-    try:
-        life.wait_until(lambda: "live" in life.events(), "it is live")
-        deadline = time.monotonic() + DEADLINE_S
-        while True:  # the snapshot of the last record is taken, and the page's view is of it
-            (found,) = facts("--url", url)
-            if found["at"] == COUNT and found["snapshot"] is not None and found["snapshot"]["at"] == COUNT:
-                break
-            assert time.monotonic() < deadline, life.tail()
-            time.sleep(0.5)
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+        worker.wait_for_event("live")
+
+        def view_of_the_end() -> dict[str, Any]:
+            (model,) = facts("--url", url)
+            saved = model["snapshot"] is not None and model["snapshot"]["at"] == COUNT
+            return model if saved and model["at"] == COUNT else {}
+
+        found = worker.wait_until(view_of_the_end, "the page showed the snapshot of the last record", pause_s=0.5)
         file = tmp_path / "model"
         (stored,) = facts("--config", str(config), "--partition", "0", "--save", str(file))
         (saved,) = facts("--file", str(file))
@@ -96,15 +74,12 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         assert (
             facts("--url", url + "/", "--partition", "0", "--top", "1")[0]["top"][0]["key"] == stored["top"][0]["key"]
         )
-        absent = inspect("--url", url, "--partition", "5")
+        absent = run_command("inspect", "--url", url, "--partition", "5")
         assert absent.returncode == 78
         assert "expected a partition of this worker (0 at the moment), found 5" in absent.stderr
-        assert life.terminate() == 0
-    finally:
-        if life.running:
-            life.kill()
+        assert worker.terminate() == 0
 
-    shown = inspect("--file", str(file), "--top", "3")
+    shown = run_command("inspect", "--file", str(file), "--top", "3")
     assert shown.returncode == 0
     assert not shown.stderr
     for text in (PAIR, f"model {stored['lineage']['model']}", stored["digest"], "Parents, by what their children add"):
@@ -113,20 +88,25 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    damaged = inspect("--file", str(file))
+    damaged = run_command("inspect", "--file", str(file))
     assert damaged.returncode == 73
     assert "the file is damaged" in damaged.stderr
 
 
 def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:
-    """Without a source, with two, or with options that don't go together, it is a usage error that says so."""
+    """Two sources, or options that don't go together, are a usage error; no source means Kafka, by the environment."""
     file = tmp_path / "x"
     file.write_bytes(b"no model")
-    assert inspect().returncode == 2
-    assert inspect("--url", "http://localhost:1", "--file", str(file)).returncode == 2
-    assert inspect("--url", "http://localhost:1", "--save", str(file)).returncode == 2
-    assert inspect("--file", str(file), "--partition", "1").returncode == 2
-    assert inspect("--url", "localhost:9400").returncode == 78
-    done = inspect("--file", str(file))
+    nowhere = {**os.environ, "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": "localhost:1"}
+    done = run_command("inspect", environment=nowhere)
+    assert done.returncode == 69
+    assert "localhost:1" in done.stderr
+    assert run_command("inspect", "--config", str(file), "--file", str(file)).returncode == 2
+    assert run_command("inspect", "--save", str(file)).returncode == 2
+    assert run_command("inspect", "--url", "http://localhost:1", "--file", str(file)).returncode == 2
+    assert run_command("inspect", "--url", "http://localhost:1", "--save", str(file)).returncode == 2
+    assert run_command("inspect", "--file", str(file), "--partition", "1").returncode == 2
+    assert run_command("inspect", "--url", "localhost:9400").returncode == 78
+    done = run_command("inspect", "--file", str(file))
     assert done.returncode == 73
     assert "expected a file that `inspect --save` has written" in done.stderr

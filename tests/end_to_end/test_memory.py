@@ -2,21 +2,19 @@
 
 import itertools
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
-from end_to_end.worker_process import Life
+from confluent_kafka import Producer
+from support.topics import LogEnds, TopicFactory, create_worker_topics
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
-from stream_apple.core.examples import Example, encode_example
+from stream_apple.core.codec.example import Example, encode_example
 
 EXAMPLES = 2_000_000
 DISTINCT = 20_000
 GROWTH = 1.05  # of the median resident size, from the second quarter to the last
-
-TopicFactory = Callable[..., str]
 
 
 def fill(kafka: str, name: str) -> None:
@@ -46,41 +44,20 @@ def fill(kafka: str, name: str) -> None:
 
 def test_resident_size_stays_flat_over_two_million_examples(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """The worker's resident size in the last quarter is that of the second one."""
-    forever = {"retention.ms": "-1"}
-    examples, predictions, dead_letters = (topic(stem, 1, forever) for stem in ("examples", "predictions", "dead"))
-    models = topic("models", 1, {"cleanup.policy": "compact"})
-    config = tmp_path / "worker.toml"
-    config.write_text(
-        f"""
-        kafka."bootstrap.servers" = "{kafka}"
-        topics.examples = "{examples}"
-        topics.predictions = "{predictions}"
-        topics.dead_letters = "{dead_letters}"
-        topics.models = "{models}"
-        worker.group = "group-of-{examples}"
-        epochs.length = "200s"
-        http.host = "127.0.0.1"
-        http.port = 0
-        """
-    )
-    fill(kafka, examples)
-    watcher = Consumer({"bootstrap.servers": kafka, "group.id": "watcher"})
-    life = Life(config, tmp_path / "worker.log")
+    topics = create_worker_topics(topic)
+    config = write_config(tmp_path / "worker.toml", kafka, topics=topics, epochs={"length": "200s"})
+    fill(kafka, topics["examples"])
     quarters: list[list[int]] = [[], [], [], []]
-    deadline = time.monotonic() + 300
-    try:
-        done = 0
-        while done < EXAMPLES:
-            assert life.process.poll() is None, "the worker died"
-            assert time.monotonic() < deadline, f"{done} of {EXAMPLES} predictions in 300 s"
-            done = watcher.get_watermark_offsets(TopicPartition(predictions, 0), timeout=30)[1]
-            quarters[min(done * 4 // EXAMPLES, 3)].append(psutil.Process(life.process.pid).memory_info().rss)
-            time.sleep(0.05)
-        assert life.terminate() == 0
-    finally:
-        watcher.close()
-        if life.process.poll() is None:
-            life.kill()
+    ends = LogEnds(kafka)
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+
+        def all_predicted() -> bool:
+            done = ends.of(topics["predictions"])
+            quarters[min(done * 4 // EXAMPLES, 3)].append(psutil.Process(worker.process.pid).memory_info().rss)
+            return done >= EXAMPLES
+
+        worker.wait_until(all_predicted, f"{EXAMPLES} predictions", pause_s=0.05)
+        assert worker.terminate() == 0
     medians = [statistics.median(quarter) / 1e6 for quarter in quarters]
     assert medians[3] <= medians[1] * GROWTH, f"resident MB by quarter: {medians}"
     print(f"resident MB by quarter: {medians}")

@@ -2,24 +2,24 @@
 
 import json
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from end_to_end.worker_process import DEADLINE_S, Life, committed_messages
-from runtime.records import FakeRecord, stream
+from support.command import run_command
+from support.records import FakeRecord, stream
+from support.topics import TopicFactory, create_worker_topics, read_to_end
+from support.waiting import wait_until
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
 
 from stream_apple.config import Config, load
 
 COUNT = 3_000
 PARTITIONS = 2
-
-TopicFactory = Callable[..., str]
 
 
 class Deployment:
@@ -29,30 +29,14 @@ class Deployment:
         self.kafka = kafka
         self.path = directory / "stream_apple.toml"
         self._directory = directory
-        self._lives: list[Life] = []
-        forever, compacted = {"retention.ms": "-1"}, {"cleanup.policy": "compact"}
-        examples = topic("examples", PARTITIONS, forever)
-        self.path.write_text(
-            f"""
-            [kafka]
-            "bootstrap.servers" = "{kafka}"
-            [topics]
-            examples = "{examples}"
-            predictions = "{topic("predictions", PARTITIONS, forever)}"
-            dead_letters = "{topic("dead-letters", 1, forever)}"
-            models = "{topic("models", PARTITIONS, compacted)}"
-            [worker]
-            group = "group-of-{examples}"
-            commit_interval = "50ms"
-            snapshot_interval = "1h"
-            [learner]
-            bits = 12
-            [limits]
-            max_features = 16
-            [http]
-            host = "127.0.0.1"
-            port = 0
-            """
+        self._workers: list[WorkerProcess] = []
+        write_config(
+            self.path,
+            kafka,
+            topics=create_worker_topics(topic, PARTITIONS),
+            worker={"commit_interval": "50ms", "snapshot_interval": "1h"},
+            learner={"bits": 12},
+            limits={"max_features": 16},
         )
         self.config: Config = load(self.path, {})
 
@@ -71,37 +55,34 @@ class Deployment:
             self.config.topics.examples, record.payload, record.named, record.number, timestamp=time_ms, headers=headers
         )
 
-    def work(self) -> Life:
+    def work(self) -> WorkerProcess:
         """A worker."""
-        self._lives.append(Life(self.path, self._directory / "worker.log"))
-        return self._lives[-1]
+        self._workers.append(WorkerProcess(self.path, self._directory / "worker.log"))
+        return self._workers[-1]
 
     def committed(self) -> list[int]:
         """The group's committed offsets."""
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.config.worker.group})
         asked = [TopicPartition(self.config.topics.examples, number) for number in range(PARTITIONS)]
-        deadline = time.monotonic() + DEADLINE_S
+
+        def committed() -> list[TopicPartition]:
+            try:
+                return consumer.committed(asked, timeout=30)
+            except KafkaException:  # on a new broker the coordinator moves once
+                return []
+
         try:
-            while True:
-                try:
-                    return [found.offset for found in consumer.committed(asked, timeout=30)]
-                except KafkaException:  # on a new broker the coordinator moves once
-                    assert time.monotonic() < deadline
+            return [found.offset for found in wait_until(committed, "the coordinator of the group")]
         finally:
             consumer.close()
 
-    def answered(self, life: Life, count: int = COUNT) -> None:
+    def answered(self, worker: WorkerProcess, count: int = COUNT) -> None:
         """Wait until the worker has answered so many records of each partition."""
-        deadline = time.monotonic() + DEADLINE_S
-        while self.committed() != [count] * PARTITIONS:
-            assert life.running, life.tail()
-            assert time.monotonic() < deadline, life.tail()
-            time.sleep(0.05)
+        worker.wait_until(lambda: self.committed() == [count] * PARTITIONS, f"{count} answers", pause_s=0.05)
 
     def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
-        command = [sys.executable, "-m", "stream_apple", "verify", "--config", str(self.path), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return run_command("verify", "--config", self.path, *arguments)
 
     def report(self, *arguments: str) -> list[dict[str, Any]]:
         """What it finds in each partition; there is no fault."""
@@ -114,9 +95,8 @@ class Deployment:
 
     def close(self) -> None:
         """Leave no process behind."""
-        for life in self._lives:
-            if life.running:
-                life.kill()
+        for worker in self._workers:
+            worker.close()
 
 
 @pytest.fixture
@@ -130,14 +110,14 @@ def deployment(kafka: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Depl
 def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     """Outputs are confirmed while a worker goes on, and its last snapshot when it has stopped; a copy is found."""
     deployment.feed(0, 1_000)
-    life = deployment.work()
-    deployment.answered(life, 1_000)
+    worker = deployment.work()
+    deployment.answered(worker, 1_000)
     deployment.feed(1_000, COUNT)
     for found in deployment.report():
         assert found["origin"] == "start"
         assert 1_000 <= found["stop"] == found["records"]
-    deployment.answered(life)
-    assert life.terminate() == 0
+    deployment.answered(worker)
+    assert worker.terminate() == 0
     for found in deployment.report():
         assert found["stop"] == found["records"] == COUNT == found["snapshot"]["at"]
         assert found["relearned"] == found["snapshot"]["digest"]
@@ -148,9 +128,11 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     assert table.returncode == 0
     assert not table.stderr
     assert table.stdout.count(f" at {COUNT}, relearned") == PARTITIONS
+    assert f"verified: {COUNT * PARTITIONS:,} records, " in table.stdout
+    assert table.stdout.endswith(" dead letters: no faults\n")
 
     topics, kafka = deployment.config.topics, deployment.kafka
-    message = committed_messages(kafka, topics.predictions, PARTITIONS)[1][500]
+    message = read_to_end(kafka, topics.predictions, PARTITIONS)[1][500]
     copier = Producer({"bootstrap.servers": kafka})
     copier.produce(topics.predictions, message.value(), message.key(), 1, timestamp=message.timestamp()[1])
     assert copier.flush(30) == 0

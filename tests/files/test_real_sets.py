@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_apple.files import Format, detect, read_examples
+from stream_apple.files import FileFormat, detect, read_examples
 
 # name, rows and features as shared/data/MANIFEST.md counts them
 SETS = [
@@ -21,7 +21,7 @@ SETS = [
 def test_a_real_set_is_read_to_the_last_value(name: str, rows: int, shared: Path) -> None:
     """Every label, index and value equals an independent parse, and the rows are as many as documented."""
     path = shared / "data" / f"{name}.svm.gz"
-    assert detect(path) is Format.SVMLIGHT
+    assert detect(path) is FileFormat.SVMLIGHT
     with gzip.open(path, "rt") as lines:
         count = 0
         for line, example in zip(lines, read_examples(path), strict=True):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.examples import Example, encode_example
+from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.files import read_examples
 
 _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

@@ -2,31 +2,31 @@
 
 import pytest
 
-from stream_apple.core.examples import Example
-from stream_apple.files import Fault
-from stream_apple.files.svmlight import parse
+from stream_apple.core.codec.example import Example
+from stream_apple.files import ParseError
+from stream_apple.files.svmlight import parse_line
 
 
 def test_a_row_is_a_label_and_features_named_by_their_index() -> None:
     """Indices become names as they are written, values become floats."""
-    assert parse("-1 3:0.5 12:-2e3 100000:1") == Example(-1.0, 1.0, None, {"3": 0.5, "12": -2000.0, "100000": 1.0})
+    assert parse_line("-1 3:0.5 12:-2e3 100000:1") == Example(-1.0, 1.0, None, {"3": 0.5, "12": -2000.0, "100000": 1.0})
 
 
 @pytest.mark.parametrize("line", ["", "   ", "# a comment", "  # 1 1:1", "\t"])
 def test_blank_and_comment_lines_hold_no_example(line: str) -> None:
     """Such lines are read over."""
-    assert parse(line) is None
+    assert parse_line(line) is None
 
 
 def test_a_row_may_have_no_features() -> None:
     """Real sets contain such rows; they are examples with an empty map."""
-    assert parse("1") == Example(1.0, 1.0, None, {})
+    assert parse_line("1") == Example(1.0, 1.0, None, {})
 
 
 @pytest.mark.parametrize("line", ["+1 qid:7 1:2", "1 1:2 # qid 7: a|b _ \u00e9", "1.0 1:2#x", "1  1:2  ", "1\t1:2"])
 def test_query_comments_signs_and_space_do_not_matter(line: str) -> None:
     """What carries no feature changes nothing."""
-    assert parse(line) == Example(1.0, 1.0, None, {"1": 2.0})
+    assert parse_line(line) == Example(1.0, 1.0, None, {"1": 2.0})
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_query_comments_signs_and_space_do_not_matter(line: str) -> None:
 )
 def test_a_broken_row_says_what_was_expected_and_found(line: str, expected: str, found: str) -> None:
     """Nothing is guessed: each fault names the piece that is wrong."""
-    with pytest.raises(Fault) as fault:
-        parse(line)
-    assert str(fault.value) == f"expected {expected}, found {found}"
+    with pytest.raises(ParseError) as caught:
+        parse_line(line)
+    assert str(caught.value) == f"expected {expected}, found {found}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.files import Fault, milliseconds
+from stream_apple.files import ParseError, milliseconds
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_every_form_of_one_moment_is_the_same_millisecond(moment: int) -> None:
 )
 def test_what_is_no_time_is_refused(value: object) -> None:
     """Neither a time before 1970, nor microseconds, nor anything that is not a time."""
-    with pytest.raises(Fault, match="expected a time from 1970 to 9999 in milliseconds or seconds"):
+    with pytest.raises(ParseError, match="expected a time from 1970 to 9999 in milliseconds or seconds"):
         milliseconds(value)

@@ -7,9 +7,9 @@ import vowpalwabbit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.examples import Example
-from stream_apple.files import Fault
-from stream_apple.files.vowpal_wabbit import parse
+from stream_apple.core.codec.example import Example
+from stream_apple.files import ParseError
+from stream_apple.files.vowpal_wabbit import parse_line
 
 _UNLABELLED = 3.4028234663852886e38  # FLT_MAX, as Vowpal Wabbit marks it
 _BITS = 18
@@ -63,7 +63,7 @@ def test_every_part_of_a_line_has_its_place() -> None:
     """Label, importance, tag, namespaces with scale, values and their default."""
     line = "-1.5 2 'user-7 |f:2 a b:3 c:-0.5|site  example.com:1e2 |\tx"
     features = {"f": {"a": 2.0, "b": 6.0, "c": -1.0}, "site": {"example.com": 100.0}, "": {"x": 1.0}}
-    assert parse(line) == Example(-1.5, 2.0, "user-7", features)
+    assert parse_line(line) == Example(-1.5, 2.0, "user-7", features)
 
 
 LINES = [
@@ -127,7 +127,7 @@ def test_generated_lines_mean_the_same_too(line: str, oracle: Oracle) -> None:
 
 
 def _assert_same(line: str, oracle: Oracle) -> None:
-    example = parse(line)
+    example = parse_line(line)
     assert example is not None
     assert oracle.meaning(example) == oracle.parse(line)
 
@@ -137,7 +137,7 @@ def _assert_same(line: str, oracle: Oracle) -> None:
 )
 def test_of_a_repeated_name_the_first_value_is_kept(line: str) -> None:
     """The learner counts a monomial once, so a name that stands twice has one value; zeros say nothing."""
-    example = parse(line)
+    example = parse_line(line)
     assert example is not None
     assert example.features == {"f": {"a": 2.0, "b": 1.0}}
 
@@ -145,13 +145,13 @@ def test_of_a_repeated_name_the_first_value_is_kept(line: str) -> None:
 @pytest.mark.parametrize("line", ["", "  ", "\t"])
 def test_a_blank_line_holds_no_example(line: str) -> None:
     """Vowpal Wabbit takes it for the end of a multi-line example, which single examples do not have."""
-    assert parse(line) is None
+    assert parse_line(line) is None
 
 
 @pytest.mark.parametrize("line", ["1 |f", "1 |", "1 |f |g:2  "])
 def test_a_line_without_features_has_an_empty_map(line: str) -> None:
     """An empty namespace leaves no trace."""
-    assert parse(line) == Example(1.0, 1.0, None, {})
+    assert parse_line(line) == Example(1.0, 1.0, None, {})
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,6 @@ def test_a_line_without_features_has_an_empty_map(line: str) -> None:
 )
 def test_a_broken_line_says_what_was_expected_and_found(line: str, expected: str, found: str) -> None:
     """What Vowpal Wabbit would warn about, drop or read differently is refused."""
-    with pytest.raises(Fault) as fault:
-        parse(line)
-    assert str(fault.value) == f"expected {expected}, found {found}"
+    with pytest.raises(ParseError) as caught:
+        parse_line(line)
+    assert str(caught.value) == f"expected {expected}, found {found}"

@@ -1,7 +1,6 @@
 """A broker that lets in whom it knows: TLS on every listener but its own, and each way to prove who one is."""
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kafka_broker import Broker, free_ports
 from security.authority import Authority, Client
+from support.kafka.broker import Broker
+from support.ports import free_ports
+from support.waiting import wait_until
 
 PASSWORDS = {
     "PLAIN": "plain-Pw-7ghQ2x",
@@ -96,15 +97,15 @@ def _properties(authority: Authority, ports: dict[str, int]) -> dict[str, str]:
 def _await_coordinator(bootstrap: str) -> None:
     """The first question for a group makes the topic of offsets, and is refused until that is there."""
     client = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    deadline = time.monotonic() + _SECONDS
-    while True:
+
+    def answers() -> bool:
         try:
-            client.committed([TopicPartition("none", 0)], timeout=5)
+            return bool(client.committed([TopicPartition("none", 0)], timeout=5))
         except KafkaException:
-            assert time.monotonic() < deadline
-        else:
-            client.close()
-            return
+            return False
+
+    wait_until(answers, "a coordinator of groups", _SECONDS)
+    client.close()
 
 
 def _add_users(bootstrap: str) -> None:

@@ -2,13 +2,13 @@
 
 import logging
 import re
-import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from support.waiting import wait_until
 
-from stream_apple.adapters.http import _Handler
+from stream_apple.adapters.http.server import _Handler
 from stream_apple.config import conceal, load
 from stream_apple.config.secrets import _PUBLIC, HIDDEN, is_secret, remember, shown
 from stream_apple.config.sources import variable
@@ -52,10 +52,12 @@ def hidden_by_librdkafka(name: str) -> bool | None:
             client = Producer({"bootstrap.servers": "127.0.0.1:1", "debug": "conf", name: value}, logger=logger)
         except KafkaException:
             continue
-        deadline = time.monotonic() + 30
-        while not (lines := [line for line in said if re.search(r"  (sasl|ssl|https)\.\S+ = ", line)]):
-            assert time.monotonic() < deadline, said
+
+        def told(client: Producer = client) -> list[str]:
             client.poll(0.05)
+            return [line for line in said if re.search(r"  (sasl|ssl|https)\.\S+ = ", line)]
+
+        lines = wait_until(told, lambda: said, pause_s=0)
         client.close()
         return lines[0].endswith("[redacted]")
     return None
@@ -203,5 +205,5 @@ class TestPlaces:
 
 
 def test_the_http_port_only_reads() -> None:
-    """No method exists but these two; all others are answered with 501 (tests/adapters/test_http.py)."""
+    """No method exists but these two; all others are answered with 501 (tests/adapters/http/test_server.py)."""
     assert [name for name in dir(_Handler) if name.startswith("do_")] == ["do_GET", "do_HEAD"]

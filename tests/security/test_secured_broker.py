@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +14,9 @@ from typing import NamedTuple
 import pytest
 from security.authority import Authority
 from security.secure_broker import PASSPHRASE, PASSWORDS, STRANGER, Secured, secured
+from support.local_http import fetch, metric
+from support.waiting import wait_until
+from support.worker_config import write_config
 
 EXAMPLES = 60
 SECONDS = 120.0
@@ -170,19 +171,13 @@ class Commands:
 
     def __init__(self, directory: Path, way: Way) -> None:
         name = directory.name
-        sections = {
-            "kafka": way.toml,
-            "worker": {"group": f"group-{name}", "id": "worker-0"},
-            "topics": {topic: f"{topic}-{name}" for topic in ("examples", "predictions", "dead_letters", "models")},
-        }
-        self._file = directory / "stream_apple.toml"
-        self._file.write_text(
-            "[learner]\nbits = 10\n[http]\nport = 0\n"
-            + "".join(
-                f"[{section}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in table.items())
-                for section, table in sections.items()
-            ),
-            encoding="utf-8",
+        self._file = write_config(
+            directory / "stream_apple.toml",
+            None,
+            kafka=way.toml,
+            topics={topic: f"{topic}-{name}" for topic in ("examples", "predictions", "dead_letters", "models")},
+            worker={"id": "worker-0"},
+            learner={"bits": 10},
         )
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")},
@@ -237,43 +232,31 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def fetch(port: int, path: str, method: str = "GET") -> tuple[int, str]:
-    """Status, and headers and body."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, f"{answer.headers}\n{answer.read().decode()}"
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, f"{error.headers}\n{error.read().decode()}"
-
-
 def work(commands: Commands) -> None:
     """A worker learns all examples, is looked at from outside, and stops when asked to."""
     process = commands.start("run", "--log-format", "json")
     try:
-        deadline = time.monotonic() + SECONDS
-        learned, port = 0.0, None
-        while learned < EXAMPLES:
+
+        def first_line() -> str:
             log = commands.err("run").read_text()
             assert process.poll() is None, log
-            assert time.monotonic() < deadline, log
-            if port is None:
-                first, ended, _ = log.partition("\n")
-                port = json.loads(first)["http_port"] if ended else None
-            else:
-                _, text = fetch(port, "/metrics")
-                counts = re.findall(r'^stream_apple_examples_total\{.*outcome="learned".*\} (\S+)$', text, re.MULTILINE)
-                learned = sum(map(float, counts))
-            time.sleep(0.05)
-        assert port is not None
-        status, nowhere = fetch(port, "/no-such-path")
-        assert status == 404
-        paths = json.loads(nowhere[nowhere.index("{") :])["paths"]
+            first, ended, _ = log.partition("\n")
+            return first if ended else ""
+
+        def all_learned() -> bool:
+            assert process.poll() is None, commands.err("run").read_text()
+            return sum(metric(port, "stream_apple_examples_total", outcome="learned")) >= EXAMPLES
+
+        port = json.loads(wait_until(first_line, "its first line", SECONDS))["http_port"]
+        wait_until(all_learned, commands.err("run").read_text, SECONDS)
+        nowhere = fetch(port, "/no-such-path")
+        assert nowhere.status == 404
+        paths = nowhere.json()["paths"]
         assert {"/metrics", "/livez", "/readyz"} <= set(paths)
-        commands.outputs += [nowhere, *(fetch(port, path)[1] for path in paths)]
+        for answer in (nowhere, *(fetch(port, path) for path in paths)):
+            commands.outputs.append(f"{answer.headers}\n{answer.body.decode()}")
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-            assert fetch(port, "/metrics", method)[0] == 501
+            assert fetch(port, "/metrics", method).status == 501
         process.send_signal(signal.SIGTERM)
     finally:
         code, text = commands.end(process, "run")

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from runtime.records import FakeRecord
 from simulation.group import Group
 from simulation.log import Message, PartitionLog
 from simulation.transactions import Coordinator
+from support.records import FakeRecord
 
 from stream_apple.errors import ConfigurationError
 

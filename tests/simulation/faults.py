@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from simulation.memory_broker import MemoryBroker, OnWritten
+from simulation.client_state import OnWritten
+from simulation.memory_broker import MemoryBroker
 
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
@@ -166,6 +167,18 @@ class FaultyBroker:
     ) -> None:
         """Pass on."""
         self.call("send", lambda: self._broker.send(topic, partition, key, value, timestamp_ms, headers, on_written))
+
+    def send_all(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        """One after another, so that a fault can strike between any two."""
+        for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
+            self.send(topic, partition, key, value, timestamp_ms)
 
     def flush(self) -> None:
         """Pass on."""

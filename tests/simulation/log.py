@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from runtime.records import FakeRecord
+from support.records import FakeRecord
 
 from stream_apple.errors import GapError
 from stream_apple.runtime.ports import Header, LogRange

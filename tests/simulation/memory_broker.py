@@ -8,6 +8,7 @@ before an abort, and when.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from simulation.client_state import AssignedPartitions, Membership, OnWritten, OpenTransaction, Queued, SendQueue
 from simulation.cluster import NOW_MS, MemoryCluster
 from simulation.group import Group, Standing
 from simulation.log import Message, PartitionLog
@@ -16,8 +17,6 @@ from simulation.transactions import Producer
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
 
-OnWritten = Callable[[int], None]
-
 
 class Member(NamedTuple):
     """Who a worker is to the cluster, the same after every restart."""
@@ -25,12 +24,6 @@ class Member(NamedTuple):
     group: str
     instance: str
     transactional_id: str
-
-
-class _Queued(NamedTuple):
-    log: PartitionLog
-    message: Message
-    on_written: OnWritten | None
 
 
 class MemoryReader:
@@ -59,6 +52,7 @@ class MemoryReader:
 class MemoryBroker:
     """See `ports.Broker` for the contract of each method.
 
+    who             this worker's identity
     delivery        how many of so many waiting messages the client sends by itself now
     before_commit   called when the offsets of a transaction are sent and its commit is not
     """
@@ -74,27 +68,21 @@ class MemoryBroker:
         delivery: Callable[[int], int] = lambda waiting: waiting,
     ) -> None:
         self._cluster = cluster
-        self._who = member
+        self.who = member
         self._examples = examples
         self._delivery = delivery
         self.before_commit = lambda: None
         self._assignment: Assignment | None = None
         self._producer: Producer | None = None
-        self._member_id: int | None = None
-        self._generation = -1
-        self._joining = False
-        self._positions: dict[int, int] = {}
-        self._held: set[int] = set()
-        self._turn = 0
-        self._open = False
-        self._failed: str | None = None
+        self._membership = Membership()
+        self._partitions = AssignedPartitions({})
+        self._transaction: OpenTransaction | None = None
         self._fatal: str | None = None
-        self._queue: list[_Queued] = []
-        self._written: list[tuple[OnWritten, int]] = []
+        self._queue = SendQueue()
 
     @property
     def _group(self) -> Group:
-        return self._cluster.group(self._who.group, self._examples)
+        return self._cluster.group(self.who.group, self._examples)
 
     def partition_count(self, topic: str) -> int:
         """As made."""
@@ -103,18 +91,18 @@ class MemoryBroker:
     def join(self, assignment: Assignment) -> None:
         """The producer's predecessor is fenced now, the consumer's by the first fetch."""
         self._assignment = assignment
-        self._producer = self._cluster.transactions.init(self._who.transactional_id)
-        self._joining = True
+        self._producer = self._cluster.transactions.init(self.who.transactional_id)
+        self._membership.joining = True
 
     def rejoin(self) -> None:
         """The group hears of it with the next fetch."""
         self._drop_partitions()
-        self._generation = -1
-        self._joining = True
+        self._membership.generation = -1
+        self._membership.joining = True
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
         """Deliver, hear what became of it, take the next step in the group, and read."""
-        self._deliver(self._delivery(len(self._queue)))
+        self._deliver(self._delivery(len(self._queue.waiting)))
         self._tell_written()
         self._check_fatal()
         self._step_in_group()
@@ -122,7 +110,7 @@ class MemoryBroker:
 
     def release(self, partition: int) -> None:
         """If it is ours."""
-        self._held.discard(partition)
+        self._partitions.held.discard(partition)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The end of transactions is waited for; one that is still open is given no more time."""
@@ -142,15 +130,14 @@ class MemoryBroker:
 
     def backlog(self, partition: int) -> int:
         """Counted exactly."""
-        if partition not in self._positions:
-            return -1
-        return max(self._cluster.log(self._examples, partition).stable - self._positions[partition], 0)
+        position = self._partitions.positions.get(partition)
+        return -1 if position is None else max(self._cluster.log(self._examples, partition).stable - position, 0)
 
     def begin(self) -> None:
         """The cluster hears of it with the first message."""
         self._check_fatal()
-        assert not self._open
-        self._open = True
+        assert self._transaction is None
+        self._transaction = OpenTransaction()
 
     def send(
         self,
@@ -166,27 +153,39 @@ class MemoryBroker:
         self._check_fatal()
         self._check_open()
         message = Message(key, value, timestamp_ms or NOW_MS, tuple(headers or ()))
-        self._queue.append(_Queued(self._cluster.log(topic, partition), message, on_written))
-        self._deliver(self._delivery(len(self._queue)))
+        self._queue.waiting.append(Queued(self._cluster.log(topic, partition), message, on_written))
+        self._deliver(self._delivery(len(self._queue.waiting)))
+
+    def send_all(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        """One after another."""
+        for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
+            self.send(topic, partition, key, value, timestamp_ms)
 
     def flush(self) -> None:
         """Everything is sent now."""
-        self._deliver(len(self._queue))
+        self._deliver(len(self._queue.waiting))
         self._check_fatal()
         self._check_open()
         self._tell_written()
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Messages, offsets, then the end."""
-        self._deliver(len(self._queue))
+        self._deliver(len(self._queue.waiting))
         self._check_fatal()
-        self._check_open()
+        transaction = self._check_open()
         producer, transactions = self._live_producer(), self._cluster.transactions
         transactions.check(producer)
         try:
-            self._group.check_commit(self._who.instance, self._member_id, self._generation)
+            self._group.check_commit(self.who.instance, self._membership.id, self._membership.generation)
         except AbortableError as error:
-            self._failed = str(error)
+            transaction.failed = str(error)
             raise
         transactions.prepare(producer, self._group, offsets)
         self.before_commit()
@@ -200,16 +199,16 @@ class MemoryBroker:
             return False
         try:
             self._cluster.transactions.check(self._producer)
-            self._group.check_commit(self._who.instance, self._member_id, self._generation)
+            self._group.check_commit(self.who.instance, self._membership.id, self._membership.generation)
         except (AbortableError, BrokerError):
             return False
         return True
 
     def check_progress(self, partition: int, offset: Committed) -> None:
         """AssertionError if a commit would be accepted that goes back, or that is not ours to make."""
-        group, who = self._group, self._who.instance
+        group, who = self._group, self.who.instance
         try:
-            group.check_commit(who, self._member_id, self._generation)
+            group.check_commit(who, self._membership.id, self._membership.generation)
         except (AbortableError, BrokerError):
             return
         before = group.offsets.get(partition)
@@ -218,7 +217,7 @@ class MemoryBroker:
 
     def abort(self) -> None:
         """What waits in the queue never leaves it."""
-        if not self._open:
+        if self._transaction is None:
             return
         self._check_fatal()
         self._cluster.transactions.end(self._live_producer(), committed=False)
@@ -228,7 +227,7 @@ class MemoryBroker:
         """The group still counts a static member in; its successor, or the end of its session, changes that."""
         self._assignment = None
         self._drop_partitions()
-        self._queue.clear()
+        self._queue.waiting.clear()
         try:
             self.abort()
         except BrokerError:
@@ -240,63 +239,63 @@ class MemoryBroker:
         return self._producer
 
     def _deliver(self, count: int) -> None:
-        ready, self._queue = self._queue[:count], self._queue[count:]
+        waiting = self._queue.waiting
+        ready, self._queue.waiting = waiting[:count], waiting[count:]
         try:
             for log, message, on_written in ready:
                 offset = self._cluster.transactions.append(self._live_producer(), log, message)
                 if on_written is not None:
-                    self._written.append((on_written, offset))
+                    self._queue.written.append((on_written, offset))
         except BrokerError as error:
             self._fatal = str(error)
-            self._queue.clear()
+            self._queue.waiting.clear()
 
     def _tell_written(self) -> None:
-        written, self._written = self._written, []
+        written, self._queue.written = self._queue.written, []
         for on_written, offset in written:
             on_written(offset)
 
     def _end(self) -> None:
-        self._open = False
-        self._failed = None
+        self._transaction = None
         self._queue.clear()
-        self._written.clear()
 
     def _check_fatal(self) -> None:
         if self._fatal is not None:
             raise BrokerError(self._fatal)
 
-    def _check_open(self) -> None:
-        assert self._open, "expected an open transaction"
-        if self._failed is not None:
-            raise AbortableError(f"the transaction has failed already: {self._failed}")
+    def _check_open(self) -> OpenTransaction:
+        transaction = self._transaction
+        assert transaction is not None, "expected an open transaction"
+        if transaction.failed is not None:
+            raise AbortableError(f"the transaction has failed already: {transaction.failed}")
+        return transaction
 
     def _step_in_group(self) -> None:
         """At most one step, so that other members may take theirs between two of ours."""
         assignment = self._assignment
         assert assignment is not None, "expected join() to come first"
-        who = self._who.instance
-        if self._joining or self._member_id is None:
-            self._joining = False
-            self._member_id = self._group.join(who, self._member_id)
+        who = self.who.instance
+        if self._membership.joining or self._membership.id is None:
+            self._membership.joining = False
+            self._membership.id = self._group.join(who, self._membership.id)
             return
-        standing = self._group.standing(who, self._member_id, self._generation)
+        standing = self._group.standing(who, self._membership.id, self._membership.generation)
         if standing is Standing.FENCED:
-            self._fatal = f"{who}: somebody else is this member of group {self._who.group} (FENCED_INSTANCE_ID)"
+            self._fatal = f"{who}: somebody else is this member of group {self.who.group} (FENCED_INSTANCE_ID)"
             raise BrokerError(self._fatal)
         if standing is Standing.UNKNOWN:
-            self._member_id = None
+            self._membership.id = None
             self._give_up(assignment.lost)
         elif standing is Standing.REVOKE:
-            self._joining = True
+            self._membership.joining = True
             self._give_up(assignment.revoked)
         elif standing is Standing.ASSIGNED:
-            self._generation = self._group.generation
+            self._membership.generation = self._group.generation
             starts = assignment.assigned(self._group.share(who))
-            self._positions = {number: start.offset for number, start in starts.items()}
-            self._held = {number for number, start in starts.items() if start.held}
+            self._partitions = AssignedPartitions(starts)
 
     def _give_up(self, tell: Callable[[Sequence[int]], None]) -> None:
-        owned = sorted(self._positions)
+        owned = sorted(self._partitions.positions)
         try:
             if owned:
                 tell(owned)
@@ -304,20 +303,15 @@ class MemoryBroker:
             self._drop_partitions()
 
     def _drop_partitions(self) -> None:
-        self._positions = {}
-        self._held = set()
+        self._partitions = AssignedPartitions({})
 
     def _read(self, limit: int) -> Sequence[Record]:
         """From all partitions in turn, each time another first."""
-        numbers = [number for number in self._positions if number not in self._held]
-        self._turn += 1
+        numbers, positions = self._partitions.in_turn(), self._partitions.positions
         records: list[Record] = []
-        for index in range(len(numbers)):
-            number = numbers[(index + self._turn) % len(numbers)]
+        for index, number in enumerate(numbers):
             room = limit - len(records)
             share = room if index == len(numbers) - 1 else -(-room // 2)
-            found, self._positions[number] = self._cluster.log(self._examples, number).read(
-                self._positions[number], share
-            )
+            found, positions[number] = self._cluster.log(self._examples, number).read(positions[number], share)
             records += found
         return records

@@ -1,22 +1,27 @@
-"""One life of a worker in a simulation: the real loop, taken turn by turn, until it leaves or is killed."""
+"""One life of a worker in a simulation: the real loop, taken iteration by iteration, until it leaves or is killed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Self, cast
 
-from runtime.records import DECODER, SETTINGS, TOPIC
+from runtime.learning.late_threads import OwnThread
 from simulation.cluster import MemoryCluster
 from simulation.faults import MADE_TO_FAIL, CrashError, Fault, FaultyBroker
 from simulation.memory_broker import Member, MemoryBroker
+from support.clock import Clock
+from support.records import DECODER, SETTINGS, TOPIC
 
 from stream_apple.errors import StreamAppleError
-from stream_apple.runtime.health import Health
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.loop import Loop, Pace, Topics
-from stream_apple.runtime.metrics import Metrics
+from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.lineage import Lineage, Provenance, Topics
+from stream_apple.runtime.loop import Loop
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.monitoring import Monitoring
+from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.recovery import Origin, Recovery
-from stream_apple.runtime.step import ModelSettings, PartitionModel
+from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
+from stream_apple.runtime.transaction import LoopSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")
@@ -30,26 +35,28 @@ class End(StrEnum):
     STOPPED = "stopped"  # as it was asked to
 
 
+class Ending(NamedTuple):
+    """How a process ended; `unprovoked` if neither a fault nor another member explains the error it left with."""
+
+    how: End
+    error: StreamAppleError | None = None
+    unprovoked: bool = False
+
+
 class Setup(NamedTuple):
     """What a worker is configured with."""
 
     settings: ModelSettings = SETTINGS
-    pace: Pace = Pace(fetch_records=7, commit_records=9, commit_interval_s=3600.0, snapshot_interval_s=3600.0)
+    loop: LoopSettings = LoopSettings(
+        fetch_records=7, commit_records=9, commit_interval_s=3600.0, snapshot_interval_s=3600.0
+    )
     model: Mapping[str, Any] = {"learner": {"bits": 10}}
     accepted: frozenset[tuple[int, int]] = frozenset()
 
-
-class Clock:
-    """A clock that moves by `tick` seconds whenever somebody looks at it."""
-
-    def __init__(self, tick: float) -> None:
-        self.tick = tick
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        """Seconds since the start of the process."""
-        self.seconds += self.tick
-        return self.seconds
+    @property
+    def provenance(self) -> Provenance:
+        """Whose models it makes."""
+        return Provenance(GROUP, TOPICS, self.model)
 
 
 class Unmeasured:
@@ -64,8 +71,7 @@ class Process:
 
     states  every state that a partition has been in
     models  the newest model made for each partition
-    ended   None while it lives
-    error   that it left with; `unprovoked` if neither a fault nor another member explains it
+    made    how many models in all
     """
 
     def __init__(
@@ -78,37 +84,53 @@ class Process:
         tick: float = 0.0,
         measured: bool = True,
         delivery: Callable[[int], int] = lambda waiting: waiting,
+        threads: Threads | None = None,
     ) -> None:
-        self.instance = instance
         self.models: dict[int, PartitionModel] = {}
         self.made = 0
         self.states: set[State] = set()
-        self.ended: End | None = None
-        self.error: StreamAppleError | None = None
         self.memory = MemoryBroker(cluster, Member(GROUP, instance, f"{GROUP}.{instance}"), TOPIC, delivery=delivery)
         self.broker = FaultyBroker(self.memory, faults)
         self.metrics = Metrics() if measured else cast("Metrics", Unmeasured())
         self.health = Health()
-        self.unprovoked = False
+        self._ending: Ending | None = None
         self._setup = setup
         self._started = False
-        origin = Origin(TOPIC, GROUP, setup.model)
-        self.loop = Loop(
-            self.broker,
-            TOPICS,
-            setup.pace,
-            Recovery(origin, self.new_model, setup.accepted),
-            self.metrics,
-            self.health,
-            now=Clock(tick),
-        )
-        enter = self.loop._enter
+        clock = Clock(0.0, tick)
+        self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.accepted, clock)
+        threads = OwnThread() if threads is None else threads
+        self.loop = Loop(self.broker, self.owned, setup.loop, Monitoring(self.metrics, self.health), threads, clock)
+        enter = self.owned.enter
 
         def entered(partition: Partition, state: State) -> None:
             self.states.add(state)
             enter(partition, state)
 
-        self.loop._enter = entered  # type: ignore[method-assign]
+        self.owned.enter = entered  # type: ignore[method-assign]
+
+    @property
+    def instance(self) -> str:
+        """Its identity in the group."""
+        return self.memory.who.instance
+
+    @property
+    def ended(self) -> End | None:
+        """How it ended; None while it lives."""
+        return None if self._ending is None else self._ending.how
+
+    @property
+    def error(self) -> StreamAppleError | None:
+        """What it left with."""
+        return None if self._ending is None else self._ending.error
+
+    @property
+    def unprovoked(self) -> bool:
+        """Whether it left with an error that nothing explains."""
+        return self._ending is not None and self._ending.unprovoked
+
+    def _make(self, partition: int, lineage: Lineage) -> PartitionModel:
+        # Looked up at every call: tests put models of their own in the place of `new_model`.
+        return self.new_model(partition, lineage)
 
     def new_model(self, partition: int, lineage: Lineage) -> PartitionModel:
         """As the composition root makes it."""
@@ -122,9 +144,9 @@ class Process:
         return self
 
     def step(self) -> None:
-        """Start, or take one turn. What ends `Loop.run` ends the process."""
+        """Start, or iterate once. What ends `Loop.run` ends the process."""
         assert self.ended is None
-        self._live(self.loop.turn if self._started else self.loop.start)
+        self._live(self.loop.iterate if self._started else self.loop.start)
         self._started = True
 
     def stop(self) -> None:
@@ -132,19 +154,19 @@ class Process:
         assert self.ended is None
         self._live(self.loop.drain if self._started else lambda: None)
         if self.ended is None:
-            self.ended = End.STOPPED
+            self._ending = Ending(End.STOPPED)
             self._close()
 
     def kill(self) -> None:
         """Nothing of it runs on, and nobody is told."""
-        self.ended = End.CRASHED
+        self._ending = Ending(End.CRASHED)
 
     @property
     def live(self) -> dict[int, int]:
         """The next offset of each partition that it owns, and whose model it goes on learning."""
         return {
-            number: partition.model.next_offset
-            for number, partition in self.loop._owned.items()
+            number: partition.next_offset
+            for number, partition in self.owned.by_number.items()
             if partition.state is State.LIVE
         }
 
@@ -156,15 +178,14 @@ class Process:
         try:
             part()
         except CrashError:
-            self.ended = End.CRASHED
+            self._ending = Ending(End.CRASHED)
         except StreamAppleError as error:
-            self.error = error
-            self.unprovoked = self.memory.in_good_standing and MADE_TO_FAIL not in str(error)
-            self.ended = End.LEFT
+            unprovoked = self.memory.in_good_standing and MADE_TO_FAIL not in str(error)
+            self._ending = Ending(End.LEFT, error, unprovoked)
             self._close()
 
     def _close(self) -> None:
         try:
             self.broker.close()
         except CrashError:
-            self.ended = End.CRASHED
+            self._ending = Ending(End.CRASHED)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from itertools import islice
 
-from runtime.records import TOPIC
+from runtime.learning.late_threads import LateThreads
 from simulation.faults import Fault, Kind, When
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import (
@@ -25,6 +25,7 @@ from simulation.world import (
     make_input,
     pointer_of,
 )
+from support.records import TOPIC
 
 STEPS = 70
 INPUTS = [(1, (30, 22)), (2, (24, 8, 20)), (3, (45,)), (4, (18, 18, 18)), (5, (40, 12))]
@@ -98,7 +99,8 @@ class Schedule:
         if any(process.instance == identity for process in self._living) and self._draw.random() < 0.8:
             return
         eager = self._draw.choice([0.0, 0.5, 1.0])
-        delivery = random.Random(self._draw.random())
+        delivery, late = (random.Random(self._draw.random()) for _ in range(2))
+        threads = LateThreads(late, self._draw.choice([0.1, 0.5, 1.0]))
         process = Process(
             self._cluster,
             identity,
@@ -106,6 +108,7 @@ class Schedule:
             tick=self._tick,
             measured=self._measured,
             delivery=lambda waiting: sum(delivery.random() < eager for _ in range(waiting)),
+            threads=threads,
         )
         self.processes.append(process)
         self._living.append(process)

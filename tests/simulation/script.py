@@ -9,10 +9,11 @@
 A process that a fault has ended is started again with its identity, as a supervisor does.
 """
 
+import random
 from collections.abc import Callable
 from itertools import islice
 
-from runtime.records import TOPIC
+from runtime.learning.late_threads import LateThreads
 from simulation.faults import Fault, Kind
 from simulation.process import GROUP, End, Process
 from simulation.world import (
@@ -25,17 +26,22 @@ from simulation.world import (
     make_cluster,
     make_input,
 )
+from support.records import TOPIC
 
 SEED = 5
 COUNTS = (30, 26)
 _TICK_S = 0.04
-_SETUP = SETUP._replace(pace=SETUP.pace._replace(snapshot_interval_s=8.0))
+_SETUP = SETUP._replace(loop=SETUP.loop._replace(snapshot_interval_s=8.0))
 
 
 class Script:
-    """One performance, with a fault in one of the processes; they are numbered in the order in which they start."""
+    """One performance, with a fault in one of the processes; they are numbered in the order in which they start.
 
-    def __init__(self, process: int = -1, fault: Fault | None = None) -> None:
+    late  calls of learning threads end when they please, though always in the same way
+    """
+
+    def __init__(self, process: int = -1, fault: Fault | None = None, *, late: bool = False) -> None:
+        self._late = late
         # Undisturbed, and where a process comes to a bad end.
         self._measured = fault is None or fault.kind is Kind.ABORTABLE
         self._faults = {process: [fault]} if fault is not None else {}
@@ -76,7 +82,10 @@ class Script:
 
     def _start(self, instance: str) -> None:
         faults = self._faults.get(len(self.processes), [])
-        process = Process(self._cluster, instance, faults, _SETUP, tick=_TICK_S, measured=self._measured)
+        threads = LateThreads(random.Random(len(self.processes)), 0.5) if self._late else None
+        process = Process(
+            self._cluster, instance, faults, _SETUP, tick=_TICK_S, measured=self._measured, threads=threads
+        )
         self.processes.append(process)
         self._running[instance] = process
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from stream_apple.runtime import loop, restoring, saving, snapshot
+from stream_apple.runtime import loop
+from stream_apple.runtime.snapshots import codec, restorer, writer
 
 
 @contextmanager
@@ -15,9 +16,9 @@ def small(block_slots: int = 64) -> Iterator[None]:
     """For as long as the context lasts. None of these sizes decides about a result."""
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot, "BLOCK_SLOTS", block_slots)
-        patch.setattr(saving, "WINDOW", 2)
-        patch.setattr(restoring, "_MESSAGES", 2)
+        patch.setattr(codec, "BLOCK_SLOTS", block_slots)
+        patch.setattr(writer, "MOST_IN_FLIGHT", 2)
+        patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(loop, "WORTH_SAVING", 3)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:

@@ -1,6 +1,6 @@
 """What the broker in memory does besides the contract: time-outs, late markers, compaction, faults that are ordered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from simulation.cluster import MemoryCluster
@@ -8,31 +8,12 @@ from simulation.faults import CrashError, Fault, FaultyBroker, Kind, When
 from simulation.group import PATIENCE
 from simulation.log import Message, PartitionLog
 from simulation.memory_broker import Member, MemoryBroker
+from support.assignment import Recorder
 
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import AbortableError, Committed, Start
+from stream_apple.runtime.ports import AbortableError, Committed
 
 TRANSACTION, OTHER = 1, 2
-
-
-class Owner:
-    """An assignment that begins at the start of each partition."""
-
-    def __init__(self) -> None:
-        self.owned: list[int] = []
-
-    def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
-        """From 0 on."""
-        self.owned = list(partitions)
-        return {number: Start(0, held=False) for number in partitions}
-
-    def revoked(self, partitions: Sequence[int]) -> None:
-        """Gone."""
-        self.owned = [number for number in self.owned if number not in partitions]
-
-    def lost(self, partitions: Sequence[int]) -> None:
-        """Gone."""
-        self.revoked(partitions)
 
 
 @pytest.fixture
@@ -41,10 +22,10 @@ def cluster() -> MemoryCluster:
     return MemoryCluster({"examples": 2, "outputs": 2})
 
 
-def connect(cluster: MemoryCluster, instance: str = "a", faults: Sequence[Fault] = ()) -> tuple[FaultyBroker, Owner]:
+def connect(cluster: MemoryCluster, instance: str = "a", faults: Sequence[Fault] = ()) -> tuple[FaultyBroker, Recorder]:
     """A worker's connection that has joined, and what it owns."""
     broker = FaultyBroker(MemoryBroker(cluster, Member("g", instance, f"g.{instance}"), "examples"), faults)
-    owner = Owner()
+    owner = Recorder()
     broker.join(owner)
     return broker, owner
 

@@ -22,16 +22,16 @@ _PART = 250
 
 
 @cache
-def script_calls() -> tuple[tuple[str, ...], ...]:
+def script_calls(*, late: bool) -> tuple[tuple[str, ...], ...]:
     """The names of the calls that each process of the undisturbed script makes."""
-    return tuple(tuple(process.broker.calls) for process in Script().run().processes)
+    return tuple(tuple(process.broker.calls) for process in Script(late=late).run().processes)
 
 
-def struck(kind: Kind, when: When) -> list[tuple[int, int]]:
+def struck(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
     """(process, call) of every call of the script that such a fault can strike."""
     return [
         (process, number)
-        for process, calls in enumerate(script_calls())
+        for process, calls in enumerate(script_calls(late=late))
         for number, name in enumerate(calls)
         if possible(name, kind, when)
     ]
@@ -68,15 +68,19 @@ class TestEveryCall:
         assert second == {State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED}
         assert third == {State.RESTORING, State.LIVE}
 
+    @pytest.mark.parametrize("late", [False, True])
     @pytest.mark.parametrize("when", When)
     @pytest.mark.parametrize("kind", Kind)
-    def test_a_fault_at_any_call(self, kind: Kind, when: When) -> None:
-        """Before it takes effect, after, or half way: killed, thrown out of the transaction, or made to leave."""
-        places = struck(kind, when)
+    def test_a_fault_at_any_call(self, kind: Kind, when: When, late: bool) -> None:  # noqa: FBT001
+        """Before it takes effect, after, or half way: killed, thrown out of the transaction, or made to leave.
+
+        With learning threads that have done their work when it is asked for, and with such as have not.
+        """
+        places = struck(kind, when, late=late)
         assert places
         for process, call in places:
             try:
-                Script(process, Fault(call, kind, when)).run()
+                Script(process, Fault(call, kind, when), late=late).run()
             except BaseException as error:
                 error.add_note(f"with a fault in process {process}: {kind} {when} call {call}")
                 raise

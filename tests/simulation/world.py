@@ -5,18 +5,18 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from runtime.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
 from simulation.cluster import MemoryCluster
 from simulation.process import GROUP, TOPICS, Process, Setup
+from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
 
-from stream_apple.runtime.lineage import Pointer, committed_note
-from stream_apple.runtime.loop import Pace
+from stream_apple.runtime.lineage import SnapshotPointer
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Header
-from stream_apple.runtime.step import PartitionModel
+from stream_apple.runtime.transaction import LoopSettings
 
 SETUP = Setup(
     SETTINGS._replace(options=replace(SETTINGS.options, bits=8)),
-    Pace(fetch_records=4, commit_records=6, commit_interval_s=0.5, snapshot_interval_s=2.0),
+    LoopSettings(fetch_records=4, commit_records=6, commit_interval_s=0.5, snapshot_interval_s=2.0),
     {"learner": {"bits": 8}},
 )
 """Small, so that a run of a few dozen records has many epochs, commits and snapshots."""
@@ -80,20 +80,20 @@ def state_of(model: PartitionModel) -> State:
         model.next_offset,
         model.lineage,
         model.clock.state.tobytes(),
-        model.watch.run,
-        model.watch.recent.tobytes(),
-        model.ended_epoch,
-        model.epoch_digest,
+        model.rejects.run,
+        model.rejects.recent.tobytes(),
+        model.ended.epoch,
+        model.ended.digest,
         model.learner.slots().tobytes(),
         *(array.tobytes() for array in model.learner.table),
         *(array.tobytes() for array in model.learner.sums.values()),
     )
 
 
-def pointer_of(cluster: MemoryCluster, partition: int, setup: Setup = SETUP) -> Pointer | None:
+def pointer_of(cluster: MemoryCluster, partition: int, setup: Setup = SETUP) -> SnapshotPointer | None:
     """Where the newest committed snapshot of a partition is."""
     committed = cluster.group(GROUP, TOPIC).offsets.get(partition)
-    return committed and committed_note(committed, setup.model, TOPIC, partition, GROUP).snapshot
+    return committed and setup.provenance.read_metadata(partition, committed).snapshot
 
 
 def complete(cluster: MemoryCluster, process: Process) -> None:

@@ -1,0 +1,1 @@
+"""One port for people, probes and Prometheus."""

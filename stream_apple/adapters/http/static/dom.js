@@ -1,0 +1,25 @@
+// Elements of the page: found, made and filled.
+// Names and messages come from untrusted records, so no script of the page ever parses text as HTML.
+
+/** The element with this id. */
+export const $ = (id) => document.getElementById(id);
+
+/** Replace what is in the element with this id. */
+export const put = (id, ...content) => $(id).replaceChildren(...content);
+
+/** An HTML element: `element("p", {class: "quiet"}, "text", child)`. */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** A bar that fills `share` (0 to 1) of its track; its width is set in a way that the content policy allows. */
+export function filling(share, className = "") {
+  const bar = element("i", className ? { class: className } : {});
+  bar.style.width = `${100 * Math.min(Math.max(share, 0), 1)}%`;
+  return bar;
+}

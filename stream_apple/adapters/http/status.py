@@ -1,0 +1,115 @@
+"""What the worker says of itself as JSON: what its metrics say, grouped for people, and what metrics can't hold."""
+
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.observer import WorkerObserver
+from stream_apple.runtime.partition import State
+
+MOST_TOP = 200
+"""Monomials, products and parents of a model that can be asked for."""
+_STATUS_S = 0.5
+_MODEL_S = 3.0
+_SHARE = 0.05  # of a core, at most, for views of models
+
+_WORKER = ("group", "worker", "topic", "method", "loss")
+
+
+class NotShownError(Exception):
+    """The model can't be shown: `absent` if this worker has no such partition, else it is not complete yet."""
+
+    def __init__(self, message: str, *, absent: bool) -> None:
+        super().__init__(message)
+        self.absent = absent
+
+
+class Status:
+    """The state of one worker, for any number of viewers: what is costly is computed once in a while, and kept.
+
+    settings  the configuration, redacted, in JSON types
+    """
+
+    def __init__(
+        self,
+        observer: WorkerObserver,
+        metrics: Metrics,
+        health: Health,
+        settings: Mapping[str, Any],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observer = observer
+        self._metrics = metrics
+        self._health = health
+        self._settings = settings
+        self._now = now
+        self._began_ms = time.time_ns() // 1_000_000
+        self._lock = threading.Lock()
+        self._known: tuple[float, dict[str, Any]] | None = None
+        self._views: dict[int, tuple[float, ModelView]] = {}
+
+    def status(self, since_ms: int = 0) -> dict[str, Any]:
+        """What /status answers: everything but the models; of the histories, the points later than `since_ms`."""
+        with self._lock:
+            if self._known is None or self._now() >= self._known[0]:
+                self._known = (self._now() + _STATUS_S, self._facts())
+            facts = self._known[1]
+        numbers = [part["partition"] for part in facts["partitions"]]
+        history = {str(number): self._observer.history(number, since_ms) for number in numbers}
+        return {**facts, "history": {number: [plain(list(p)) for p in points] for number, points in history.items()}}
+
+    def model(self, partition: int, top: int) -> dict[str, Any]:
+        """What /model answers: the view of a partition's model; NotShownError if there is none here and now."""
+        with self._lock:
+            owned = self._observer.owned
+            found = owned.get(partition)
+            if found is None:
+                have = ", ".join(map(str, sorted(owned))) or "none"
+                raise NotShownError(
+                    f"expected a partition of this worker ({have} at the moment), found {partition}", absent=True
+                )
+            if found.state is State.RESTORING:
+                raise NotShownError(
+                    f"expected a complete model of partition {partition}, found it being restored", absent=False
+                )
+            self._views = {number: known for number, known in self._views.items() if number in owned}
+            known = self._views.get(partition)
+            if known is None or self._now() >= known[0]:
+                view = view_model(found.model, self._observer.names, MOST_TOP, found.snapshot)
+                known = (self._now() + max(_MODEL_S, view.seconds / _SHARE), view)
+                self._views[partition] = known
+        return known[1].facts(top)
+
+    def _facts(self) -> dict[str, Any]:
+        measured = self._metrics.facts()
+        facts = {
+            "at_ms": time.time_ns() // 1_000_000,
+            "began_ms": self._began_ms,
+            "about": {
+                **{name: measured.worker.get(name, "") for name in _WORKER},
+                **measured.build,
+                "python": platform.python_version(),
+                "names_known": len(self._observer.names),
+            },
+            "live": self._health.live().facts,
+            "ready": self._health.ready().facts,
+            "epoch_length_s": measured.epoch_length_s,
+            "brokers_reachable": measured.brokers_reachable,
+            "partitions": measured.partitions,
+            "loop_seconds": measured.loop_seconds,
+            "model_seconds": measured.model_seconds,
+            "transactions": measured.transactions,
+            "rebalances": measured.rebalances,
+            "dead_letters": {
+                "by_reason": {reason: int(count) for reason, count in measured.dead_letters.items() if count},
+                "recent": self._observer.dead_letters(),
+            },
+            "config": self._settings,
+        }
+        told: dict[str, Any] = plain(facts)
+        return told

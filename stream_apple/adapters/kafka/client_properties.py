@@ -1,0 +1,171 @@
+"""What librdkafka's two clients are told: the user's properties, ours, and which belongs to which client."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from stream_apple.adapters.kafka.errors import refused_configuration
+
+Properties = Mapping[str, str | int | float | bool]
+
+SESSION_MS = 45_000
+
+
+class Identity(NamedTuple):
+    """What the cluster knows a worker by, the same after every restart."""
+
+    group: str
+    instance: str
+    transactional_id: str
+
+
+# Each default may be overridden by the user: they decide about speed and memory, not about results.
+_DEFAULTS: dict[str, Any] = {
+    # Forgetting brokers when all are down leaves the producer without its coordinator for good (librdkafka 5511).
+    "metadata.recovery.strategy": "none",
+    "reconnect.backoff.max.ms": 2_000,
+}
+_CONSUMER_DEFAULTS: dict[str, Any] = {
+    **_DEFAULTS,
+    "check.crcs": True,  # a flipped bit would be learned
+    "fetch.queue.backoff.ms": 20,  # the default leaves a drained queue empty for up to a second
+    "fetch.wait.max.ms": 100,  # so long a released partition may wait for an answer about the others
+    "max.partition.fetch.bytes": 4 << 20,
+    "queued.max.messages.kbytes": 32 << 10,
+    "queued.min.messages": 20_000,
+    "session.timeout.ms": SESSION_MS,
+}
+# A snapshot is some hundred messages of half a megabyte, read once: large answers, and many ahead of the reader.
+_READER_DEFAULTS: dict[str, Any] = {
+    **_DEFAULTS,
+    "max.partition.fetch.bytes": 16 << 20,
+    "queued.max.messages.kbytes": 64 << 10,
+}
+_PRODUCER_DEFAULTS: dict[str, Any] = {
+    **_DEFAULTS,
+    "batch.num.messages": 10_000,
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    # The broker judges the size of compressed batches; a dead letter must not fail before it is compressed.
+    "message.max.bytes": 128 << 20,
+    "queue.buffering.max.kbytes": 64 << 10,
+    "queue.buffering.max.messages": 100_000,
+    # When a dead worker's partitions move on, its last transaction has been aborted by the broker already.
+    "transaction.timeout.ms": SESSION_MS,
+}
+
+_CONSUMER_ONLY = frozenset(
+    {
+        "auto.offset.reset",
+        "check.crcs",
+        "client.rack",
+        "consume.callback.max.messages",
+        "coordinator.query.interval.ms",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "group.protocol",
+        "group.protocol.type",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "partition.assignment.strategy",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "session.timeout.ms",
+    }
+)
+_PRODUCER_ONLY = frozenset(
+    {
+        "batch.num.messages",
+        "batch.size",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "linger.ms",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "partitioner",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queuing.strategy",
+        "request.timeout.ms",
+        "retries",
+        "sticky.partitioning.linger.ms",
+        "transaction.timeout.ms",
+    }
+)
+
+
+def consumer_properties(properties: Properties, identity: Identity) -> dict[str, Any]:
+    """Properties of the consumer; librdkafka would warn of each that only a producer has."""
+    given = {name: value for name, value in properties.items() if name not in _PRODUCER_ONLY}
+    return {
+        **_CONSUMER_DEFAULTS,
+        **given,
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "group.id": identity.group,
+        "group.instance.id": identity.instance,
+        # Classic, because of what happens when a worker dies without leaving and its successor comes with the same
+        # identity (tests/broker/test_group_protocol.py): here the successor owns the partitions in 0.1 s; under
+        # KIP-848 (`consumer`) it is refused, fatally, until the dead member's session of 45 s has ended. And an
+        # eager assignor, because the transaction of a revoked partition can be committed before the partition moves
+        # only if all members stop for a moment.
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "range",
+        "isolation.level": "read_committed",
+    }
+
+
+def reader_properties(properties: Properties, group: str) -> dict[str, Any]:
+    """Properties of a consumer that belongs to no group and reads what is committed."""
+    given = {name: value for name, value in properties.items() if name not in _PRODUCER_ONLY}
+    return {
+        **_READER_DEFAULTS,
+        **given,
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "fetch.min.bytes": 1,
+        "fetch.queue.backoff.ms": 1,
+        "group.id": group,
+        "isolation.level": "read_committed",
+    }
+
+
+def producer_properties(properties: Properties, identity: Identity) -> dict[str, Any]:
+    """Properties of the transactional producer."""
+    given = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
+    return {
+        **_PRODUCER_DEFAULTS,
+        **given,
+        "allow.auto.create.topics": False,  # to ask about a topic must not make it
+        "transactional.id": identity.transactional_id,
+    }
+
+
+def open_clients(
+    properties: Properties, identity: Identity, on_error: Callable[[KafkaError], None]
+) -> tuple[Consumer, Producer]:
+    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused."""
+    logger = logging.getLogger("librdkafka")
+    shared: dict[str, Any] = {"error_cb": on_error}
+    with refused_configuration():
+        producer = Producer({**producer_properties(properties, identity), **shared}, logger=logger)
+        consumer = Consumer({**consumer_properties(properties, identity), **shared}, logger=logger)
+    return consumer, producer

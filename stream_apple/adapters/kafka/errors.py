@@ -1,0 +1,144 @@
+"""What an error of Kafka means: repeat the call, abort the transaction, or end the worker with an exit code.
+
+confluent-kafka raises KafkaException, and now and then a SystemError in its place. Nothing else in this folder has to
+know: a call of a client is made inside `as_kafka_exception`, or inside one of the two contexts that translate further.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
+from stream_apple.runtime.ports import AbortableError
+
+_TRANSIENT = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's own codes begin with an underscore
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+    }
+)
+_CONFIGURATION_ERRORS = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.OFFSET_METADATA_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    }
+)
+
+
+def error_text(error: KafkaError) -> str:
+    """Kafka's own sentence, and the name of the error."""
+    return f"{error.str()} ({error.name()})"
+
+
+@contextmanager
+def as_kafka_exception() -> Iterator[None]:
+    """Make calls of a client whose every failure is a KafkaException.
+
+    When a client reports a fatal error inside `flush` or another call that serves callbacks, confluent-kafka sets a
+    KafkaException and lets librdkafka go on. If another callback runs then, a delivery report or a signal handler, it
+    runs with an exception set, where none may be. Python raises SystemError, with the KafkaException as its cause; or
+    the callback's own code clears the exception, and the call fails with a SystemError that has no cause.
+    """
+    try:
+        yield
+    except SystemError as failure:
+        cause = failure.__cause__
+        while cause is not None and not isinstance(cause, KafkaException):
+            cause = cause.__cause__
+        if cause is None:
+            lost = KafkaError(KafkaError._FATAL, f"a fatal error whose text is lost: {failure}", fatal=True)  # noqa: SLF001
+            raise KafkaException(lost) from failure
+        raise KafkaException(cause.args[0]) from failure
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Make calls of a client whose failures are those of the port; `what` was being done, for the message."""
+    try:
+        with as_kafka_exception():
+            yield
+    except KafkaException as failure:
+        raise call_error(failure.args[0], what) from failure
+
+
+@contextmanager
+def refused_configuration() -> Iterator[None]:
+    """Make a client; ConfigurationError if librdkafka refuses a property or its value."""
+    try:
+        yield
+    except KafkaException as failure:
+        raise ConfigurationError(f"kafka: the client refuses the configuration: {failure.args[0].str()}") from failure
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client is of no more use. An error that comes as a message has the code and not the flag."""
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001
+
+
+def is_transient(error: KafkaError) -> bool:
+    """Whether the same call may succeed later, in the same transaction."""
+    repeatable = error.retriable() or error.code() in _TRANSIENT
+    return bool(repeatable) and not is_fatal(error) and not error.txn_requires_abort()
+
+
+def is_configuration_error(error: KafkaError) -> bool:
+    """Whether somebody must change a topic, a permission or a setting first."""
+    return error.code() in _CONFIGURATION_ERRORS
+
+
+def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
+    """The port's error for a call that has failed and is not, or not any more, worth repeating."""
+    text = f"{what}: {error_text(error)}"
+    if is_fatal(error):
+        return BrokerError(text)
+    if is_configuration_error(error):
+        return ConfigurationError(text)
+    # _STATE: an error that has come in the background has closed the transaction to this call.
+    if error.txn_requires_abort() or error.code() == KafkaError._STATE:  # noqa: SLF001
+        return AbortableError(text)
+    return BrokerError(text)
+
+
+def delivery_error(error: KafkaError, place: str) -> StreamAppleError | AbortableError:
+    """The port's error for a message of the open transaction that did not reach `place`."""
+    if is_fatal(error) or is_configuration_error(error):
+        return call_error(error, f"sending to {place}")
+    # librdkafka has closed the transaction; the report of the message itself does not say so.
+    return AbortableError(f"sending to {place}: {error_text(error)}")
+
+
+def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
+    """The port's error for an error in a message's place; None if it is none, or if librdkafka goes on trying."""
+    error = message.error()
+    if error is None:
+        return None
+    place = f"{message.topic()}-{message.partition()}"
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+        return GapError(
+            f"{place}@{message.offset()}: expected the next record to be in the log, found that it is gone: "
+            f"retention has overtaken this worker ({error.str()})"
+        )
+    if is_fatal(error) or is_configuration_error(error):
+        return call_error(error, f"fetching {place}")
+    return None

@@ -1,0 +1,253 @@
+"""Examples -> a topic: encoded, with key, partition and timestamp, at a limited rate, each delivered once and in order.
+
+The producer is idempotent, so that a retry neither doubles nor reorders. The first delivery that fails ends
+the run: what was delivered is then, in each partition, an unbroken beginning of what was to be sent.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
+
+# What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
+_DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
+# Of several records in one batch, librdkafka reports only which were refused and which stood beside them.
+_REFUSED = {
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001  the client's name for it
+}
+_ADVICE = (
+    "; the topic takes timestamps from message.timestamp.before.max.ms before the broker's clock up to "
+    "message.timestamp.after.max.ms after it: for a history, make it with `stream-apple topics --retention forever`"
+)
+_NOW = 0  # the client's word for the time at which it is asked to send
+_SLICE_S = 0.1  # of waiting: how soon a stop is noticed, and progress shown
+
+# Of Kafka's own (Java) clients' rule of which partition a key belongs to, so that all producers agree. librdkafka knows
+# it as `murmur2`, but only as an automatic choice over all partitions of a topic.
+_MASK = 0xFFFFFFFF
+_MULTIPLIER = 0x5BD1E995
+_SHIFT = 24
+_SEED = 0x9747B28C
+
+
+class RateLimiter:
+    """When the next example is due, at `rate` examples a second, or at once if `rate` is None.
+
+    A source that stalls is not made up for by more than one second's worth.
+    """
+
+    def __init__(self, rate: Fraction | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._period = None if rate is None else float(1 / rate)
+        self._clock = clock
+        self._due: float | None = None
+
+    def due(self) -> float | None:
+        """The clock's reading at which the next example may go; one call for each example. None: now."""
+        if self._period is None:
+            return None
+        now = self._clock()
+        self._due = now if self._due is None else max(self._due + self._period, now - 1)
+        return self._due
+
+    def remaining(self, due: float) -> float:
+        """Seconds until `due`."""
+        return due - self._clock()
+
+
+@dataclass
+class DeliveryTotals:
+    """What was sent so far; `delivered` is acknowledged by the broker, `bytes` of the messages' values."""
+
+    sent: int = 0
+    delivered: int = 0
+    bytes: int = 0
+    without_features: int = 0
+
+
+def never() -> bool:
+    """For runs that nobody stops."""
+    return False
+
+
+def silent(totals: DeliveryTotals) -> None:
+    """For runs that nobody watches."""
+
+
+class TopicWriter:
+    """Writes examples to one topic, over its first `partitions` partitions (None: over all of them).
+
+    properties  librdkafka's.
+
+    ConfigurationError if the topic or so many partitions do not exist, BrokerError if nothing answers.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, str | int | float | bool], topic: str, partitions: int | None = None
+    ) -> None:
+        self.topic = topic
+        self.partitions = _partitions(Cluster(properties), topic, partitions)
+        self.totals = DeliveryTotals()
+        self._failure: KafkaError | None = None
+        settings: dict[str, Any] = {
+            **_DEFAULTS,
+            **properties,
+            "enable.idempotence": True,
+            "allow.auto.create.topics": False,  # librdkafka's producer would create a mistyped topic
+            "log_level": 0,
+        }
+        with refused_configuration():
+            self._producer = Producer(settings)
+
+    def write(
+        self,
+        examples: Iterable[Example],
+        limiter: RateLimiter,
+        stop: Callable[[], bool] = never,
+        report: Callable[[DeliveryTotals], None] = silent,
+    ) -> DeliveryTotals:
+        """Send `examples` in order until they end or `stop()`; return when all that was sent is acknowledged.
+
+        An example without a timestamp gets the time at which it is sent. `report` is called about ten times a second.
+
+        BrokerError says how many were delivered; so does InputFileError from `examples`.
+        """
+        reported = time.monotonic()
+        try:
+            for example in examples:
+                self._wait(limiter, stop)
+                if stop() or self._failure is not None:
+                    break
+                self._send(example)
+                if time.monotonic() - reported >= _SLICE_S:
+                    reported = time.monotonic()
+                    report(self.totals)
+        except InputFileError as error:
+            self._drain(report)
+            raise InputFileError(f"{error}; {self.totals.delivered} examples before it were delivered") from None
+        self._drain(report)
+        return self.totals
+
+    def _wait(self, limiter: RateLimiter, stop: Callable[[], bool]) -> None:
+        due = limiter.due()
+        if due is not None:
+            while (left := limiter.remaining(due)) > 0 and not stop() and self._failure is None:
+                self._serve(min(left, _SLICE_S))
+
+    def _send(self, example: Example) -> None:
+        number = self.totals.sent
+        key = _key(example, number)
+        value = encode_example(example)
+        timestamp = _NOW if example.timestamp_ms is None else example.timestamp_ms
+        partition = partition_of(key, self.partitions)
+        while self._failure is None:
+            try:
+                self._producer.produce(
+                    self.topic, value, key, partition, on_delivery=self._delivered, timestamp=timestamp
+                )
+            except BufferError:
+                self._serve(_SLICE_S)
+            except KafkaException as error:
+                self._drain(silent)
+                raise BrokerError(
+                    f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: "
+                    f"{error_text(error.args[0])}; {self.totals.delivered} examples before it were delivered"
+                ) from error
+            else:
+                self.totals.sent += 1
+                self.totals.bytes += len(value)
+                self.totals.without_features += not _has_features(example)
+                self._serve(0)
+                return
+
+    def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
+        if self._failure is not None:
+            # What waits behind a failed message must not be sent after it.
+            self._producer.purge(in_flight=False, blocking=True)
+        while self._flush(_SLICE_S):
+            report(self.totals)
+        report(self.totals)
+        if self._failure is not None:
+            raise BrokerError(
+                f"{self.topic}: expected every example to be delivered, found {error_text(self._failure)} "
+                f"after {self.totals.delivered} delivered of {self.totals.sent} sent"
+                + (_ADVICE if self._failure.code() in _REFUSED else "")
+            )
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.totals.delivered += 1
+        elif self._failure is None:
+            self._failure = error
+
+    def _serve(self, timeout_s: float) -> None:
+        """Have librdkafka report deliveries."""
+        with self._fatal_error_as_failure():
+            self._producer.poll(timeout_s)
+
+    def _flush(self, timeout_s: float) -> int:
+        """How many messages are still not taken after so long."""
+        with self._fatal_error_as_failure():
+            return self._producer.flush(timeout_s)
+        return len(self._producer)
+
+    @contextmanager
+    def _fatal_error_as_failure(self) -> Iterator[None]:
+        # Everything short of fatal is retried by librdkafka until the message's own timeout reports it.
+        try:
+            with as_kafka_exception():
+                yield
+        except KafkaException as error:
+            self._failure = error.args[0]
+
+
+def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:
+    if topic not in cluster.topics:
+        raise ConfigurationError(
+            f"topic {topic}: expected it on {cluster.bootstrap}, found no such topic; `stream-apple topics` creates it"
+        )
+    found = cluster.topics[topic]
+    if wanted is not None and wanted > found:
+        raise ConfigurationError(f"topic {topic}: expected at least {wanted} partitions, found {found}")
+    return found if wanted is None else wanted
+
+
+def _key(example: Example, number: int) -> bytes:
+    """The id as bytes, or the running number as decimal text."""
+    name = number if example.id is None else example.id
+    return name if isinstance(name, bytes) else str(name).encode()
+
+
+def _has_features(example: Example) -> bool:
+    # The stream drops zeros, so features that are all zero are none; mostly the first value decides.
+    return any(any(value.values()) if isinstance(value, dict) else value for value in example.features.values())
+
+
+def murmur2(key: bytes) -> int:
+    """Kafka's 32-bit MurmurHash2 of `key`, unsigned."""
+    whole = len(key) & ~3
+    state = _SEED ^ len(key)
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> _SHIFT) * _MULTIPLIER & _MASK
+        state = state * _MULTIPLIER & _MASK ^ word
+    if whole < len(key):
+        state = (state ^ int.from_bytes(key[whole:], "little")) * _MULTIPLIER & _MASK
+    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
+    return state ^ state >> 15
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of `key` among the first `partitions` (> 0) of a topic."""
+    # Java takes the hash as signed and clears the sign; librdkafka does the same, and so must this.
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

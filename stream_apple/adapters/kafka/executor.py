@@ -1,0 +1,76 @@
+"""Calls that may block, on a thread of their own, so that the caller can stop waiting for them.
+
+A Python signal handler runs only when the main thread is back in Python. Most calls of librdkafka end at the timeout
+they are given, but not all: `send_offsets_to_transaction` may take the whole `transaction.timeout.ms` when its
+broker dies at the wrong moment. The main thread therefore waits for such calls where signals reach it.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+_POLL_S = 0.2  # how often the waiting caller checks whether its time is up
+
+_T = TypeVar("_T")
+
+
+class AbandonedError(Exception):
+    """The caller's time was up while the call was still blocked."""
+
+
+class AbandonableExecutor:
+    """One thread that makes one call at a time. `keep` lives as long as the thread.
+
+    A call that blocks for ever does not keep the process from ending: the thread is a daemon. What such a call uses
+    must not be destroyed under it, which is what `keep` is for.
+    """
+
+    def __init__(self, name: str, keep: object) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._latest: Future[Any] | None = None
+        self._thread = threading.Thread(target=_serve, args=(self._calls, keep), name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the latest call has not returned yet."""
+        return self._latest is not None and not self._latest.done()
+
+    def submit(self, call: Callable[[], _T]) -> "Future[_T]":
+        """Start `call` on the thread; AbandonedError if the call before it has not returned yet."""
+        if self.blocked:
+            raise AbandonedError
+        future: Future[_T] = Future()
+        self._latest = future
+        self._calls.put((future, call))
+        return future
+
+    def run(self, call: Callable[[], _T], is_late: Callable[[], bool]) -> _T:
+        """What `call` returns or raises; AbandonedError once `is_late()` while it, or one before it, blocks."""
+        return self.wait(self.submit(call), is_late)
+
+    def wait(self, future: "Future[_T]", is_late: Callable[[], bool]) -> _T:
+        """As `run`, for a call that was submitted before."""
+        while True:
+            try:
+                return future.result(_POLL_S)
+            except TimeoutError:
+                if is_late() and not future.done():
+                    raise AbandonedError from None
+
+    def close(self) -> None:
+        """End the thread once the call that it is in has returned."""
+        self._calls.put(None)
+
+
+def _serve(calls: "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]", keep: object) -> None:
+    while (task := calls.get()) is not None:
+        future, call = task
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised again where the call was submitted
+            future.set_exception(error)
+        del task, future, call
+    del keep

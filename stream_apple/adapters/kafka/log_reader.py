@@ -1,0 +1,126 @@
+"""Consumers that only read: they join no group, commit nothing, and disturb no worker."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from stream_apple.adapters.kafka.admin import SILENT, Cluster
+from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.errors import call_error, fetch_error, refused_configuration, translated
+from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
+from stream_apple.config import Config
+from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.ports import Committed, LogRange, Record
+
+
+class PartitionReader:
+    """`log_scan.LogReader` on librdkafka: one partition of any topic, from `offset` on.
+
+    properties  those of `reader_properties`
+    """
+
+    def __init__(self, properties: dict[str, Any], topic: str, partition: int, offset: int) -> None:
+        self._partition = TopicPartition(topic, partition, offset)
+        self._place = f"{topic}-{partition}"
+        with refused_configuration():
+            self._consumer = Consumer(properties, logger=logging.getLogger("librdkafka"))
+            self._consumer.assign([self._partition])
+
+    @property
+    def position(self) -> int:
+        """Everything below has been delivered, or is no record of a committed transaction."""
+        with translated(f"the position in {self._place}"):
+            (found,) = self._consumer.position([self._partition])
+        return max(found.offset, self._partition.offset)
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
+        """What has come; whatever is wrong with the connection, librdkafka goes on trying."""
+        with translated(f"reading {self._place}"):
+            messages = self._consumer.consume(limit, timeout_s)
+        if any(map(Message.error, messages)):
+            for message in messages:
+                problem = fetch_error(message)
+                if problem is not None:
+                    raise problem
+            messages = [message for message in messages if message.error() is None]
+        return cast("list[Record]", messages)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._consumer.close()
+
+
+def committed_offsets(
+    consumer: Consumer, retry: RetryPolicy, topic: str, partitions: Sequence[int]
+) -> Mapping[int, Committed | None]:
+    """What the consumer's group has committed; whether undecided transactions are waited for is the consumer's."""
+    asked = [TopicPartition(topic, partition) for partition in partitions]
+    found = retry.retry_until_deadline("committed", lambda: consumer.committed(asked, timeout=ATTEMPT_TIMEOUT_S))
+    for answer in found:
+        if answer.error is not None:
+            raise call_error(answer.error, f"committed offset of {answer.topic}-{answer.partition}")
+    return {
+        answer.partition: Committed(answer.offset, answer.metadata or "") if answer.offset >= 0 else None
+        for answer in found
+    }
+
+
+def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int) -> LogRange:
+    """The broker's answer; whether the end is the last stable offset is the consumer's isolation level."""
+    asked = TopicPartition(topic, partition)
+    low, high = retry.retry_until_deadline(
+        f"watermarks of {topic}-{partition}",
+        lambda: consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S),
+    )
+    return LogRange(low, high)
+
+
+class KafkaLogs:
+    """`snapshots.store.Logs` of a cluster: a group's offsets and all of its topics, for those who only look.
+
+    cluster  the one of the configuration, if it has been reached already
+    """
+
+    def __init__(self, config: Config, cluster: Cluster | None = None, retry: RetryPolicy | None = None) -> None:
+        self._examples = config.topics.examples
+        self._partition_counts = (cluster or Cluster(config.kafka)).topics
+        self._retry = retry or RetryPolicy()
+        self._properties = reader_properties(config.kafka, config.worker.group)
+        # The end of a log is asked for with what is not decided yet: what was committed before must lie below it.
+        undecided = {**self._properties, "isolation.level": "read_uncommitted"}
+        with refused_configuration():
+            self._consumer = Consumer(undecided, logger=SILENT)
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic had when this was made; ConfigurationError if it did not exist."""
+        if topic not in self._partition_counts:
+            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
+        return self._partition_counts[topic]
+
+    def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
+        """These partitions of the examples topic, or all of it; ConfigurationError if it has no such partition."""
+        count = self.partition_count(self._examples)
+        absent = [number for number in partitions if number >= count]
+        if absent:
+            raise ConfigurationError(
+                f"expected partitions of {self._examples} below {count}, found {', '.join(map(str, absent))}"
+            )
+        return partitions or range(count)
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets; an open transaction is not waited for."""
+        return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Offsets in the log, up to its very end."""
+        return log_range(self._consumer, self._retry, topic, partition)
+
+    def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
+        """A reader of what is committed, with a client of its own."""
+        return PartitionReader(self._properties, topic, partition, offset)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._consumer.close()

@@ -1,0 +1,60 @@
+"""Whether a worker that starts now would find the model of every partition: offsets, snapshots and records."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import Config
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.ports import Committed
+from stream_apple.runtime.recovery import plan_recovery
+from stream_apple.runtime.snapshots.reader import check_in_log
+
+
+def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
+    """The group's offsets, and a fault for each partition at which `run` would refuse to go on.
+
+    A consumer asks, which never joins: the admin client's request for offsets ends the process when the
+    coordinator has just moved (librdkafka issue 5040).
+    """
+    subject, examples = f"group {config.worker.group}", config.topics.examples
+    with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
+        try:
+            offsets = logs.committed(range(cluster.topics.get(examples, 0)))
+            committed = {number: each for number, each in offsets.items() if each is not None}
+            findings = [
+                finding for number, each in committed.items() for finding in _partition(logs, config, number, each)
+            ]
+        except (BrokerError, ConfigurationError) as error:
+            yield Finding("fault", subject, f"expected readable offsets, found: {error}")
+            return
+    yield Finding("ok", subject, f"readable, partitions of {examples} with an offset: {len(committed)}")
+    yield from findings
+
+
+def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Committed) -> Iterator[Finding]:
+    """Faults and notes about one partition that has a committed offset."""
+    provenance, subject = Provenance.of(config), f"group {config.worker.group}"
+    topics = provenance.topics
+    log = logs.log_range(topics.examples, partition)
+    try:
+        plan = plan_recovery(provenance, config.worker.accepted_gaps, partition, committed, log)
+    except (ConfigurationError, GapError) as error:
+        yield Finding("fault", subject, str(error))
+        return
+    if plan.jump is not None:
+        start, stop = plan.jump.gap
+        yield Finding(
+            "note",
+            subject,
+            f"{topics.examples}-{partition}: worker.accept_gap lets the model go on without the records from offset "
+            f"{start} on, found {stop} as the first",
+        )
+    if plan.snapshot is not None:
+        try:
+            check_in_log(provenance, partition, plan.snapshot, logs.log_range(topics.models, partition))
+        except SnapshotError as error:
+            yield Finding("fault", subject, str(error))

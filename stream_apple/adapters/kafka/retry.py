@@ -1,0 +1,151 @@
+"""Repeating calls of Kafka: which errors are worth it, how far apart the attempts are, and when it is enough.
+
+Whatever in this folder is repeated because Kafka has failed it, or has not caught up yet, is an attempt of
+`RetryPolicy.attempts`: a call that fails at once must not be made thousands of times a second.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, is_transient
+from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
+from stream_apple.errors import BrokerError
+
+DEADLINE_S = 60.0
+"""For one call of the port, repetitions included. Longer than a transaction may stay open: `client_properties.py`."""
+ATTEMPT_TIMEOUT_S = 2.0
+"""Timeout of a single attempt: between attempts, signals are seen."""
+SHORTENED_DEADLINE_S = 10.0
+"""What is left of every deadline once the worker is to stop: of the 30 s that Kubernetes gives by default."""
+FIRST_INTERVAL_S = 0.05
+MAX_INTERVAL_S = 1.0
+"""Shorter than ATTEMPT_TIMEOUT_S: a call that has used up its timeout is repeated at once."""
+
+_SLEEP_S = 0.1  # how soon a pause ends after its deadline has been shortened
+
+_T = TypeVar("_T")
+
+
+class RetryPolicy:
+    """Attempts with exponential backoff until a deadline, which a signal handler can shorten for all calls.
+
+    deadline_s  of each series of attempts
+    """
+
+    def __init__(
+        self,
+        deadline_s: float = DEADLINE_S,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.deadline_s = deadline_s
+        self._now = now
+        self._sleep = sleep
+        self._stop_by = float("inf")
+        self._waiting_since: float | None = None
+
+    def shorten_deadline(self) -> None:
+        """From now on wait no longer for Kafka than a supervisor waits for this worker. For signal handlers."""
+        # No lock and no event: a handler may interrupt this very thread while it holds the lock of one.
+        self._stop_by = min(self._stop_by, self._now() + SHORTENED_DEADLINE_S)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline was shortened and has passed since."""
+        return self._now() >= self._stop_by
+
+    @property
+    def waiting_s(self) -> float:
+        """For how long the call that is being made now has been, repetitions included; 0 without one."""
+        since = self._waiting_since
+        return 0.0 if since is None else self._now() - since
+
+    def attempts(self) -> Iterator[Callable[[], bool]]:
+        """One item for each attempt that may be made, until the deadline; at least one.
+
+        The first is at once. The next begins half an interval to a whole one after the one before has begun: 0.05 s,
+        doubled each time up to 1 s. A call that took longer is repeated at once. The random part is for workers that
+        lost the same broker, which must not return as one.
+        Each item tells whether the deadline has passed, for attempts that can be cut short.
+        """
+        deadline = self._now() + self.deadline_s
+
+        def is_late() -> bool:
+            return self._now() >= min(deadline, self._stop_by)
+
+        interval = FIRST_INTERVAL_S
+        while True:
+            begun = self._now()
+            yield is_late
+            self._pause(min(begun + interval * random.uniform(0.5, 1.0), deadline))  # noqa: S311  no secret
+            if is_late():
+                return
+            interval = min(2 * interval, MAX_INTERVAL_S)
+
+    def _pause(self, until: float) -> None:
+        stop_by = self._stop_by
+        # A signal handler does not end a sleep, so there are many short ones. Whoever shortens the deadline wants the
+        # outcome soon: the next attempt is made without further delay.
+        while self._stop_by == stop_by and (left := min(until, stop_by) - self._now()) > 0:
+            self._sleep(min(left, _SLEEP_S))
+
+    def retry_until_deadline(
+        self,
+        what: str,
+        call: Callable[[], _T],
+        executor: AbandonableExecutor | None = None,
+        on_first_failure: Callable[[], None] | None = None,
+    ) -> _T:
+        """The result of `call`, repeated on transient errors; made by `executor` if it may block.
+
+        `on_first_failure` may raise what makes repeating vain. Other errors are those of `call_error`; BrokerError at
+        the deadline.
+        """
+        self._waiting_since = self._now()
+        try:
+            return self._retry(what, call, executor, on_first_failure)
+        finally:
+            self._waiting_since = None
+
+    def _retry(
+        self,
+        what: str,
+        call: Callable[[], _T],
+        executor: AbandonableExecutor | None,
+        on_first_failure: Callable[[], None] | None,
+    ) -> _T:
+        cause: Exception | None = None
+        for is_late in self.attempts():
+            if cause is not None and on_first_failure is not None:
+                on_first_failure()
+                on_first_failure = None
+            try:
+                with as_kafka_exception():
+                    return call() if executor is None else executor.run(call, is_late)
+            except KafkaException as failure:
+                error = failure.args[0]
+                if not is_transient(error):
+                    raise call_error(error, what) from failure
+                reason, cause = error.str(), failure
+            except AbandonedError as failure:
+                reason, cause = "the call is still blocked", failure
+        if self.is_over:
+            raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
+        raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
+
+    def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
+        """The result of `call`, repeated while its error is one that passes; otherwise its KafkaException."""
+        for _ in self.attempts():
+            try:
+                with as_kafka_exception():
+                    return call()
+            except KafkaException as failure:
+                if not is_passing(failure.args[0]):
+                    raise
+                latest = failure
+        raise latest

@@ -1,0 +1,257 @@
+"""What the four topics must be like, how existing ones differ from that, and the creation of missing ones.
+
+An existing topic is never altered: it may hold what can't be had again. Each setting that is asked for has
+its reason here, and nothing is asked for that the promises do not need.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from confluent_kafka import KafkaException, TopicCollection
+
+# The package types its admin module and does not mark what it exports.
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
+from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, translated
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import TopicSettings
+from stream_apple.errors import BrokerError, ConfigurationError
+
+Rule = Literal["exactly", "at least", "at most"]
+
+KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
+DEAD_LETTER_HEADER_BYTES = 65_536
+SNAPSHOT_MESSAGE_BYTES = 1_048_576
+COMPACTION_LAG_MS = 3_600_000
+DAY_MS = 86_400_000
+RETENTION_MS = 14 * DAY_MS
+AHEAD_MS = 7 * DAY_MS  # as `epochs.max_ahead` by default
+UNLIMITED = (1 << 63) - 1
+BROKER_DEFAULT = -1
+_BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+FOREVER = -1  # of retention.ms
+
+
+class Requirement(NamedTuple):
+    """A topic setting that must hold."""
+
+    setting: str
+    rule: Rule
+    value: str | int
+
+    def accepts(self, found: str) -> bool:
+        """Whether the value that the broker reports is good enough."""
+        if self.rule == "exactly":
+            return found == str(self.value)
+        return int(found) >= int(self.value) if self.rule == "at least" else int(found) <= int(self.value)
+
+    def __str__(self) -> str:
+        return str(self.value) if self.rule == "exactly" else f"{self.rule} {self.value}"
+
+
+class Existing(NamedTuple):
+    """A topic as it is on the cluster. `operations`: what this client may do with it."""
+
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+    operations: frozenset[str]
+
+
+class Difference(NamedTuple):
+    """One property of one topic that is not as needed."""
+
+    topic: str
+    property: str
+    expected: str
+    found: str
+
+
+class TopicReport(NamedTuple):
+    """What was found or done for one topic."""
+
+    topic: str
+    partitions: int
+    verdict: Literal["as needed", "different", "missing", "created", "would be created"]
+    differences: list[Difference]
+
+
+def requirements(topics: TopicSettings, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
+    """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
+    # The prediction and the dead letter carry their example's timestamp: the broker must neither replace nor refuse
+    # it, however late the worker is. A transaction that is refused for it would be refused after every restart.
+    own_time = [
+        Requirement("message.timestamp.type", "exactly", "CreateTime"),
+        Requirement(_BEFORE, "at least", UNLIMITED),
+        Requirement(_AFTER, "at least", int(examples.get(_AFTER, UNLIMITED))),
+    ]
+    largest = int(examples["max.message.bytes"])
+    return {
+        # Compaction would take examples out of the middle: a replay would learn another model.
+        topics.examples: [Requirement("cleanup.policy", "exactly", "delete")],
+        topics.predictions: own_time,
+        topics.dead_letters: [
+            *own_time,
+            # The original record and our headers: an example of the largest size must still fit.
+            Requirement("max.message.bytes", "at least", largest + DEAD_LETTER_HEADER_BYTES),
+        ],
+        # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
+        # one that the committed offset points to, once the transactions that could still move the pointer have
+        # ended; only the partition's owner writes a newer one, and that is who restores. What a fenced or aborted
+        # writer left displaces nothing: compaction ignores it. Whoever reads the topic from outside the group
+        # may see a set vanish, and finds the newer one that took its place.
+        topics.models: [
+            # Deletion by age would take the only snapshot of a partition that is quiet for a week.
+            Requirement("cleanup.policy", "exactly", "compact"),
+            Requirement("max.message.bytes", "at least", SNAPSHOT_MESSAGE_BYTES),
+            # By default compaction waits for a full segment: superseded snapshots would pile up.
+            Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
+        ],
+    }
+
+
+def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
+    """Topic name -> what a new topic gets besides its requirements; examples get all they are made with.
+
+    retention_ms  how long a record stays by its own timestamp, or FOREVER
+    """
+    # Kafka deletes by the records' own timestamps: a history would be gone while it is being written, learned or not.
+    # Refusing what is older than half of the retention turns that into an error that its producer sees, and leaves
+    # whoever reads the topic, a worker that was away among them, at least the other half.
+    kept = {"retention.ms": str(retention_ms)}
+    oldest = UNLIMITED if retention_ms == FOREVER else retention_ms // 2
+    # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any limit,
+    # one record of a broken clock would keep its segment, and all after it, from being deleted for years.
+    newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
+    return {
+        topics.examples: {
+            "cleanup.policy": "delete",
+            # Written down, so that a later change of the broker's default can't outgrow the dead letters.
+            "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
+            _BEFORE: str(oldest),
+            _AFTER: str(newest),
+            **kept,
+        },
+        # With a shorter retention, the outputs of late examples would be deleted on arrival.
+        topics.predictions: kept,
+        topics.dead_letters: kept,
+        topics.models: {},
+    }
+
+
+def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
+    """Those of `names` that exist; BrokerError if the cluster does not let this client look."""
+    present = [name for name in names if name in cluster.topics]
+    if not present:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in present]
+    described = cluster.client.describe_topics(
+        TopicCollection(present), include_authorized_operations=True, request_timeout=REQUEST_S
+    )
+    configured = cluster.client.describe_configs(resources, request_timeout=REQUEST_S)
+    found = {}
+    for name, resource in zip(present, resources, strict=True):
+        topic = cluster.result(described[name], f"describing topic {name}")
+        entries = cluster.result(configured[resource], f"reading the settings of topic {name}")
+        found[name] = Existing(
+            partitions=len(topic.partitions),
+            replicas=min(len(partition.replicas) for partition in topic.partitions),
+            settings={entry.name: entry.value for entry in entries.values() if entry.value is not None},
+            operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
+        )
+    return found
+
+
+def compare(
+    name: str,
+    found: Existing,
+    needed: list[Requirement],
+    partitions: int,
+    replication_factor: int = BROKER_DEFAULT,
+) -> list[Difference]:
+    """Every property of an existing topic that is not as needed; replication only if it is asked for."""
+    differences = []
+    if found.partitions != partitions:
+        differences.append(Difference(name, "partitions", str(partitions), str(found.partitions)))
+    if replication_factor not in {BROKER_DEFAULT, found.replicas}:
+        differences.append(Difference(name, "replication factor", str(replication_factor), str(found.replicas)))
+    for requirement in needed:
+        value = found.settings.get(requirement.setting)
+        if value is None or not requirement.accepts(value):
+            differences.append(
+                Difference(name, requirement.setting, str(requirement), "nothing" if value is None else value)
+            )
+    return differences
+
+
+def ensure(
+    cluster: Cluster,
+    topics: TopicSettings,
+    partitions: int | None = None,
+    replication_factor: int = BROKER_DEFAULT,
+    retention_ms: int = RETENTION_MS,
+    *,
+    dry_run: bool = False,
+) -> list[TopicReport]:
+    """Compare what exists and create what is missing; nothing is created while anything differs.
+
+    partitions    None: as many as `examples` has, 1 if it is missing too.
+    retention_ms  of what is created: how long a record stays by its own timestamp, or FOREVER
+    dry_run       the broker checks the creation and does not carry it out.
+    """
+    found = existing(cluster, list(topics.model_dump().values()))
+    created = creation(topics, retention_ms)
+    examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
+    if partitions is None:
+        partitions = found[topics.examples].partitions if topics.examples in found else 1
+    reports = []
+    missing: dict[str, NewTopic] = {}
+    for name, needed in requirements(topics, examples).items():
+        if name in found:
+            differences = compare(name, found[name], needed, partitions, replication_factor)
+            verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
+            reports.append(TopicReport(name, found[name].partitions, verdict, differences))
+        else:
+            settings = {requirement.setting: str(requirement.value) for requirement in needed} | created[name]
+            missing[name] = NewTopic(name, partitions, replication_factor, config=settings)
+            reports.append(TopicReport(name, partitions, "missing", []))
+    if not missing or any(report.differences for report in reports):
+        return reports
+    _create(cluster, missing, dry_run=dry_run)
+    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
+    return [row._replace(verdict=made) if row.topic in missing else row for row in reports]
+
+
+def _create(cluster: Cluster, missing: Mapping[str, NewTopic], *, dry_run: bool) -> None:
+    futures = cluster.client.create_topics(
+        list(missing.values()),
+        operation_timeout=REQUEST_S,
+        request_timeout=REQUEST_S,
+        validate_only=dry_run,
+    )
+    refused = []
+    unanswered = False
+    for name, future in futures.items():
+        try:
+            with as_kafka_exception():
+                future.result()
+        except KafkaException as error:
+            refused.append(f"topic {name}: expected to create it, found: {error_text(error.args[0])}")
+            unanswered = unanswered or error.args[0].code() < 0
+    if refused:
+        # Negative codes are the client's own: the broker was not heard. All others are its refusal.
+        raise (BrokerError if unanswered else ConfigurationError)("\n  ".join(refused))
+    if not dry_run:
+        _wait_until_visible(cluster, set(missing))
+
+
+def _wait_until_visible(cluster: Cluster, names: set[str]) -> None:
+    """The controller has made the topics before each broker knows of them."""
+    unseen = names
+    for _ in RetryPolicy(REQUEST_S).attempts():
+        with translated(f"asking for {', '.join(sorted(unseen))}"):
+            unseen = names - set(cluster.client.list_topics(timeout=REQUEST_S).topics)
+        if not unseen:
+            return
+    raise BrokerError(f"expected to see what was created within {REQUEST_S:g} s, found no {', '.join(sorted(unseen))}")

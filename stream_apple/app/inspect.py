@@ -1,0 +1,173 @@
+"""The composition root of `stream-apple inspect`: models from a running worker, from Kafka, or from a file."""
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.models import onlooker_factory
+from stream_apple.config import Config
+from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
+from stream_apple.runtime.lineage import Provenance, SnapshotPointer
+from stream_apple.runtime.log_scan import LogScan
+from stream_apple.runtime.monitoring.inspection import ModelView, view_model
+from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.ports import Committed
+from stream_apple.runtime.snapshots.model_file import model_file_of, read_model_file
+from stream_apple.runtime.snapshots.store import SnapshotStore
+
+_TIMEOUT_S = 30.0
+_SAMPLED = 20_000
+"""Newest examples of a partition that are looked through for names."""
+_FETCH = 1_000
+_SECTIONS = {"learner", "epochs", "limits"}
+
+# A proxy of the environment is for the way out, and a worker is inside.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+Facts = dict[str, Any]
+
+
+class Inspected(NamedTuple):
+    """A model and its view, and all that it takes to save it."""
+
+    model: PartitionModel
+    view: ModelView
+    names: Names
+    pointer: SnapshotPointer
+
+
+def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts]:
+    """Views of the models that the worker at `url` has now, or of these partitions.
+
+    BrokerError if it does not answer, ConfigurationError if it has no such partition or is no worker.
+    """
+    base = url.rstrip("/")
+    if urllib.parse.urlsplit(base).scheme not in {"http", "https"}:
+        raise ConfigurationError(f"expected the address of a worker, such as http://localhost:9400, found {url!r}")
+    numbers = partitions or [part["partition"] for part in _ask(base, "/status").get("partitions", [])]
+    if not numbers:
+        raise ConfigurationError(f"{base}: expected a worker that has partitions, found that it has none at the moment")
+    for number in numbers:
+        yield _ask(base, f"/model?partition={number}&top={top}")
+
+
+def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[Inspected]:
+    """The newest snapshots of these partitions, or of all that have one.
+
+    ConfigurationError if there is none, SnapshotError if one is damaged.
+    """
+    provenance = Provenance.of(config)
+    with closing(KafkaLogs(config)) as logs:
+        numbers = logs.chosen(partitions)
+        store = SnapshotStore(logs, provenance, onlooker_factory(config))
+        found = False
+        for number, committed in sorted(logs.committed(numbers).items()):
+            if committed is None:
+                continue
+            metadata, model, fault = store.newest(number, committed)
+            if fault is not None:
+                raise SnapshotError(str(fault)) from fault
+            if model is None or metadata.snapshot is None:
+                continue
+            found = True
+            yield _named(logs, model, metadata.snapshot, committed, top)
+        if not found:
+            raise ConfigurationError(
+                f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
+                f"{'these partitions' if partitions else 'any partition'}: one is taken every "
+                f"worker.snapshot_interval, and when a worker stops"
+            )
+
+
+def from_file(path: Path, top: int) -> Facts:
+    """The view of a saved model; SnapshotError if the file is damaged, ConfigurationError if it can't be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: expected a readable file, found: {error.strerror}") from error
+    saved = read_model_file(content, str(path))
+    try:
+        config = Config.model_validate(saved.settings)
+    except ValueError as error:
+        raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
+    config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
+    lineage = Provenance.of(config).lineage(saved.partition, saved.lineage.start, saved.lineage.gaps)
+    if lineage != saved.lineage:
+        raise SnapshotError(
+            f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "
+            f"another version of stream_apple wrote it"
+        )
+    model = onlooker_factory(config)(saved.partition, lineage)
+    try:
+        saved.restore(model)
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}") from error
+    names = Names()
+    names.add(saved.names.items())
+    return view_model(model, names, top, saved.pointer).facts(top)
+
+
+def to_file(path: Path, config: Config, found: Inspected) -> None:
+    """Save a model for `from_file`; ConfigurationError if it can't be written."""
+    settings = config.model_dump(mode="json", include=_SECTIONS)
+    content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: expected a file that can be written, found: {error.strerror}") from error
+
+
+def _named(
+    logs: KafkaLogs, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
+) -> Inspected:
+    """Look through the newest examples until the features that are shown have their names."""
+    names = Names()
+    view = view_model(model, names, top, pointer)
+    topic = model.topic
+    low = logs.log_range(topic, model.partition).low
+    start = max(low, committed.offset - _SAMPLED)
+    # Retention may take away what is being read; names are a courtesy.
+    with (
+        suppress(GapError),
+        closing(
+            LogScan(logs.reader(topic, model.partition, start), f"{topic}-{model.partition}", committed.offset, _FETCH)
+        ) as log,
+    ):
+        for records in log.batches():
+            for record in records:
+                names.add(names_in(record.value()))
+            if not names.missing:
+                break
+    return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)
+
+
+def _ask(base: str, path: str) -> Facts:
+    try:
+        with _opener.open(base + path, timeout=_TIMEOUT_S) as reply:
+            answer = reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            reason = _reason(error.read()) or f"status {error.code}"
+        raise ConfigurationError(f"{base}{path}: {reason}") from error
+    except (OSError, ValueError) as error:
+        told = getattr(error, "reason", error)
+        raise BrokerError(f"{base}: expected a worker that answers within {_TIMEOUT_S:g} s, found: {told}") from error
+    try:
+        facts: Facts = json.loads(answer)
+    except ValueError as error:
+        raise ConfigurationError(f"{base}{path}: expected JSON of a worker, found another kind of server") from error
+    return facts
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["status"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,44 @@
+"""From the configuration to models: what they are made of, and how they are made."""
+
+import sys
+
+from stream_apple.config import Config
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.runtime.dead_letters import RejectLimits
+from stream_apple.runtime.partition_model import ModelFactory, ModelSettings, PartitionModel
+
+_ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
+
+
+def settings_of(config: Config) -> ModelSettings:
+    """The part of the configuration that a model is made of."""
+    learner, limits = config.learner, config.limits
+    return ModelSettings(
+        learner.options(limits.max_features_per_example),
+        Limits(
+            max_features=limits.max_features,
+            max_record_bytes=limits.max_record_bytes,
+            max_weight=limits.max_weight,
+            min_label=limits.min_label,
+            max_label=limits.max_label,
+            binary=learner.loss == "logistic",
+        ),
+        epoch_length_ms=config.epochs.length,
+        max_ahead_ms=config.epochs.max_ahead,
+        reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
+    )
+
+
+def model_factory(topic: str, settings: ModelSettings, decoder: Decoder) -> ModelFactory:
+    """Makes models of these settings, on partitions of `topic`, that have learned nothing."""
+    return lambda partition, lineage: PartitionModel(topic, partition, lineage, settings, decoder)
+
+
+def onlooker_factory(config: Config) -> ModelFactory:
+    """Makes models for those who only look, which accept any share of rejects.
+
+    How many are too many is for the worker to judge, and may have been changed since.
+    """
+    settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS)
+    return model_factory(config.topics.examples, settings, Decoder(settings.limits))

@@ -1,0 +1,35 @@
+"""What a worker does first, before the imports that take longest: its predecessor's end needs time, but none of ours.
+
+The port comes before Kafka, so that a second worker of the same identity on one machine ends before it fences the
+first. Nothing here may import numpy or numba.
+"""
+
+import socket
+from typing import NamedTuple
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.kafka.broker import KafkaBroker
+from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.config import Config
+
+
+class Opening(NamedTuple):
+    """A socket that listens, and a connection that has begun to fence predecessors."""
+
+    listener: socket.socket
+    kafka: KafkaBroker
+
+
+def open_up(config: Config) -> Opening:
+    """Take the port, connect to Kafka and begin to fence; ConfigurationError if the port or the client refuses."""
+    listener = listen(config.http.host, config.http.port)
+    kafka = connect(config)
+    kafka.start_fencing()
+    return Opening(listener, kafka)
+
+
+def connect(config: Config) -> KafkaBroker:
+    """The Kafka clients of this worker."""
+    worker = config.worker
+    identity = Identity(worker.group, worker.id, worker.transactional_id)
+    return KafkaBroker(config.kafka, identity, config.topics.examples)

@@ -1,0 +1,30 @@
+"""The composition root of `stream-apple verify`: a verification on a live cluster, which it only reads."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.models import onlooker_factory
+from stream_apple.config import Config
+from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.verification.verifier import Report, ReportProgress, Verifier
+
+
+def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> Iterator[Report]:
+    """One report after the other, of these partitions of the examples topic or else of all.
+
+    ConfigurationError if there is nothing to verify; otherwise the errors of `Verifier.verify`.
+    """
+    topic, group = config.topics.examples, config.worker.group
+    with closing(KafkaLogs(config)) as logs:
+        numbers = logs.chosen(partitions)
+        if not any(logs.committed(numbers).values()):
+            raise ConfigurationError(
+                f"expected offsets of {topic} that group {group} has committed, found none: "
+                f"no worker has published anything with this configuration"
+            )
+        new_model = onlooker_factory(config)
+        verifier = Verifier(logs, Provenance.of(config), new_model, config.worker.fetch_records, progress)
+        for number in numbers:
+            yield verifier.verify(number, to)

@@ -1,0 +1,117 @@
+"""The composition root of the worker: every part is made here, once, and handed to the parts that need it."""
+
+import gc
+import sys
+from typing import NamedTuple
+
+import structlog
+
+from stream_apple.adapters.http.pages import page_routes
+from stream_apple.adapters.http.server import Server, routes
+from stream_apple.adapters.http.status import Status
+from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.startup import Opening
+from stream_apple.config import Config
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.loop import Loop
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.monitoring import Monitoring
+from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObserver
+from stream_apple.runtime.owned_partitions import OwnedPartitions
+from stream_apple.runtime.partition_model import ModelFactory
+from stream_apple.runtime.ports import Broker
+from stream_apple.runtime.transaction import LoopSettings
+from stream_apple.runtime.warmup import warm_up
+from stream_apple.signals import Signals
+
+_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
+SWITCH_S = 0.0002
+"""So long a thread waits for the interpreter before it asks another to give way. Python's 5 ms outlast a batch."""
+
+_log = structlog.get_logger()
+
+
+def run(config: Config, opening: Opening, signals: Signals) -> int:
+    """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
+    listener, kafka = opening
+    metrics, health, observer = Metrics(), Health(), WorkerObserver()
+    metrics.describe(
+        about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
+    )
+    status = Status(observer, metrics, health, config.redacted())
+    paths = {**routes(health, metrics.registry), **page_routes(status)}
+    with Server(listener, paths) as server, ObserverThread(observer):
+        _log.info("started", http_port=server.port, config=config.redacted())
+        metrics.watch_brokers(lambda: kafka.reachable)
+        settings = settings_of(config)
+        decoder = Decoder(settings.limits)
+        warm_up(settings, decoder)
+        health.compiled()
+        new_model = model_factory(config.topics.examples, settings, decoder)
+        loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer))
+        observer.follow(lambda: owned.by_number)
+
+        def finish() -> None:
+            loop.stop()
+            kafka.shorten_deadline()
+            if config.worker.on_stop == "leave":
+                kafka.leave()
+
+        signals.call(finish)
+        spare_the_collector()
+        sys.setswitchinterval(SWITCH_S)
+        loop.run()
+    _log.info("stopped")
+    return 0
+
+
+def spare_the_collector() -> None:
+    """Let Python's garbage collector look at what is new from here on, and at that seldom.
+
+    A fetch makes thousands of messages, and every 100,000 of them the collector would look at all objects of all
+    modules, 40 ms each time. A model, a batch and a message are freed without it, when nobody refers to them any more.
+    """
+    gc.freeze()  # imports and kernels
+    gc.enable()
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
+
+
+def about(config: Config) -> dict[str, str]:
+    """What tells this worker from others on a dashboard."""
+    return {
+        "group": config.worker.group,
+        "worker": config.worker.id,
+        "topic": config.topics.examples,
+        "method": config.learner.method,
+        "loss": config.learner.loss,
+    }
+
+
+class Assembly(NamedTuple):
+    """The loop of a worker, not running yet, and the partitions that it will own."""
+
+    loop: Loop
+    owned: OwnedPartitions
+
+
+def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
+    """Put a loop together."""
+    worker = config.worker
+    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, worker.accepted_gaps)
+    settings = LoopSettings(
+        worker.fetch_records,
+        worker.commit_records,
+        worker.commit_interval / 1000,
+        worker.snapshot_interval / 1000,
+        threads_of(config),
+    )
+    pool = ThreadPool(settings.threads)
+    return Assembly(Loop(broker, owned, settings, monitoring, pool), owned)
+
+
+def threads_of(config: Config) -> int:
+    """How many threads learn."""
+    return config.worker.threads or usable_cores()

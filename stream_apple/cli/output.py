@@ -1,0 +1,13 @@
+"""Where commands print their tables."""
+
+from rich.console import Console
+
+_WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
+
+
+def table_console() -> Console:
+    """Standard output, as wide as the terminal that it is, or else wide enough for every table."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    return console

@@ -1,0 +1,56 @@
+"""Parameters of commands: durations, and groups of options that belong together."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import click
+
+from stream_apple.config.duration import format_duration, parse_duration
+
+DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | None]
+
+
+def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int | None = None) -> DurationCallback:
+    """A callback for options such as `250ms` or `1h30m`: whole milliseconds.
+
+    least  of them; 0 or 1 if there is no `most`
+    words  words that may stand for a number -> that number
+    most   of them, if there is a bound
+    """
+    known = words or {}
+
+    def convert(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+        if text is None or text in known:
+            return None if text is None else known[text]
+        try:
+            found = parse_duration(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}" + "".join(f", or {word!r}" for word in known)) from None
+        if most is not None and not least <= found <= most:
+            bounds = f"from {format_duration(least)} to {format_duration(most)}"
+            raise click.BadParameter(f"expected a duration {bounds}, found {text!r}")
+        if found < least:
+            raise click.BadParameter("expected a duration above 0")
+        return found
+
+    return convert
+
+
+def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command below its options: it gets each group, a NamedTuple's class, in place of the fields' options.
+
+    An option belongs to the group that has a field of its name; the others are handed over one by one.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def call(**given: Any) -> None:  # noqa: ANN401  options have many types
+            parts = {
+                name: group(**{field: given.pop(field) for field in group._fields}) for name, group in groups.items()
+            }
+            command(**given, **parts)
+
+        return call
+
+    return decorate

@@ -1,0 +1,234 @@
+"""`stream-apple study`: the paper's whole study, on a folder of files."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from stream_apple.cli.parameters import gathered
+from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
+from stream_apple.errors import ConfigurationError
+from stream_apple.signals import Signals
+from stream_apple.study.data_sets import DataSet, find_data_sets
+from stream_apple.study.methods import METHODS, vowpal_version
+from stream_apple.study.report.paper import PaperRow, read_paper
+from stream_apple.study.report.writing import write_report
+from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_all
+from stream_apple.study.runs.journal import Journal
+from stream_apple.study.settings import ALPHAS, GRID, StudySettings
+
+_SAID_EVERY_S = 10.0
+_PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace of so long
+
+
+class _Place(NamedTuple):
+    """What is read, where results go, and how much of the machine may be used."""
+
+    folder: Path
+    manifest: Path | None
+    paper: Path | None
+    sets: tuple[str, ...] | None
+    out: Path
+    jobs: int
+
+
+def _words(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(word.strip() for word in text.split(","))
+
+
+def _methods(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    names = _words(context, parameter, text)
+    if names is None:
+        installed = vowpal_version() is not None
+        return tuple(name for name, method in METHODS.items() if method.default and (installed or not method.is_vowpal))
+    if unknown := [name for name in names if name not in METHODS]:
+        raise click.BadParameter(f"expected some of {', '.join(METHODS)}, found {', '.join(unknown)}")
+    if asked := [name for name in names if METHODS[name].is_vowpal and not vowpal_version()]:
+        raise click.BadParameter(
+            f"expected Vowpal Wabbit to be installed for {', '.join(asked)}, found none: "
+            "pip install 'stream-apple[study]'"
+        )
+    # In the table's order: baselines first, in every table and figure.
+    return tuple(name for name in METHODS if name in names)
+
+
+def _numbers(bounds: NumberBounds) -> Callable[[click.Context, click.Parameter, str], tuple[float, ...]]:
+    def convert(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
+        return _within(text, bounds)
+
+    return convert
+
+
+def _within(text: str, bounds: NumberBounds) -> tuple[float, ...]:
+    try:
+        numbers = sorted({float(word) for word in text.split(",")})
+    except ValueError:
+        raise click.BadParameter(f"expected numbers with commas between, found {text!r}") from None
+    if wrong := [number for number in numbers if not bounds.hold(number)]:
+        raise click.BadParameter(f"expected {bounds}, found {wrong[0]:g}")
+    return tuple(numbers)
+
+
+def _rates(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
+    known = {"tuned": GRID, "default": (Options.learning_rate,)}
+    return known[text] if text in known else _within(text, LEARNING_RATE)
+
+
+def _epochs(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise click.BadParameter(f"expected whole numbers above 0 with commas between, found {text!r}")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(name="study")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--methods", callback=_methods, metavar="NAMES",
+    help=f"With commas between.  [default: all but {', '.join(n for n, m in METHODS.items() if not m.default)}]",
+)  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
+@click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True, help="At most so many of a set.")
+@click.option(
+    "--rates", callback=_rates, default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
+    help="Learning rates to choose from.",
+)  # fmt: skip
+@click.option(
+    "--alphas", callback=_numbers(ALPHA), default=",".join(f"{alpha:g}" for alpha in ALPHAS), show_default=True,
+    metavar="NUMBERS", help="Exponents of methods that grow.",
+)  # fmt: skip
+@click.option(
+    "--epochs", callback=_epochs, default="6", show_default=True, metavar="NUMBERS",
+    help="How many equal epochs; the first is that of the tables.",
+)  # fmt: skip
+@click.option("--bits", type=click.IntRange(BITS.low, BITS.high), help="Of all tables.  [default: 18, cubic 24]")
+@click.option(
+    "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="What is minimised."
+)
+@click.option("--timing/--no-timing", default=True, show_default=True, help="Measure seconds, one run at a time.")
+@click.option("--manifest", type=_FILE, help="Of the data sets.  [default: manifest.toml in DIR]")
+@click.option("--paper", type=_FILE, help="The paper's results, to be shown beside.")
+@click.option("--sets", callback=_words, metavar="NAMES", help="Only these, with commas between.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("study"), show_default=True,
+    help="Folder for runs, tables and figures.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
+)
+@gathered(place=_Place, settings=StudySettings)
+def command(place: _Place, settings: StudySettings) -> None:
+    """Compare linear, quadratic, cubic, apple and Vowpal Wabbit on the data sets in DIR, as the paper does.
+
+    Each file of DIR is a set. Finished runs are kept in OUT, so that the same command goes on where it was stopped. The
+    results are OUT/summary.md, figures, and tables for programs.
+    """
+    # Whatever can be wrong is found before hours of learning.
+    data_sets = _wanted(find_data_sets(place.folder, place.manifest), place.sets)
+    paper = {} if place.paper is None else read_paper(place.paper)
+    _know(paper, data_sets)
+    notes = []
+    if vowpal_version() is None:
+        notes.append("Vowpal Wabbit is not installed, so it is not compared: pip install 'stream-apple[study]'.")
+        click.echo(f"note: {notes[0]}", err=True)
+    with Journal(place.out / "runs.jsonl") as journal, Signals() as signals:
+        with _shown() as show:
+            campaign = _run(data_sets, settings, place, journal, signals, show)
+        if signals.stopping():
+            kept = len(journal.records)
+            click.echo(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
+            sys.exit(signals.exit_code)
+        click.echo(write_report(campaign, paper, notes, place.out))
+
+
+def _run(
+    data_sets: list[DataSet],
+    settings: StudySettings,
+    place: _Place,
+    journal: Journal,
+    signals: Signals,
+    show: Callable[[PhaseProgress], None],
+) -> Campaign:
+    """Read all sets, and do all runs, until a signal comes."""
+    sets = []
+    for facts in signals.until_first(prepare_all(data_sets, settings, place.out, place.jobs)):
+        sets.append(facts)
+        show(PhaseProgress("reading sets", len(sets), len(data_sets), len(data_sets) - len(sets)))
+    campaign = Campaign({facts.name: facts for facts in sorted(sets)}, settings, journal, place.jobs)
+    if not signals.stopping():
+        for step in signals.until_first(campaign.steps()):
+            show(step)
+    return campaign
+
+
+def _wanted(found: list[DataSet], names: tuple[str, ...] | None) -> list[DataSet]:
+    known = {data_set.name: data_set for data_set in found}
+    if unknown := [name for name in names or () if name not in known]:
+        raise ConfigurationError(f"--sets: expected some of {', '.join(known)}, found {', '.join(unknown)}")
+    return found if names is None else [known[name] for name in dict.fromkeys(names)]
+
+
+def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
+    for data_set in data_sets:
+        if paper and data_set.paper is not None and data_set.paper not in paper:
+            raise ConfigurationError(
+                f"[{data_set.name}], paper: expected a name of the paper's table ({', '.join(paper)}), "
+                f"found {data_set.paper!r}"
+            )
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
+    """A bar for each phase on a terminal; lines elsewhere."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[runs]} left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, speed_estimate_period=_PACE_OVER_S
+    ) as bar:
+        yield _Bars(bar).show if console.is_terminal else _PlainLines().show
+
+
+class _Bars:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._phases: dict[str, TaskID] = {}
+
+    def show(self, step: PhaseProgress) -> None:
+        if step.phase not in self._phases:
+            self._phases[step.phase] = self._bar.add_task(step.phase, total=max(step.total, 1e-9), runs=step.runs)
+        done = step.done if step.runs else max(step.total, 1e-9)
+        self._bar.update(self._phases[step.phase], completed=done, runs=step.runs)
+
+
+class _PlainLines:
+    def __init__(self) -> None:
+        self._phase = ""
+        self._started = self._said = 0.0
+
+    def show(self, step: PhaseProgress) -> None:
+        now = time.monotonic()
+        if step.phase != self._phase:
+            self._phase, self._started, self._said = step.phase, now, 0.0
+        if step.runs and now - self._said < _SAID_EVERY_S:
+            return
+        self._said = now
+        left = ""
+        if step.runs and step.done:
+            seconds = (now - self._started) * (step.total - step.done) / step.done
+            left = f", about {seconds / 60:.0f} min" if seconds > 90 else f", about {seconds:.0f} s"
+        click.echo(f"{step.phase}: {step.runs} left{left}", err=True)

@@ -1,0 +1,170 @@
+"""The page about every setting, made from the settings themselves: `make docs`.
+
+    python -m stream_apple.config.reference docs/configuration.md
+
+What a setting does is the docstring below it in `schema.py`; type, default and bounds are those that refuse a wrong
+value. `tests/test_documents.py` fails if the page is not what this module makes.
+"""
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from stream_apple.config import schema
+from stream_apple.config.kafka_passthrough import DEFAULTS, OWNED
+from stream_apple.config.schema import Config
+from stream_apple.config.sources import variable
+from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
+
+FIRST_VERSION = "0.1.0"
+"""Since when a setting is there that does not say it."""
+
+_PAGE = """\
+# Configuration
+
+What can be set, to what, and what it does. This page is made from the code by `make docs`: change it there.
+
+Every setting has a default, and the defaults run against a broker on localhost. A setting comes from, the first wins:
+
+1. an environment variable `STREAM_APPLE_<SECTION>__<KEY>`, with two underscores, such as `{variable}`;
+2. the TOML file that `--config` names.
+
+In either place a value `file:/path` is read from that file, without one newline at its end: this is the way for
+mounted secrets. Passwords and keys come from such a file or from the environment; written into the TOML file, they are
+refused ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are refused, and
+so is every other variable that begins with `STREAM_APPLE_`; the message names the nearest known one. A configuration
+that is refused ends every command with exit code 78 and a line for each fault: what was expected, what was found, and
+where it was written.
+
+A duration is text with units, the largest first: `"250ms"`, `"5m"`, `"1h30m"`, `"14d"`. `stream-apple check` compares
+the configuration with the cluster.
+
+```toml
+{example}```
+
+**Part of the model**: a model made with one value can't be continued with another. To change such a setting, begin a
+new `worker.group` ([operations](operations.md#changing-the-configuration)). The others can be changed by a restart.
+
+{sections}
+## kafka
+
+Every property of librdkafka is passed through to the clients under its own name, such as
+`"security.protocol" = "SASL_SSL"`. One that only a consumer or only a producer has goes to that client alone. In a
+variable's name, dots are underscores: `STREAM_APPLE_KAFKA__SASL_PASSWORD` is `sasl.password`. Callbacks can't be set
+from text. Without any setting: `{bootstrap}`.
+
+These are refused, since the worker sets them itself, or a promise rests on the value they have:
+
+| property | why it is refused |
+|---|---|
+{owned}
+
+These have a default of the worker's own, which a setting of yours replaces. They decide about speed and memory, not
+about results:
+
+| property | consumer | producer | why |
+|---|---|---|---|
+| `batch.num.messages` | | 10000 | a batch of predictions is small |
+| `check.crcs` | true | | a flipped bit would be learned |
+| `compression.type` | | lz4 | |
+| `fetch.queue.backoff.ms` | 20 | | librdkafka's default leaves a drained queue empty for up to a second |
+| `fetch.wait.max.ms` | 100 | | so long a partition that is given back may wait for others |
+| `linger.ms` | | 20 | |
+| `max.partition.fetch.bytes` | 4194304 | | |
+| `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
+| `metadata.recovery.strategy` | none | none | else an outage loses the producer's coordinator for good |
+| `queue.buffering.max.kbytes` | | 65536 | counted in the formula for [memory](operations.md#sizing) |
+| `queue.buffering.max.messages` | | 100000 | |
+| `queued.max.messages.kbytes` | 32768 | | counted in the formula for memory |
+| `queued.min.messages` | 20000 | | |
+| `reconnect.backoff.max.ms` | 2000 | 2000 | |
+| `session.timeout.ms` | 45000 | | after so long without a sign of life, others have the worker's partitions |
+| `transaction.timeout.ms` | | 45000 | when a dead worker's partitions move on, its transaction has been aborted |
+
+## Other variables of the environment
+
+| variable | what it does |
+|---|---|
+| `NUMBA_CACHE_DIR` | where compiled kernels are kept, else beside the package; see [security](security.md#code) |
+| `NUMBA_CPU_NAME` | the type of processor that kernels are for, `generic` for all; else that of the machine |
+| `NUMBA_CPU_FEATURES` | instructions besides; set it to nothing to use what `stream-apple compile --target` made |
+"""
+
+
+def page() -> str:
+    """The whole text of `docs/configuration.md`."""
+    return _PAGE.format(
+        variable=variable("worker", "id"),
+        example=_example(),
+        sections="\n".join(_section(name, model) for name, model in SECTIONS.items()),
+        bootstrap=" ".join(f'"{name}" = {json.dumps(value)}' for name, value in DEFAULTS.items()),
+        owned="\n".join(f"| `{name}` | {reason} |" for name, reason in OWNED.items()),
+    )
+
+
+def _example() -> str:
+    """The defaults as a TOML file; what JSON and TOML write differently is not among them."""
+    text = ""
+    for section, entries in Config().redacted().items():
+        lines = (f"{json.dumps(key) if '.' in key else key} = {json.dumps(value)}\n" for key, value in entries.items())
+        text += f"[{section}]\n" + "".join(lines) + "\n"
+    return text.removesuffix("\n")
+
+
+def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
+    about = dict(_docstrings(model))
+    known = {key: of_a_value(facts) for key, facts in model.model_json_schema()["properties"].items()}
+    parts = Config().model_settings().get(name, {})
+    rows = [
+        f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
+        f"{'yes' if key in parts or (name, key) == ('topics', 'examples') else ''} | "
+        f"{facts.get('since', FIRST_VERSION)} | {about[key]} |"
+        for key, facts in known.items()
+    ]
+    head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|"
+    return f"## {name}\n\n{model.__doc__}\n\n{head}\n" + "\n".join(rows) + "\n"
+
+
+def _docstrings(model: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a class of settings
+    """(field, the docstring below it) of a class in `schema.py`; KeyError in `_section` if a field has none.
+
+    Read from the source here, and not by pydantic when the class is made: every start of a worker would pay for it.
+    """
+    tree = ast.parse(inspect.getsource(schema))
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == model.__name__)
+    for field, below in pairwise(found.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(below.value.value).split())
+
+
+def _type(facts: dict[str, Any]) -> str:
+    if "enum" in facts:
+        return "choice"
+    if facts.get("unit") == "milliseconds":
+        return "duration"
+    return {"array": "list of text", "string": "text"}.get(facts["type"], str(facts["type"]))
+
+
+def _default(model: Any, key: str) -> str:  # noqa: ANN401  a class of settings
+    return f"`{json.dumps(model().model_dump(mode='json')[key])}`"
+
+
+def _unit(facts: dict[str, Any]) -> str:
+    unit = str(facts.get("unit", ""))
+    return "in the text" if unit == "milliseconds" else unit
+
+
+def _bounds(facts: dict[str, Any]) -> str:
+    text = expected(facts).removeprefix("a duration such as '250ms', '5m' or '1h30m', ")
+    for kind in ("an integer of ", "an integer ", "a number "):
+        text = text.removeprefix(kind)
+    return text
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

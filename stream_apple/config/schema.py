@@ -1,0 +1,266 @@
+"""The settings: name, type, default, bounds, and below each one what it does.
+
+The names are a contract with users, manifests and dashboards. `reference.py` makes `docs/configuration.md` from this
+file. A setting that was not in version 0.1.0 says since when it is there: `json_schema_extra={"since": "0.2.0"}`.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
+from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
+from stream_apple.config.secrets import shown
+from stream_apple.core.learner.options import (
+    ALPHA,
+    BITS,
+    LEARNING_RATE,
+    MAX_FEATURES_PER_EXAMPLE,
+    PARENTS,
+    PRODUCT_BUDGET,
+    Combine,
+    IntegerBounds,
+    Loss,
+    Method,
+    Options,
+)
+
+
+def _integer_from_text(value: object) -> object:
+    return int(value) if isinstance(value, str) else value
+
+
+def _number_from_text(value: object) -> object:
+    return float(value) if isinstance(value, str) else value
+
+
+def _names_of_gaps(value: object) -> object:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    return tuple(value) if isinstance(value, list) else value
+
+
+# The environment and mounted files hold text only, so a number may come as text; nothing else is converted.
+Integer = Annotated[int, BeforeValidator(_integer_from_text)]
+Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
+
+TopicName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-zA-Z0-9._-]{1,249}$",
+        json_schema_extra={"expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -)"},
+    ),
+]
+Identifier = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-zA-Z0-9._-]{1,200}$",
+        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -"},
+    ),
+]
+GapNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
+    BeforeValidator(_names_of_gaps),
+    Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
+]
+HostName = Annotated[
+    str,
+    Field(pattern=r"^[a-zA-Z0-9.:_-]+$", json_schema_extra={"expected": "a host name or address to listen on"}),
+]
+
+
+LARGEST_PORT = 65_535
+
+# In milliseconds; `stream-apple evaluate` has the same.
+EPOCH_LENGTH = IntegerBounds(SECOND, 366 * DAY)
+MAX_AHEAD = IntegerBounds(1, 3660 * DAY)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class TopicSettings(_Section):
+    """The four topics; partition p of each belongs to partition p of `examples`."""
+
+    examples: TopicName = "examples"
+    """Where examples are read from. Its name is part of every model's identity."""
+    predictions: TopicName = "predictions"
+    """Where predictions go: as many partitions as the examples topic."""
+    dead_letters: TopicName = "dead-letters"
+    """Where records go that can't be used, with the reason in their headers."""
+    models: TopicName = "models"
+    """Where snapshots of the models are kept: compacted, as many partitions as the examples topic."""
+
+    @model_validator(mode="after")
+    def _are_different(self) -> Self:
+        names = list(self.model_dump().values())
+        if len(set(names)) < len(names):
+            raise ValueError(f"expected four different topics, found {', '.join(names)}")
+        return self
+
+
+class WorkerSettings(_Section):
+    """One process of the consumer group."""
+
+    group: Identifier = "stream-apple"
+    """The consumer group, `group.id`: its workers share the partitions. Another group is another set of models."""
+    id: Identifier = "worker-0"
+    """This worker's name in the group, the same after every restart and different for every worker.
+
+    `group.instance.id` and `transactional.id` derive from it.
+    """
+    commit_interval: Duration = Field(default=500, ge=10, le=30 * SECOND)
+    """A transaction is committed when it has been open for so long: readers wait until then for its predictions."""
+    commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000, json_schema_extra={"unit": "records"})
+    """A transaction also ends after this many predictions and dead letters."""
+    snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
+    """The longest time between two snapshots of a model that learns: a crash costs the replay of so long.
+    A tenth of it is enough after the end of an epoch."""
+    fetch_records: Integer = Field(default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "records"})
+    """Most records that the loop takes from Kafka's client at once. Results do not depend on it."""
+    threads: Integer = Field(default=0, ge=0, le=256)
+    """Threads that learn, each a partition at a time; 0 for as many as the process has cores, by its cgroup's limit.
+    Results do not depend on it."""
+    on_stop: Literal["stay", "leave"] = "stay"
+    """After SIGTERM, `stay` keeps the partitions for this worker's restart; `leave` hands them to others at once."""
+    accept_gap: GapNames = ()
+    """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
+
+    @property
+    def transactional_id(self) -> str:
+        """The same after every restart, so that a successor aborts what its predecessor left open."""
+        # The whole cluster shares these ids: without the group, two deployments would fence each other.
+        return f"{self.group}-{self.id}"
+
+    @property
+    def accepted_gaps(self) -> frozenset[tuple[int, int]]:
+        """(partition, first missing offset) of each gap that may be left out of a model."""
+        pairs = (name.split("@") for name in self.accept_gap)
+        return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+
+
+class LearnerSettings(_Section):
+    """What is learned, and how fast."""
+
+    method: Method = Options.method
+    """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
+    two features, `cubic` also those of three.
+    """
+    loss: Loss = Options.loss
+    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0."""
+    combine: Combine | None = None
+    """What is published. `mix`: six predictors learn, and their mixture is never noticeably worse than the linear one,
+    at any learning rate. `off`: the plain learner of the paper, and of models made before this setting was there; the
+    only choice, and the default, of the other methods."""
+    bits: Annotated[Integer, Field(ge=BITS.low, le=BITS.high)] | None = None
+    """The table of each partition has 2^bits slots of 32 bytes, one for each monomial; with `combine = "mix"` a base
+    feature takes 16 bytes more. The default is 24 with method `cubic`."""
+    alpha: Number = Field(default=Options.alpha, gt=ALPHA.above, le=ALPHA.high)
+    """An epoch's end adds parents * s^alpha parents, where s is the mean number of features of an example."""
+    parents: Annotated[Number, Field(gt=PARENTS.above, le=PARENTS.high)] | None = None
+    """See `alpha`. The default is 1 with `combine = "off"`."""
+    product_budget: Annotated[Integer, Field(ge=PRODUCT_BUDGET.low, le=PRODUCT_BUDGET.high)] | None = None
+    """How many products of parents with features an example may have in the mean: time is proportional to it. When it
+    is used up, the parents that earn least make room. 0: no limit, the default and only choice of `combine = "off"`."""
+    learning_rate: Number = Field(default=Options.learning_rate, gt=LEARNING_RATE.above, le=LEARNING_RATE.high)
+    """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
+
+    @model_validator(mode="after")
+    def _fill(self) -> Self:
+        options = self.options()
+        for name in ("combine", "bits", "parents", "product_budget"):
+            object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
+        return self
+
+    def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
+        """Of the learner; ValueError if they contradict each other."""
+        return Options(
+            **{name: getattr(self, name) for name in LearnerSettings.model_fields},
+            max_features_per_example=max_features_per_example,
+        )
+
+
+class EpochSettings(_Section):
+    """Spans of event time after which the model grows."""
+
+    length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
+    """The span of event time after which the model grows. Event time is the records' timestamps."""
+    max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
+    """How far a timestamp may lie past the highest one of its partition so far; further is a dead letter."""
+
+
+class HttpSettings(_Section):
+    """Where metrics, health and the status page are served."""
+
+    host: HostName = "0.0.0.0"  # noqa: S104  Prometheus and the kubelet come from outside the pod
+    """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
+    port: Integer = Field(default=9400, ge=0, le=LARGEST_PORT)
+    """The port to listen on; 0 is any free one, which the event `started` names."""
+
+
+class LimitSettings(_Section):
+    """What one example, and a run of bad ones, may cost."""
+
+    max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
+    """Features that an example may have as it arrives; more make it a dead letter."""
+    max_features_per_example: Integer = Field(
+        default=Options.max_features_per_example,
+        ge=MAX_FEATURES_PER_EXAMPLE.low,
+        le=MAX_FEATURES_PER_EXAMPLE.high,
+        json_schema_extra={"unit": "features"},
+    )
+    """Features of an example after expansion, which stops there. At least `max_features`."""
+    max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
+    """The largest value of a record; a larger one is a dead letter."""
+    max_weight: Number = Field(default=1e6, gt=0)
+    """The largest importance weight of an example; a larger one makes it a dead letter."""
+    min_label: Number = -1e9
+    """The smallest label; a smaller one makes a dead letter. Below `max_label`."""
+    max_label: Number = 1e9
+    """The largest label; a larger one makes a dead letter."""
+    max_reject_share: Number = Field(default=0.5, gt=0, le=1)
+    """The worker stops with exit code 71 when more of a partition's last 10,000 records than this are dead letters."""
+    max_consecutive_rejects: Integer = Field(default=1000, ge=1, json_schema_extra={"unit": "records"})
+    """The worker stops with exit code 71 when more records of a partition than this, in a row, are dead letters."""
+
+    @model_validator(mode="after")
+    def _are_consistent(self) -> Self:
+        if self.min_label >= self.max_label:
+            raise ValueError(
+                f"expected min_label below max_label, found min_label {self.min_label:g} and "
+                f"max_label {self.max_label:g}"
+            )
+        if self.max_features_per_example < self.max_features:
+            raise ValueError(
+                f"expected max_features_per_example of at least max_features, found "
+                f"{self.max_features_per_example} and {self.max_features}"
+            )
+        return self
+
+
+class Config(_Section):
+    """All settings of a process. Durations are whole milliseconds."""
+
+    kafka: KafkaProperties = Field(default_factory=DEFAULTS.copy)
+    topics: TopicSettings = TopicSettings()
+    worker: WorkerSettings = WorkerSettings()
+    learner: LearnerSettings = LearnerSettings()
+    epochs: EpochSettings = EpochSettings()
+    http: HttpSettings = HttpSettings()
+    limits: LimitSettings = LimitSettings()
+
+    def model_settings(self) -> dict[str, dict[str, Any]]:
+        """The settings that the learned model depends on: a snapshot made with others can't be continued."""
+        settings: dict[str, dict[str, Any]] = self.model_dump(
+            include={"epochs": True, "limits": True},
+            exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
+        )
+        learner = self.learner.options().identity()
+        return {"learner": {name: learner[name] for name in LearnerSettings.model_fields if name in learner}} | settings
+
+    def redacted(self) -> dict[str, dict[str, Any]]:
+        """All settings in JSON types for a log, durations as text, secrets as `***`."""
+        settings: dict[str, dict[str, Any]] = self.model_dump(mode="json")
+        settings["kafka"] = {name: shown(name, value) for name, value in settings["kafka"].items()}
+        return settings

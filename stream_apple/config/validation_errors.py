@@ -1,0 +1,110 @@
+"""From a refused value to one line that says what was expected, what was found, and where it was written."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from stream_apple.config.duration import format_duration
+from stream_apple.config.schema import Config
+from stream_apple.config.secrets import HIDDEN, is_secret, shown
+from stream_apple.config.sources import VARIABLE_PREFIX, Setting, Settings, variable
+
+_LONGEST_VALUE_SHOWN = 100
+
+SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items() if name != "kafka"}
+"""Section name -> its model; `kafka` has no fixed set of keys."""
+
+
+def describe(error: ErrorDetails, settings: Settings) -> str:
+    """One line for one fault that pydantic found in `settings`."""
+    section, *rest = (str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden" and not rest:
+        return _unknown_section(section, settings[section])
+    if not rest:
+        return f"{section}: {_message(error)}"
+    key = rest[0]
+    setting = settings[section][key]
+    where = f"{section}.{key} ({setting.origin})"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown setting; {_nearest_setting(section, key, setting)}"
+    if section == "kafka":
+        return f"{where}: {_message(error)}, found {_shown(key, setting.value)}"
+    schema = SECTIONS[section].model_json_schema()["properties"][key]
+    return f"{where}: expected {expected(schema)}, found {_shown(key, setting.value)}"
+
+
+def expected(schema: dict[str, Any]) -> str:
+    """The JSON schema of one setting in words."""
+    schema = of_a_value(schema)
+    if "expected" in schema:
+        return str(schema["expected"])
+    if "enum" in schema:
+        return "one of " + ", ".join(repr(choice) for choice in schema["enum"])
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if schema.get("unit") == "milliseconds":
+        example = "a duration such as '250ms', '5m' or '1h30m'"
+        return f"{example}, from {format_duration(low or 0)} to {format_duration(high or 0)}"
+    kind = {"integer": "an integer", "number": "a number"}[schema["type"]]
+    if "exclusiveMinimum" in schema:
+        bound = f"above {schema['exclusiveMinimum']:g}"
+        return f"{kind} {bound}" if high is None else f"{kind} {bound} and at most {high:g}"
+    if low is None:
+        return f"a finite {kind.split()[1]}"
+    return f"{kind} of at least {low}" if high is None else f"{kind} from {low} to {high}"
+
+
+def of_a_value(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same without the choice to leave the setting out, for which pydantic has names of its own for bounds."""
+    value: dict[str, Any]
+    (value,) = [kind for kind in schema.get("anyOf", [{}]) if kind.get("type") != "null"]
+    names = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}
+    return schema | {names.get(name, name): bound for name, bound in value.items()}
+
+
+def secret_in_file(section: str, key: str, setting: Setting) -> str:
+    """One line for a secret that stands in the configuration file."""
+    what = "a secret" if is_secret(key) else "a property that is not known to be harmless"
+    return (
+        f"{section}.{key} ({setting.origin}): {what} comes from a file or from the environment: expected "
+        f"'file:/path' here or the variable {variable(section, key)}, found {HIDDEN}"
+    )
+
+
+def unknown_variable(name: str) -> str:
+    """One line for a variable with our prefix that names no section."""
+    known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
+    return f"{name}: unknown variable; {_nearest(name, [*known, variable('kafka', 'bootstrap.servers')])}"
+
+
+def _unknown_section(section: str, entries: dict[str, Setting]) -> str:
+    origins = sorted({setting.origin for setting in entries.values()})
+    where = f"{section} ({', '.join(origins)})" if origins else section
+    return f"{where}: unknown section; {_nearest(section, Config.model_fields)}"
+
+
+def _nearest_setting(section: str, key: str, setting: Setting) -> str:
+    keys = SECTIONS[section].model_fields
+    if setting.origin.startswith(f"from {VARIABLE_PREFIX}"):
+        return _nearest(variable(section, key), [variable(section, known) for known in keys])
+    return _nearest(key, keys)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"the nearest known one is {close[0]}" if close else f"known are {', '.join(names)}"
+
+
+def _message(error: ErrorDetails) -> str:
+    # pydantic's own prefix for a ValueError says nothing to an operator
+    return error["msg"].removeprefix("Value error, ")
+
+
+def _shown(key: str, value: object) -> str:
+    may_be_shown = shown(key, value)
+    if may_be_shown == HIDDEN:
+        return HIDDEN
+    text = repr(may_be_shown)
+    return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}..."

@@ -1,0 +1,1 @@
+"""The wire format: bytes of records to batches, predictions to bytes."""

@@ -1,0 +1,117 @@
+"""From fetched records to a batch: what a record may hold, and what became of each.
+
+Owns the arrays that the parser fills, and their reuse. The format itself is `parse.py`'s.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch, Columns, Limits
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
+from stream_apple.core.codec.parse import parse
+
+
+class Decoded(NamedTuple):
+    """`n` records, of which `m` are rows of the batch.
+
+    batch    the m good rows
+    rows     int64[m]      index of the record that each row came from, ascending
+    reasons  uint8[n]      a `Reason`; 0 = good
+    places   int64[n]      byte in the record at which the fault was found; -1 if good
+    buffer   uint8[...]    all records, one after another, read-only
+    ids      int64[m, 2]   start and stop in `buffer` of the raw msgpack of `id`; equal = no id
+    """
+
+    batch: Batch
+    rows: NDArray[np.int64]
+    reasons: NDArray[np.uint8]
+    places: NDArray[np.int64]
+    buffer: NDArray[np.uint8]
+    ids: NDArray[np.int64]
+
+    def select(self, rows: NDArray[np.int64]) -> "Decoded":
+        """Only these of the m rows, int64[k], ascending; the records stay as they are."""
+        return self._replace(batch=self.batch.select(rows), rows=self.rows[rows], ids=self.ids[rows])
+
+
+class Decoder:
+    """Decodes examples under `limits`, into memory that it keeps and reuses.
+
+    Several threads may decode at once, each into memory of its own. The keys and values of a batch are valid until
+    the thread's next `decode`. That memory is at most 12 bytes for each 2 bytes of the largest batch so far, and
+    12 times `max_features` for each of its records.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        # One set of types, so that the kernel is compiled once.
+        self._limits = Limits(
+            int(limits.max_features),
+            int(limits.max_record_bytes),
+            float(limits.max_weight),
+            float(limits.min_label),
+            float(limits.max_label),
+            bool(limits.binary),
+        )
+        self._scratch = _Scratch()
+
+    def warm_up(self) -> None:
+        """Compile, or load from the cache, all that `decode` runs."""
+        self.decode([None])
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """The examples in the values of `n` records; one that can't be used has its reason in `reasons`."""
+        n = len(values)
+        buffer, sizes = _joined(values)
+        scratch = self._scratch
+        scratch.reserve(self._most_entries(sizes))
+        out = Columns(
+            indptr=np.empty(n + 1, np.int64),
+            keys=scratch.keys,
+            values=scratch.values,
+            labels=np.empty(n),
+            weights=np.empty(n),
+            rows=np.empty(n, np.int64),
+            ids=np.empty((n, 2), np.int64),
+        )
+        reasons, places = np.empty(n, np.uint8), np.empty(n, np.int64)
+        m = parse(buffer, sizes, self._limits, out, reasons, places, scratch.pending)
+        z = int(out.indptr[m])
+        batch = Batch(out.indptr[: m + 1], out.keys[:z], out.values[:z], out.labels[:m], out.weights[:m])
+        return Decoded(batch, out.rows[:m], reasons, places, buffer, out.ids[:m])
+
+    def _most_entries(self, sizes: NDArray[np.int64]) -> int:
+        """How many features records of these `sizes` can have: one takes at least 2 bytes."""
+        usable = np.where(sizes > self._limits.max_record_bytes, 0, np.maximum(sizes, 0))
+        return int(np.minimum(usable // 2, self._limits.max_features).sum())
+
+
+class _Scratch(threading.local):
+    """What a thread decodes into: keys uint64[...] and values float32[...], and the parser's stack."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = np.empty(0, np.uint64)
+        self.values = np.empty(0, np.float32)
+        self.pending = np.empty(MAX_DEPTH, np.int64)
+
+    def reserve(self, entries: int) -> None:
+        """Make room for so many."""
+        if entries > self.keys.size:
+            self.keys = np.empty(entries, np.uint64)
+            self.values = np.empty(entries, np.float32)
+
+
+def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All bytes one after another, uint8[...]; and how many are of each value, int64[n], -1 for None."""
+    try:
+        # Without a line of Python for each value; of None there is neither a length nor a join.
+        sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
+        whole = b"".join(values)  # type: ignore[arg-type]
+    except TypeError:
+        sizes = np.fromiter((-1 if value is None else len(value) for value in values), np.int64, len(values))
+        whole = b"".join([value for value in values if value is not None])
+    return np.frombuffer(whole, np.uint8), sizes

@@ -1,0 +1,181 @@
+"""From a batch and its scores to prediction messages, as `schemas/prediction.schema.json` describes them.
+
+A message is the parts that are the same for a whole call, copied, with the numbers of its row between them.
+The bytes are those of `msgpack.packb`.
+"""
+
+from typing import cast
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.codec.decode import Decoded
+from stream_apple.core.jit import kernel
+
+_MAP_OF_8, _FLOAT64, _NIL = 0x88, 0xCB, 0xC0
+_LONGEST_NUMBER = 9
+
+
+@kernel
+def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int, stop: int) -> int:
+    """Copy `source[start:stop]`; returns where it ends in `out`."""
+    for step in range(stop - start):
+        out[np.uint64(at + step)] = source[np.uint64(start + step)]
+    return at + stop - start
+
+
+@kernel
+def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first: int, size: int) -> int:
+    """Copy `size` bytes from the word `first` on, and up to 7 more, for others to write over; returns their end."""
+    for place in range(0, size, 8):
+        word = words[np.uint64(first + (place >> 3))]
+        # LLVM makes one store of it.
+        for step in range(8):
+            out[np.uint64(at + place + step)] = np.uint8(word >> np.uint64(8 * step))
+    return at + size
+
+
+@kernel
+def _put_big_endian(out: NDArray[np.uint8], at: int, tag: int, bits: np.uint64, size: int) -> int:
+    out[np.uint64(at)] = tag
+    for step in range(size):
+        out[np.uint64(at + 1 + step)] = np.uint8(bits >> np.uint64(8 * (size - 1 - step)))
+    return at + 1 + size
+
+
+@kernel
+def _put_float(out: NDArray[np.uint8], at: int, number: float) -> int:
+    return _put_big_endian(out, at, _FLOAT64, np.float64(number).view(np.uint64), 8)
+
+
+@kernel
+def _put_float_or_nil(out: NDArray[np.uint8], at: int, number: float) -> int:
+    if np.isnan(number):
+        out[np.uint64(at)] = _NIL
+        return at + 1
+    return _put_float(out, at, number)
+
+
+@kernel
+def _put_count(out: NDArray[np.uint8], at: int, count: int) -> int:
+    """An integer >= 0 in the shortest form, as packers write it."""
+    bits = np.uint64(count)
+    if count < 0x80:
+        out[np.uint64(at)] = count
+        return at + 1
+    if count < 0x100:
+        return _put_big_endian(out, at, 0xCC, bits, 1)
+    if count < 0x10000:
+        return _put_big_endian(out, at, 0xCD, bits, 2)
+    if count < 0x100000000:
+        return _put_big_endian(out, at, 0xCE, bits, 4)
+    return _put_big_endian(out, at, 0xCF, bits, 8)
+
+
+@kernel
+def _encode(
+    out: NDArray[np.uint8],
+    stops: NDArray[np.int64],
+    start: int,
+    stop: int,
+    buffer: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    labels: NDArray[np.float64],
+    predictions: NDArray[np.float64],
+    losses: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    parts: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Write the messages of the rows [start, stop) one after another.
+
+    out    uint8[...], long enough for all and 7 bytes
+    stops  int64[stop - start], written: where each message ends
+    parts  uint64[...]: the keys id, prediction, label, loss, and all from the key epoch to the key offset, each of
+           which begins in a new word
+    sizes  int64[5], bytes of each part
+    """
+    # The parts begin at these words.
+    prediction = (sizes[0] + 7) >> 3
+    label = prediction + ((sizes[1] + 7) >> 3)
+    loss = label + ((sizes[2] + 7) >> 3)
+    origin = loss + ((sizes[3] + 7) >> 3)
+    at = 0
+    for row in range(start, stop):
+        first, last = ids[row, 0], ids[row, 1]
+        has_id = last > first
+        out[np.uint64(at)] = _MAP_OF_8 + has_id
+        at += 1
+        if has_id:
+            at = _put_words(out, at, parts, 0, sizes[0])
+            at = _put(out, at, buffer, first, last)
+        at = _put_words(out, at, parts, prediction, sizes[1])
+        at = _put_float(out, at, predictions[row])
+        at = _put_words(out, at, parts, label, sizes[2])
+        at = _put_float_or_nil(out, at, labels[row])
+        at = _put_words(out, at, parts, loss, sizes[3])
+        at = _put_float_or_nil(out, at, losses[row])
+        at = _put_words(out, at, parts, origin, sizes[4])
+        at = _put_count(out, at, offsets[row])
+        stops[row - start] = at
+
+
+class PredictionEncoder:
+    """Encodes the predictions of one input partition.
+
+    model  fingerprint of configuration and lineage
+    """
+
+    def __init__(self, topic: str, partition: int, model: str) -> None:
+        self._keys = [msgpack.packb(key) for key in ("id", "prediction", "label", "loss")]
+        self._origin = b"".join(
+            msgpack.packb(item) for item in ("model", model, "topic", topic, "partition", partition, "offset")
+        )
+
+    def encode(
+        self,
+        decoded: Decoded,
+        start: int,
+        stop: int,
+        predictions: NDArray[np.float64],
+        losses: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+        epoch: int,
+    ) -> list[bytes]:
+        """One message for each row in [start, stop), in order.
+
+        predictions  float64[m]
+        losses       float64[m], NaN where the row has no label: written as nil
+        offsets      int64[m], >= 0, of the example in its partition
+        """
+        pieces = [*self._keys, msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin]
+        sizes = np.array([len(piece) for piece in pieces])
+        words = b"".join(piece + bytes(-len(piece) % 8) for piece in pieces)
+        ids = decoded.ids
+        id_bytes = int((ids[start:stop, 1] - ids[start:stop, 0]).sum())
+        longest = 1 + int(sizes.sum()) + 4 * _LONGEST_NUMBER
+        out = np.empty((stop - start) * longest + id_bytes + 7, np.uint8)
+        stops = np.empty(stop - start, np.int64)
+        _encode(
+            out,
+            stops,
+            start,
+            stop,
+            decoded.buffer,
+            ids,
+            decoded.batch.labels,
+            predictions,
+            losses,
+            offsets,
+            np.frombuffer(words, "<u8"),
+            sizes,
+        )
+        ends = stops.tolist()
+        written = out[: ends[-1]].tobytes() if ends else b""
+        return [written[first:last] for first, last in zip([0, *ends], ends, strict=False)]
+
+
+def decode_prediction(message: bytes) -> dict[str, object]:
+    """A prediction message as readers see it; raises ValueError if it is not msgpack."""
+    return cast("dict[str, object]", msgpack.unpackb(message))

@@ -1,0 +1,103 @@
+"""The identity of a base feature: a 64-bit key that is never 0.
+
+A name's key is its xxh64, seeded with that of its namespace; an index's is the index, mixed. Models and replays
+rely on these: they never change.
+"""
+
+import numpy as np
+
+from stream_apple.core.codec.msgpack_reader import ZERO, Bytes, word_at
+from stream_apple.core.jit import kernel
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+_NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # the key of whatever hashes to 0, which marks a free slot
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_LOW_8 = np.uint64(0xFF)
+
+
+@kernel
+def _rotate(word: np.uint64, bits: int) -> np.uint64:
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@kernel
+def _avalanche(word: np.uint64) -> np.uint64:
+    """The end of xxh64; a hash of 0 is replaced, because key 0 marks a free slot."""
+    word = (word ^ (word >> np.uint64(33))) * _P2
+    word = (word ^ (word >> np.uint64(29))) * _P3
+    word ^= word >> np.uint64(32)
+    return word if word != ZERO else _NOT_ZERO
+
+
+@kernel
+def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
+    """Take in the last `size` < 8 bytes, which are the low ones of `word`."""
+    # Always all steps: lengths of names are too irregular for the processor to foresee a branch.
+    after = _rotate(state ^ ((word & _LOW_32) * _P1), 23) * _P2 + _P3
+    state = after if size & 4 else state
+    word >>= np.uint64((size & 4) << 3)
+    more = size & 3
+    for step in range(3):
+        after = _rotate(state ^ ((word & _LOW_8) * _P5), 11) * _P1
+        word >>= np.uint64(8)
+        state = after if step < more else state
+    return state
+
+
+@kernel
+def short_name_key(word: np.uint64, size: int, seed: np.uint64) -> np.uint64:
+    """`name_key` of the low `size` < 8 bytes of `word`; the others do not matter."""
+    return _avalanche(_hash_tail(seed + _P5 + np.uint64(size), word, size))
+
+
+@kernel
+def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
+    """xxh64 of the bytes [at, stop) with `seed`, never 0."""
+    size = stop - at
+    if size >= 32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while stop - at >= 32:
+            a = _rotate(a + word_at(buffer, at, 8) * _P2, 31) * _P1
+            b = _rotate(b + word_at(buffer, at + 8, 8) * _P2, 31) * _P1
+            c = _rotate(c + word_at(buffer, at + 16, 8) * _P2, 31) * _P1
+            d = _rotate(d + word_at(buffer, at + 24, 8) * _P2, 31) * _P1
+            at += 32
+        state = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+        for lane in (a, b, c, d):
+            state = (state ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
+    else:
+        state = seed + _P5
+    state += np.uint64(size)
+    while stop - at >= 8:
+        state = _rotate(state ^ (_rotate(word_at(buffer, at, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
+        at += 8
+    return _avalanche(_hash_tail(state, word_at(buffer, at, stop - at), stop - at))
+
+
+@kernel
+def index_key_of(index: np.uint64) -> np.uint64:
+    """The finalizer of splitmix64, so that keys of small integers do not add up to each other; never 0."""
+    index = (index ^ (index >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    index = (index ^ (index >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    index ^= index >> np.uint64(31)
+    return index if index != ZERO else _NOT_ZERO
+
+
+def feature_key(name: str | bytes, namespace: str = "") -> int:
+    """The 64-bit key of a named feature: xxh64 of the name, seeded with that of the namespace if any."""
+    raw = name if isinstance(name, bytes) else name.encode()
+    seed = np.uint64(_hash(namespace.encode(), np.uint64(0)) if namespace else 0)
+    return _hash(raw, seed)
+
+
+def index_key(index: int) -> int:
+    """The 64-bit key of a feature of the packed form."""
+    return int(index_key_of(np.uint64(index)))
+
+
+def _hash(raw: bytes, seed: np.uint64) -> int:
+    return int(name_key(np.frombuffer(raw, np.uint8), 0, len(raw), seed))

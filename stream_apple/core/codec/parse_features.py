@@ -1,0 +1,185 @@
+"""The features of an example, in their three forms: names, namespaces of names, or packed indices.
+
+Each function reads from a place on and returns the place where it ended, or where the fault is, and the fault.
+"""
+
+import numpy as np
+
+from stream_apple.core.batch import Columns
+from stream_apple.core.codec import msgpack_tags as mp
+from stream_apple.core.codec.feature_hashing import index_key_of, name_key, short_name_key
+from stream_apple.core.codec.msgpack_reader import (
+    OK,
+    ZERO,
+    Bytes,
+    big_endian,
+    byte,
+    head,
+    number_at,
+    str_at,
+    unlike,
+    word_at,
+    word_of,
+)
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.jit import kernel
+
+_MALFORMED = int(Reason.MALFORMED)
+_WRONG_TYPE = int(Reason.WRONG_TYPE)
+_DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
+_NO_FEATURES = int(Reason.NO_FEATURES)
+_TOO_MANY_FEATURES = int(Reason.TOO_MANY_FEATURES)
+_BAD_VALUE = int(Reason.BAD_VALUE)
+
+_INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
+
+
+@kernel
+def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
+    """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault."""
+    z = out.indptr[row + 1]
+    for _ in range(count):
+        if at >= end:
+            return at, _MALFORMED
+        size = byte(buffer, at) - mp.TAG_FIXSTR
+        name = at + 1
+        if 0 <= size < 8 and name + 8 <= end:
+            stop = name + size
+            word = word_at(buffer, name, 8)
+            key = short_name_key(word, size, seed)
+        else:
+            kind, name, size = head(buffer, at, end)
+            if kind != mp.STR:
+                return at, unlike(kind)
+            stop = name + size
+            key = name_key(buffer, name, stop, seed)
+        if stop >= end:
+            return stop, _MALFORMED
+        tag = byte(buffer, stop)
+        # The usual encodings are read here; `number_at` takes twice the time.
+        if tag in (mp.TAG_FALSE, mp.TAG_TRUE):
+            value = np.float32(tag - mp.TAG_FALSE)
+            at = stop + 1
+        elif tag < mp.TAG_FIXMAP:
+            value = np.float32(tag)
+            at = stop + 1
+        else:
+            if tag == mp.TAG_FLOAT32 and end - stop > 4:
+                value = np.uint32(big_endian(buffer, stop + 1, 4)).view(np.float32)
+                at = stop + 5
+            elif tag == mp.TAG_FLOAT64 and end - stop > 8:
+                value = np.float32(np.uint64(big_endian(buffer, stop + 1, 8)).view(np.float64))
+                at = stop + 9
+            else:
+                number, at, fault = number_at(buffer, stop, end)
+                if fault != OK:
+                    return at, fault
+                value = np.float32(number)
+            if not np.isfinite(value):
+                return stop, _BAD_VALUE
+        out.keys[np.uint64(z)] = key
+        out.values[np.uint64(z)] = value
+        z += value != 0
+    out.indptr[row + 1] = z
+    return at, OK
+
+
+@kernel
+def _namespaces(
+    buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
+) -> tuple[int, int]:
+    """`count` pairs of namespace and map from `first` on: where they end or the fault is, and the fault."""
+    at = first
+    entries = 0
+    for _ in range(count):
+        kind, start, size = head(buffer, at, end)
+        if kind != mp.STR:
+            return at, unlike(kind)
+        at = start + size
+        seed = name_key(buffer, start, at, ZERO) if size else ZERO
+        kind, start, size = head(buffer, at, end)
+        if kind != mp.MAP:
+            return at, unlike(kind)
+        entries += size
+        if entries > max_features:
+            return at, _TOO_MANY_FEATURES
+        at, fault = _names(buffer, start, end, size, seed, out, row)
+        if fault != OK:
+            return at, fault
+    if entries == 0:
+        return first, _NO_FEATURES
+    return at, OK
+
+
+@kernel
+def _packed(
+    buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
+) -> tuple[int, int]:
+    """`count` pairs of the packed form from `first` on: where they end or the fault is, and the fault."""
+    at = first
+    indices = numbers = -1
+    index_bytes = number_bytes = 0
+    for _ in range(count):
+        start, stop, fault, word = str_at(buffer, at, end)
+        if fault != OK:
+            return at, fault
+        is_indices = stop - start == 7 and word == _INDICES
+        if not is_indices and not (stop - start == 6 and word == _VALUES):
+            return at, _WRONG_TYPE
+        if (indices if is_indices else numbers) >= 0:
+            return at, _DUPLICATE_KEY
+        kind, start, size = head(buffer, stop, end)
+        if kind != mp.BIN:
+            return stop, unlike(kind)
+        if is_indices:
+            indices, index_bytes = start, size
+        else:
+            numbers, number_bytes = start, size
+        at = start + size
+    if indices < 0:
+        return first, _WRONG_TYPE
+    entries = number_bytes // 4 if numbers >= 0 else index_bytes // 8
+    width = 4 if numbers >= 0 and index_bytes == 4 * entries else 8
+    if index_bytes != width * entries or (numbers >= 0 and number_bytes != 4 * entries):
+        return first, _MALFORMED
+    if entries == 0:
+        return first, _NO_FEATURES
+    if entries > max_features:
+        return first, _TOO_MANY_FEATURES
+    z = out.indptr[row + 1]
+    value = np.float32(1.0)
+    for step in range(entries):
+        if numbers >= 0:
+            place = numbers + 4 * step
+            value = np.uint32(word_at(buffer, place, 4)).view(np.float32)
+            if not np.isfinite(value):
+                return place, _BAD_VALUE
+        place = indices + width * step
+        out.keys[np.uint64(z)] = index_key_of(word_at(buffer, place, 8) if width == 8 else word_at(buffer, place, 4))
+        out.values[np.uint64(z)] = value
+        z += value != 0
+    out.indptr[row + 1] = z
+    return at, OK
+
+
+@kernel
+def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Columns, row: int) -> tuple[int, int]:
+    """The features at `at`, in the form that their first value tells: where they end, and the fault."""
+    kind, first, count = head(buffer, at, end)
+    if kind != mp.MAP:
+        return at, unlike(kind)
+    if count == 0:
+        return at, _NO_FEATURES
+    kind, start, size = head(buffer, first, end)
+    if kind != mp.STR:
+        return first, unlike(kind)
+    kind, _, _ = head(buffer, start + size, end)
+    if kind == mp.MAP:
+        return _namespaces(buffer, first, end, count, max_features, out, row)
+    if kind == mp.BIN:
+        return _packed(buffer, first, end, count, max_features, out, row)
+    if kind not in (mp.BOOL, mp.INT, mp.FLOAT):
+        return start + size, unlike(kind)
+    if count > max_features:
+        return at, _TOO_MANY_FEATURES
+    return _names(buffer, first, end, count, ZERO, out, row)

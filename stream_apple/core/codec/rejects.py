@@ -1,0 +1,153 @@
+"""Why a record can't be used: the closed list of reasons, and each in a sentence for people.
+
+The codes are a contract with whoever reads the dead-letter topic: `schemas/dead_letter.schema.json` has the
+same list, in the same order. New reasons are appended.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from stream_apple.core.codec import msgpack_tags as mp
+
+if TYPE_CHECKING:
+    from stream_apple.core.batch import Limits
+
+_LONGEST_QUOTE = 40
+_FEATURE_FORMS = (
+    "a map of names to numbers or true, of namespaces to such maps, or {indices: bin, values: bin}, "
+    "and one of these forms throughout"
+)
+_KINDS = {
+    mp.NIL: "nil",
+    mp.BOOL: "a bool",
+    mp.INT: "a number",
+    mp.FLOAT: "a number",
+    mp.STR: "a str",
+    mp.BIN: "a bin",
+    mp.EXT: "an extension",
+    mp.ARRAY: "an array",
+    mp.MAP: "a map",
+}
+_QUOTED = {mp.BOOL, mp.INT, mp.FLOAT, mp.STR, mp.BIN}
+
+
+class Reason(IntEnum):
+    """What is wrong with a record; 0 is nothing."""
+
+    OK = 0
+    NULL_VALUE = 1
+    RECORD_TOO_LARGE = 2
+    MALFORMED = 3
+    TOO_DEEP = 4
+    WRONG_TYPE = 5
+    DUPLICATE_KEY = 6
+    NO_FEATURES = 7
+    TOO_MANY_FEATURES = 8
+    BAD_VALUE = 9
+    BAD_WEIGHT = 10
+    BAD_LABEL = 11
+    BAD_ID = 12
+    BAD_TIMESTAMP = 13
+    FAR_FUTURE = 14
+
+    @property
+    def code(self) -> str:
+        """The reason as the headers of a dead letter have it."""
+        return self.name.lower()
+
+
+def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> str:
+    """What was expected, what was found, and where, in ASCII; `place` is a byte of the record's `value`.
+
+    For the two reasons that lie in the record's timestamp, `place` and `value` are not looked at.
+    """
+    match reason:
+        case Reason.BAD_TIMESTAMP:
+            return "expected a record timestamp, found none"
+        case Reason.FAR_FUTURE:
+            return "expected a timestamp near those of earlier records, found one too far ahead of them"
+        case Reason.RECORD_TOO_LARGE if value is not None:
+            return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
+    if value is None or reason is Reason.NULL_VALUE:
+        return "expected a msgpack map, found a null value"
+    key = _enclosing_key(value, place)
+    where = f"at byte {place}" if key is None else f"at byte {place}, in {key!a}"
+    expected, found = _expected(reason, key, value, place, limits), _found(reason, value, place)
+    return f"expected {expected}, found {found}, {where}"
+
+
+def _expected(reason: Reason, key: str | None, value: bytes, place: int, limits: Limits) -> str:
+    if reason is Reason.MALFORMED:
+        if place >= len(value) or not _is_whole(value, place):
+            return "a whole msgpack value"
+        return "the end of the record" if key is None else "indices and values whose lengths fit each other"
+    if reason is Reason.WRONG_TYPE:
+        if key is None:
+            return "a msgpack map" if place == 0 else "a str as key"
+        return {"label": "a number or nil", "weight": "a number", "id": "a str, bin or int"}.get(key, _FEATURE_FORMS)
+    labels = f"from {limits.min_label:g} to {limits.max_label:g}"
+    return {
+        Reason.TOO_DEEP: "maps and arrays at most 16 deep",
+        Reason.DUPLICATE_KEY: "each key once",
+        Reason.NO_FEATURES: "at least one feature",
+        Reason.TOO_MANY_FEATURES: f"at most {limits.max_features} features",
+        Reason.BAD_VALUE: "a value that is finite as a 32-bit float",
+        Reason.BAD_WEIGHT: f"a weight from 0 to {limits.max_weight:g}",
+        Reason.BAD_LABEL: "a label of 1 or -1 (0 is read as -1)" if limits.binary else f"a label {labels}",
+        Reason.BAD_ID: "an id in UTF-8",
+    }[reason]
+
+
+def _found(reason: Reason, value: bytes, place: int) -> str:
+    """A few words on what stands at byte `place`, quoted where that helps."""
+    if place >= len(value):
+        return "the end of the record"
+    kind = int(mp.KINDS[value[place]])
+    if kind == mp.BROKEN:
+        return f"byte 0x{value[place]:02x}"
+    if kind == mp.MAP and reason is Reason.TOO_MANY_FEATURES:
+        return "more"
+    if kind not in _QUOTED:
+        return _KINDS[kind]
+    try:
+        quote = ascii(_unpacker(value[place:]).unpack())
+    except (ValueError, msgpack.UnpackException):
+        return f"{_KINDS[kind]} that is cut short"
+    return f"{_KINDS[kind]}: {quote if len(quote) <= _LONGEST_QUOTE else quote[:_LONGEST_QUOTE] + '...'}"
+
+
+def _is_whole(value: bytes, place: int) -> bool:
+    try:
+        _unpacker(value[place:]).skip()
+    except (ValueError, msgpack.UnpackException):
+        return False
+    return True
+
+
+def _enclosing_key(value: bytes, place: int) -> str | None:
+    """The key of the example in whose value byte `place` lies; None if it lies in no value."""
+    unpacker = _unpacker(value)
+    key = None
+    try:
+        for _ in range(unpacker.read_map_header()):
+            key = None
+            found = unpacker.unpack()
+            if place < unpacker.tell():
+                return None
+            key = str(found)
+            unpacker.skip()
+            if place < unpacker.tell():
+                return key
+    except (ValueError, msgpack.UnpackException):
+        return key  # where the bytes stop making sense, the fault can't be further on
+    return None
+
+
+def _unpacker(value: bytes) -> Any:  # noqa: ANN401  msgpack has no types
+    unpacker = msgpack.Unpacker(unicode_errors="replace", object_pairs_hook=list, strict_map_key=False)
+    unpacker.feed(value)
+    return unpacker

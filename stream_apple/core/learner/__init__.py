@@ -1,0 +1,1 @@
+"""Apple, the learner: arrays in, arrays out."""

@@ -1,0 +1,124 @@
+"""What parents cost and earn, and what candidates would cost, seen on the latest examples.
+
+An example's features belong to the parent through which they are reached first. A parent earns what they add to the
+averaged score, in size; it costs all of its products with base features, since each is looked up, feature or not.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.recent import RECENT_EXAMPLES, RECENT_FEATURES
+from stream_apple.core.learner.kernels.table import FREE, PARENT, U1, Index, find
+from stream_apple.core.learner.kernels.work import BaseFeatures, Work
+
+Places = NDArray[np.int64]
+Means = NDArray[np.float64]
+
+
+class Appraisal(NamedTuple):
+    """Means an example, of those that were looked at.
+
+    examples  how many those are
+    products  looked up, the base features included
+    nonzeros  base features of an example
+    cost      float64[parents]  of them, those of each parent
+    earned    float64[parents]  the sum of |average weight * value| over its features
+    presence  float64[candidates]  the share of examples that have the monomial
+    """
+
+    examples: int
+    products: float
+    nonzeros: float
+    cost: Means
+    earned: Means
+    presence: Means
+
+
+def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> Appraisal:
+    """Look at the latest examples; `parents` are slots, ascending, and `candidates` are slots in any order."""
+    order = np.argsort(candidates)
+    cost, earned, presence = np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(len(candidates))
+    totals = np.zeros(3)
+    _look(model, work, (parents, candidates[order]), (cost, earned, presence), totals)
+    examples = max(totals[0], 1.0)
+    back = np.empty_like(presence)
+    back[order] = presence
+    return Appraisal(
+        int(totals[0]), totals[1] / examples, totals[2] / examples, cost / examples, earned / examples, back / examples
+    )
+
+
+@kernel
+def _look(
+    model: Model, work: Work, places: tuple[Places, Places], sums: tuple[Means, Means, Means], totals: Means
+) -> None:
+    """Add up cost, earned, presence; totals: examples, products, base features."""
+    recent, slots, features = model.recent, model.table.slots, work.features
+    parents, candidates = places
+    cost, earned, presence = sums
+    for half in range(2):
+        first = 0
+        for e in range(recent.filled[1 + half]):
+            end = recent.ends[half * RECENT_EXAMPLES + e]
+            offset = half * RECENT_FEATURES
+            example = BaseFeatures(recent.keys, recent.values, np.uint64(offset + first), np.uint64(offset + end))
+            found, _ = expand(model, example, False, work)  # noqa: FBT003  by position: it is compiled
+            totals[0] += 1.0
+            totals[2] += end - first
+            first = end
+            nodes = U1
+            for t in range(U1, found):
+                owner = slots[features.slot[t]]
+                nodes += np.uint64((owner["parent"] & PARENT) != 0 and owner["degree"] < model.rule.max_degree)
+                at = _index_of(candidates, np.int64(features.slot[t]))
+                if at >= 0:
+                    presence[at] += 1.0
+            totals[1] += _credit(model, work, (parents, nodes), (cost, earned), example.stop - example.first)
+            slots[len(slots) - 1]["active"] = 0
+
+
+@kernel
+def _credit(model: Model, work: Work, which: tuple[Places, Index], sums: tuple[Means, Means], stop: Index) -> float:
+    """Give each feature of the example to the node that has it first, in the order of `expand`, and leave it.
+
+    `which`: all parents, and how many nodes the example has; `stop`: how many base features. Returns how many products
+    they have.
+    """
+    table = model.table
+    parents, nodes = which
+    cost, earned = sums
+    products = 0.0
+    for number in range(nodes):
+        node = work.nodes[number]
+        size = np.float64(stop - node["first"])
+        products += size
+        at = _index_of(parents, np.int64(find(table, node["key"]))) if number > 0 else -1
+        if at >= 0:
+            cost[at] += size
+        for f in range(node["first"], stop):
+            place = find(table, node["key"] + work.own.keys[f])
+            if place >= FREE or table.slots[place]["active"] == 0:
+                continue
+            owner = table.slots[place]
+            owner["active"] = 0
+            if at >= 0:
+                earned[at] += abs(owner["average"] * node["x"] * work.own.values[f])
+    return products
+
+
+@kernel
+def _index_of(places: Places, place: Index) -> int:
+    """Where a slot stands in an ascending array, -1 if it does not."""
+    low, high = 0, len(places)
+    while low < high:
+        middle = (low + high) >> 1
+        if places[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(places) and places[low] == place else -1

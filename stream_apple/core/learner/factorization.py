@@ -1,0 +1,161 @@
+"""Which base features a monomial is made of, found from the table alone.
+
+A monomial's key is the sum mod 2^64 of its base features' keys. One of degree d was made from a parent of degree d - 1
+times a base feature, and parents keep their slots: so one of the differences between its key and those parents' is the
+key of a base feature. One that has ceased to be a parent rests, and is looked at as parents are; when it has rested it
+is like any other monomial, and then those of its degree are looked at, as long as they have their slots. Of the
+exhaustive methods every monomial is a parent, and the table says so of none.
+
+The table may be in use by another thread: what is read while it changes may be a moment old, never out of bounds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.table import BUCKET, BYTE, HIGHS, ONES, PLACES, U0, U1, U3, U7, U8, U56, Table
+
+Keys = NDArray[np.uint64]
+
+_CHUNK = 1 << 18  # products looked up at once: some megabytes of scratch
+_WIDE_LOOKUPS = 1 << 25  # of products whose parent is none any more, in the life of a Factors: some seconds
+
+
+class Product(NamedTuple):
+    """A monomial as a product.
+
+    bases    keys of its base features, ascending; one that is multiplied with itself stands there as often
+    unknown  how many more there are that could not be found: a base feature has lost its slot, and nobody knows it
+    """
+
+    bases: tuple[int, ...]
+    unknown: int
+
+
+class Offspring(NamedTuple):
+    """What a parent's products with the base features add to scores.
+
+    salience  sum of |weight| * scale over those that have a slot
+    children  how many have one
+    best      slot of the most salient, -1 if there is none
+    """
+
+    salience: float
+    children: int
+    best: int
+
+
+def places(table: Table, keys: Keys) -> NDArray[np.int64]:
+    """int64[n]: the slot that each of `keys` owns, -1 if none; many at once what `table.find` does for one."""
+    slots, tags = table.slots, table.tags
+    buckets = (keys >> U8) & np.uint64(len(tags) - 1)
+    fits = tags[buckets] ^ (((keys & BYTE) | U1) * ONES)
+    fits = (fits - ONES) & ~fits & HIGHS
+    found = np.full(len(keys), -1, np.int64)
+    waiting = np.flatnonzero(fits)
+    for _ in range(BUCKET):
+        if not len(waiting):
+            break
+        word = fits[waiting]
+        lowest = word & (~word + U1)
+        place = (buckets[waiting] << U3) + (((lowest >> U7) * PLACES) >> U56)
+        own = slots["key"][place] == keys[waiting]
+        found[waiting[own]] = place[own]
+        fits[waiting] = word ^ lowest
+        waiting = waiting[~own & (fits[waiting] != U0)]
+    return found
+
+
+class Factors:
+    """Takes apart the monomials that a table has when this is made.
+
+    known  uint64[k], keys of further base features, such as have lost their slots
+    """
+
+    def __init__(self, table: Table, known: Keys | None = None) -> None:
+        self._table = table
+        slots = table.slots[:-1]
+        degrees = slots["degree"]
+        used = slots["key"] != 0
+        # Odd: a parent; even and more than 0: one that rests.
+        parents = (slots["parent"] != 0) & used
+        self._by_degree = [np.sort(slots["key"][parents & (degrees == d)]) for d in range(1, int(degrees.max()))]
+        self._exhaustive = not parents.any()
+        self._all_by_degree: dict[int, Keys] = {}
+        self._lookups_left = _WIDE_LOOKUPS
+        self.bases: Keys = np.sort(slots["key"][used & (degrees == 1)])
+        self._known = np.zeros(0, np.uint64) if known is None else np.sort(known)
+        self._products: dict[int, Product] = {0: Product((), 0)}
+
+    def of(self, key: int, degree: int) -> Product:
+        """The monomial with this key and degree as a product."""
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self._take_apart(key, degree)
+        return found
+
+    def offspring(self, key: int) -> Offspring:
+        """What has become of the parent with this key."""
+        slots, total, count, best, most = self._table.slots, 0.0, 0, -1, -1.0
+        for start in range(0, len(self.bases), _CHUNK):
+            found = places(self._table, self.bases[start : start + _CHUNK] + np.uint64(key))
+            found = found[found >= 0]
+            if not len(found):
+                continue
+            salience = np.abs(slots["weight"][found]) * slots["scale"][found]
+            total += float(salience.sum(dtype=np.float64))
+            count += len(found)
+            top = int(salience.argmax())
+            if salience[top] > most:
+                most, best = float(salience[top]), int(found[top])
+        return Offspring(total, count, best)
+
+    def _take_apart(self, key: int, degree: int) -> Product:
+        if degree == 1:
+            return Product((key,), 0)
+        if not 2 <= degree <= len(self._by_degree) + 1:
+            return Product((), degree)
+        best = self._best_of(key, degree, self._by_degree[degree - 2])
+        if best.unknown == degree:
+            every = self._all_of(degree - 1)
+            if self._exhaustive or len(every) <= self._lookups_left:
+                self._lookups_left -= len(every)
+                best = self._best_of(key, degree, every)
+        return best
+
+    def _all_of(self, degree: int) -> Keys:
+        """The keys of all monomials of the degree."""
+        if degree not in self._all_by_degree:
+            slots = self._table.slots[:-1]
+            self._all_by_degree[degree] = np.sort(slots["key"][(slots["key"] != 0) & (slots["degree"] == degree)])
+        return self._all_by_degree[degree]
+
+    def _best_of(self, key: int, degree: int, above: Keys) -> Product:
+        """The product with most factors that are known, of those made of a monomial `above` and a base feature."""
+        best = Product((), degree)
+        for start in range(0, len(above), _CHUNK):
+            chunk = above[start : start + _CHUNK]
+            rest = np.uint64(key) - chunk
+            for at in np.flatnonzero(self._are_bases(rest)).tolist():
+                factors = self.of(int(chunk[at]), degree - 1)
+                product = Product(tuple(sorted((*factors.bases, int(rest[at])))), factors.unknown)
+                if product.unknown == 0:
+                    return product
+                if product.unknown < best.unknown:
+                    best = product
+        return best
+
+    def _are_bases(self, keys: Keys) -> NDArray[np.bool_]:
+        found = places(self._table, keys)
+        bases: NDArray[np.bool_] = (found >= 0) & (self._table.slots["degree"][found] == 1)
+        return bases | _among(keys, self._known)
+
+
+def _among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
+    """bool[n]: which of `keys` are among the others."""
+    if not len(ascending):
+        return np.zeros(len(keys), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
+    found: NDArray[np.bool_] = ascending[at] == keys
+    return found

@@ -1,0 +1,189 @@
+"""Which monomials are given slots, and whose: a table that is full keeps what is useful.
+
+While an example is expanded its absent monomials pass the admission filter or wait for another time; those that
+pass are nominated, and after the example has been scored they are admitted.
+
+The filter, if predictors are mixed: a product has to show that it is frequent before it is a feature. Each bucket has
+two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and
+Moore's majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until
+the other takes its place. A product that is AHEAD passes. Those seen a few times, whose weights would be noise, never
+get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that products
+that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
+
+Else, and for base features where there is none: one byte a bucket, a mark of the last key that found it full; it
+passes if it is still the last to have asked, so that those seen once do not wear the table out (as the doorkeeper of
+TinyLFU).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
+from stream_apple.core.learner.kernels.residuals import forget_residuals
+from stream_apple.core.learner.kernels.table import (
+    BUCKET,
+    BYTE,
+    FREE,
+    INFINITE,
+    NOWHERE,
+    PARENT,
+    U0,
+    U1,
+    U3,
+    U7,
+    U56,
+    Element,
+    Index,
+    Slots,
+    Table,
+    bucket_of,
+    find,
+)
+from stream_apple.core.learner.kernels.work import Work
+
+OWN_VOTE = np.uint8(4)
+AHEAD = np.uint8(48)
+_SLOTS_OF_A_CACHE_LINE = np.uint64(2)
+
+
+@part
+def filter_misses(model: Model, work: Work, misses: Index) -> Index:
+    """Move the misses that pass the admission filter to the front, and return how many."""
+    table, products, passed = model.table, work.products, U0
+    mixed = model.rule.mixed
+    for m in range(misses):
+        at = products.misses[m]
+        products.misses[passed] = at
+        key, door = products.key[at], products.place[at]
+        if not mixed:
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, door >> U3, key, door))
+        elif work.nodes[products.node[at]]["degree"] == 0:
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, (door >> U3) << U1, key, door))
+        else:
+            passed += np.uint64(is_ahead(table.admission_filter, (door >> U3) << U1, key))
+    return passed
+
+
+@part
+def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, door: Index) -> bool:
+    """Whether there is a free slot, or this was the last to find none; the byte `at` remembers it otherwise."""
+    full = door & U1
+    mark, last = np.uint8(key >> U56), admission_filter[at]
+    admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
+    return bool((full == U0) | (mark == last))
+
+
+@part
+def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool:
+    """Whether the product is AHEAD of the others of its bucket by now; their vote then begins anew."""
+    mark, count = np.uint8(key >> U56), admission_filter[at + U1]
+    same = (mark == admission_filter[at]) & (count > 0)
+    count = np.uint8(count + OWN_VOTE) if same else np.uint8(count - (count > 0))
+    taken_over = count == 0
+    admission_filter[at] = mark if taken_over else admission_filter[at]
+    passes = count >= AHEAD
+    count = OWN_VOTE if taken_over else count
+    admission_filter[at + U1] = np.uint8(0) if passes else count
+    return bool(passes)
+
+
+@part
+def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
+    """Append misses[:misses] to the newcomers, and ask for the slots of their buckets; how many newcomers there are."""
+    products = work.products
+    for m in range(misses):
+        at = products.misses[m]
+        key, x = products.key[at], products.x[at]
+        newcomer, node = work.newcomers[wanted], work.nodes[products.node[at]]
+        factor = x / node["x"]
+        newcomer["key"] = key
+        newcomer["x"] = x
+        newcomer["damping"] = node["damping"] * factor * factor
+        newcomer["degree"] = node["degree"] + 1
+        first = bucket_of(table.tags, key) << U3
+        for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
+            prefetch(table.slots, place)
+        wanted += U1
+    return wanted
+
+
+@part
+def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
+    """Give newcomers[:wanted] slots: free ones, else the least useful of the bucket. Returns the new `found`.
+
+    A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x: with an empty one its
+    first step would be as large as the first of all, and the loss would jump after every expansion.
+    """
+    table, counts, features = model.table, model.scalars.counts, work.features
+    tag_bytes = table.tags.view(np.uint8)
+    for m in range(wanted):
+        newcomer = work.newcomers[m]
+        key, x = newcomer["key"], newcomer["x"]
+        place = find(table, key)
+        if place < FREE or key == U0 or not 0.0 < abs(x) < np.inf:
+            # By now it has a slot, being reached through two parents; or its keys sum to that of the constant, whose
+            # slot would pass for a free one; or it underflows or overflows.
+            continue
+        if place != NOWHERE:
+            place -= FREE
+            counts[OCCUPIED] += 1
+        else:
+            place = least_useful(table.slots, bucket_of(table.tags, key) << U3)
+            if place == NOWHERE:
+                counts[REFUSED] += 1
+                continue
+            counts[EVICTED] += 1
+        tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
+        put_monomial(table.slots[place], newcomer)
+        if newcomer["degree"] == 1 and model.rule.mixed:
+            put_companion(table.companions[place])
+        if model.rule.residuals:
+            forget_residuals(table.residuals[place])
+        features.slot[found] = place
+        features.x[found] = x
+        features.weight[found] = 0.0
+        features.gradient[found] = newcomer["damping"]
+        features.scale[found] = 0.0
+        found += U1
+    return found
+
+
+@part
+def least_useful(slots: Slots, first: Index) -> Index:
+    """The slot of a full bucket that can best be spared, the first of equals; NOWHERE if there is none.
+
+    Parents and monomials of the example can't be spared. In whole numbers that hold the place too, since branches
+    would be mispredicted half the time.
+    """
+    least = NOWHERE
+    for within in range(U0, np.uint64(BUCKET)):
+        candidate = slots[first + within]
+        use = np.float32(max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"])
+        kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
+        least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
+    return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
+
+
+@part
+def put_monomial(owner: Element, newcomer: Element) -> None:
+    """Write the SLOT of a newcomer, which belongs to the example."""
+    owner["key"] = newcomer["key"]
+    owner["weight"] = 0.0
+    owner["gradient"] = newcomer["damping"]
+    owner["scale"] = 0.0
+    owner["linear_weight"] = 0.0
+    owner["linear_gradient"] = 0.0
+    owner["degree"] = newcomer["degree"]
+    owner["parent"] = 0
+    owner["active"] = 1
+    owner["sights"] = 0
+
+
+@part
+def put_companion(owner: Element) -> None:
+    """Write the COMPANION of a newcomer."""
+    owner["average"] = 0.0
+    owner["fast"] = 0.0
+    owner["slow_linear"] = 0.0
+    owner["fast_linear"] = 0.0

@@ -1,0 +1,217 @@
+"""Which monomials an example has, and their slots: the products of its parents with its base features.
+
+Identity: a monomial's key is the sum mod 2^64 of its base features' keys, so x_i x_j is one monomial by whichever
+parent it is reached (Agarwal et al. 2014, section 2.1: the support is a set). The constant's key is 0.
+
+Breadth first, in waves of lookups that overlap in memory. The phases of a wave:
+
+    multiply   nodes with base features; products are hits (a tag fits) or misses
+    fetch      the hits' slots
+    bring within reach   (in a mixture, the first wave, whose products are the base features) the hits' values
+    collect    the hits as features of the example, each once; parents are nodes of a later wave
+    filter     (when learning) the misses: those remain that may have a slot
+    nominate   those: newcomers
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_apple.core.jit import part, prefetch, unlikely
+from stream_apple.core.learner.kernels.admission import filter_misses, nominate
+from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
+from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, LearningRule, Model
+from stream_apple.core.learner.kernels.table import (
+    BYTE,
+    FREE,
+    PARENT,
+    U0,
+    U1,
+    Element,
+    Index,
+    Slots,
+    Table,
+    Words,
+    bucket_of,
+    door_of,
+    find,
+)
+from stream_apple.core.learner.kernels.work import LANES, WAVE, BaseFeatures, Products, Work
+
+REACH = np.float32(1.25)
+ESTABLISHED = np.uint8(20)  # sights
+DAMPING = np.float32(0.1)  # of the parent's accumulator, see `admit`
+MANY_TAGS = 1 << 17  # words: more do not fit into a core's own cache
+_LANES = np.uint64(LANES)
+
+
+class Queue(NamedTuple):
+    """nodes[head:tail] wait; `visited` counts the products so far, and the constant."""
+
+    head: Index
+    tail: Index
+    visited: Index
+
+
+class Ends(NamedTuple):
+    """How far a wave's hits and misses go."""
+
+    hits: Index
+    misses: Index
+
+
+@part
+def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tuple[Index, Index]:  # noqa: FBT001
+    """Collect the monomials of the example: how many have slots, how many shall be given one.
+
+    The former stand in `work.features` (slot and x), the constant first, then the base features; the latter in
+    `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
+    scratch are bounded. Only the admission filter and counts change, and only when learning.
+    """
+    table, scalars, rule, _, _ = model
+    features, products, nodes, _, _, _ = work
+    if rule.mixed:
+        base = own_copy(base, work)
+    constant = np.uint64(len(table.slots) - 1)
+    features.slot[0], features.x[0] = constant, 1.0
+    table.slots[constant]["active"] = 1  # so it is not appended again, even if keys should sum to 0
+    put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
+    found, wanted, queue = U1, U0, Queue(U0, U1, U1)
+    while queue.head < queue.tail:
+        queue, ends = multiply(table, rule, base, work, queue)
+        if queue.visited > np.uint64(rule.max_features):
+            scalars.counts[TRUNCATED] += np.int64(learning)
+        fetch(table.slots, products, ends.hits)
+        if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
+            bring_within_reach(table, base, products, ends.hits)
+        found, queue, misses = collect(model, base, work, queue, found, ends)
+        if learning:
+            passed = filter_misses(model, work, misses)
+            scalars.counts[DEFERRED] += np.int64(misses - passed)
+            wanted = nominate(table, work, passed, wanted)
+    return found, wanted
+
+
+@part
+def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
+    """The base features in the scratch, where values may be changed."""
+    size = base.stop - base.first
+    for f in range(size):
+        work.own.keys[f] = base.keys[base.first + f]
+        work.own.values[f] = base.values[base.first + f]
+    return BaseFeatures(work.own.keys, work.own.values, U0, size)
+
+
+@part
+def bring_within_reach(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
+    """A value more than REACH times the largest before counts as so much, once its feature is ESTABLISHED.
+
+    For one outlier, whose products are its powers, would be the end of all that their weights have learned. Values
+    that stay as large widen the scale by as much with each example: a thousand times as large take 31 of them.
+    """
+    for h in range(hits):
+        at = products.hits[h]
+        place = products.place[at]
+        if unlikely(table.slots[place]["key"] != products.key[at]):
+            place = find(table, products.key[at])
+            if place >= FREE:
+                continue
+        owner, x = table.slots[place], products.x[at]
+        reach = REACH * owner["scale"]
+        if unlikely(abs(x) > reach) and owner["sights"] >= ESTABLISHED:
+            products.x[at] = base.values[at] = reach if x > 0.0 else -reach
+
+
+@part
+def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue) -> tuple[Queue, Ends]:
+    """Look up the products of the next nodes, WAVE or somewhat more, and list them as hits or misses."""
+    products, nodes = work.products, work.nodes
+    head, tail, visited = queue
+    hits, misses = U0, U0
+    while head < tail and hits + misses <= np.uint64(WAVE):
+        node = nodes[head]
+        first, key, x = node["first"], node["key"], node["x"]
+        visited += base.stop - first
+        if visited > np.uint64(rule.max_features):
+            tail = head
+            break
+        if rule.exhaustive and node["degree"] + 1 < rule.max_degree:
+            for f in range(first, base.stop):
+                put_node(
+                    nodes[tail], key + base.keys[f], f, x * base.values[f], np.float32(0.0),
+                    node["degree"] + np.uint8(1),
+                )  # fmt: skip
+                tail += U1
+        if len(table.tags) > MANY_TAGS and head + U1 < tail:
+            fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
+        multiplier = Multiplier(key, x, head)
+        while first < base.stop:
+            count = min(base.stop - first, _LANES)
+            end = hits + misses
+            fit = look_up(table.tags, base, first, multiplier, products, end)
+            hits = append(products.hits, hits, end, fit)
+            misses = append(products.misses, misses, end, ~fit & (BYTE >> (_LANES - count)))
+            first += count
+        head += U1
+    return Queue(head, tail, visited), Ends(hits, misses)
+
+
+@part
+def put_node(node: Element, key: Index, first: Index, x: np.float32, damping: np.float32, degree: Index) -> None:
+    """Write one NODE."""
+    node["key"] = key
+    node["first"] = first
+    node["x"] = x
+    node["damping"] = damping
+    node["degree"] = degree
+
+
+@part
+def fetch_tags(tags: Words, base: BaseFeatures, node: Element) -> None:
+    """Ask for the tags of a node's products."""
+    key = node["key"]
+    for f in range(node["first"], base.stop):
+        prefetch(tags, bucket_of(tags, key + base.keys[f]))
+
+
+@part
+def fetch(slots: Slots, products: Products, hits: Index) -> None:
+    """Ask for the slots of the hits."""
+    for h in range(hits):
+        prefetch(slots, products.place[products.hits[h]])
+
+
+@part
+def collect(
+    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends
+) -> tuple[Index, Queue, Index]:
+    """Append the hits that are monomials in the table to the features, each once; how many features there are then.
+
+    Parents join the queue. Hits without a slot, whose tag was another's, are appended to the misses; also returns how
+    many misses there are then.
+    """
+    table, features, products = model.table, work.features, work.products
+    tail, misses = queue.tail, ends.misses
+    for h in range(ends.hits):
+        at = products.hits[h]
+        key, place, x = products.key[at], products.place[at], products.x[at]
+        if unlikely(table.slots[place]["key"] != key):
+            place = find(table, key)
+            if place >= FREE:
+                products.place[at] = door_of(table.tags, key)
+                products.misses[misses] = at
+                misses += U1
+                continue
+            if not 0.0 < abs(x) < np.inf:
+                continue
+        owner = table.slots[place]
+        fresh = owner["active"] ^ np.uint8(1)
+        owner["active"] = 1
+        # Written in any case and kept if fresh: a branch would be mispredicted often.
+        features.slot[found] = place
+        features.x[found] = x
+        found += np.uint64(fresh)
+        if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.max_degree:
+            put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
+            tail += U1
+    return found, Queue(queue.head, tail, queue.visited), misses

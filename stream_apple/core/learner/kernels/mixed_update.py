@@ -1,0 +1,202 @@
+"""How the six predictors of a mixture score and learn one example, see `mixture.py`.
+
+The expanded ones go the same steps, each from its own score and at its own rate; so do the linear ones. A feature's
+average follows apple's weight: the mean of its first HORIZON values, from then on forgetting as fast.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part, unlikely
+from stream_apple.core.learner.kernels.mixture import (
+    APPLE,
+    AVERAGE,
+    FAST,
+    FAST_LINEAR,
+    FAST_LINEAR_RATE,
+    FAST_RATE,
+    LINEAR,
+    SLOW_LINEAR,
+    SLOW_LINEAR_RATE,
+)
+from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
+from stream_apple.core.learner.kernels.table import U0, U1, Element, Index
+from stream_apple.core.learner.kernels.update import Target, change_of, normalise, squared_slope, sums, widen
+from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+
+HORIZON = np.uint8(100)
+_MOST_SIGHTS = np.uint8(255)
+
+
+@part
+def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
+    """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
+
+    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    """
+    slots, companions = model.table.slots, model.table.companions
+    apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    linear, slow_linear, fast_linear = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    wider, base = False, U0
+    while base < found and slots[features.slot[base]]["degree"] <= 1:
+        owner, companion = slots[features.slot[base]], companions[features.slot[base]]
+        x = features.x[base]
+        wider |= copy_slot(features, base, owner)
+        apple += owner["weight"] * x
+        linear += owner["linear_weight"] * x
+        average += companion["average"] * x
+        fast += companion["fast"] * x
+        slow_linear += companion["slow_linear"] * x
+        fast_linear += companion["fast_linear"] * x
+        base += U1
+    for t in range(base, found):
+        owner, x = slots[features.slot[t]], features.x[t]
+        wider |= copy_slot(features, t, owner)
+        apple += owner["weight"] * x
+        if unlikely(owner["degree"] <= 1):  # a product whose key is that of a base feature: names may be chosen so
+            companion = companions[features.slot[t]]
+            average += companion["average"] * x
+            fast += companion["fast"] * x
+        else:
+            average += owner["average"] * x
+            fast += owner["fast"] * x
+    mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
+    mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, fast_linear
+    return base, wider
+
+
+@part
+def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
+    """Copy what the update needs of feature t's slot; whether the value is beyond its scale."""
+    weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
+    features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
+    return bool(abs(features.x[t]) > scale)
+
+
+@part
+def learn_expanded(
+    model: Model, features: ActiveFeatures, ends: tuple[Index, Index, Index], wider: bool,  # noqa: FBT001
+    mixing: Numbers64, target: Target,
+) -> None:  # fmt: skip
+    """Update apple, its average and the fast one: all features, which were gathered.
+
+    ends    of the constant and base features, of products, and of the newcomers behind them
+    wider   whether there is a value beyond its scale before the newcomers
+    target  with the label; the scores are in `mixing`
+    """
+    base, old, found = ends
+    slots, companions, rule = model.table.slots, model.table.companions, model.rule
+    slot, x, weight, gradient, scale, step = features
+    for t in range(U0 if wider else old, found):
+        if abs(x[t]) > scale[t]:
+            owner = slots[slot[t]]
+            widen_all(model, slot[t], abs(x[t]))
+            weight[t], scale[t] = owner["weight"], owner["scale"]
+    apple = Target(mixing[APPLE], target.label, target.importance)
+    going = steps_of(model.scalars, 0, rule, features, found, apple)
+    change = change_at(rule, rule.rate, going, apple)
+    fast = Target(mixing[FAST], target.label, target.importance)
+    fast_change = change_at(rule, FAST_RATE * rule.rate, going, fast)
+    for t in range(base):
+        owner = slots[slot[t]]
+        advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
+    for t in range(base, found):
+        owner = slots[slot[t]]
+        if unlikely(owner["degree"] <= 1):  # a newcomer, or found by the key of a product
+            advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
+        else:
+            advance(owner, owner, weight[t] + change * step[t], gradient[t], fast_change * step[t])
+
+
+@part
+def change_at(rule: LearningRule, rate: float, going: tuple[float, float], target: Target) -> np.float32:
+    """As `change_of`, with normaliser and sensitivity in one; nothing where the score needs no correction."""
+    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+        return np.float32(0.0)
+    return change_of(rule, rate, going[0], going[1], target)
+
+
+@part
+def advance(owner: Element, beside: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32) -> None:
+    """Write what was learned of a feature; `beside` has its average and its fast weight."""
+    sights = min(owner["sights"], np.uint8(_MOST_SIGHTS - 1)) + np.uint8(1)
+    owner["weight"] = learned
+    owner["gradient"] = gradient
+    owner["active"] = 0
+    owner["sights"] = sights
+    beside["average"] += (learned - beside["average"]) / np.float32(min(sights, HORIZON))
+    beside["fast"] += fast_step
+
+
+@part
+def learn_base(
+    model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, mixing: Numbers64, target: Target
+) -> None:
+    """Update the linear predictors: features [0, base), and the newcomers [old, found) of degree 1.
+
+    They are moved together in `slot` and `x`, so this comes after `learn_expanded`.
+    """
+    slots, companions, rule = model.table.slots, model.table.companions, model.rule
+    slot, x, weight, gradient, scale, step = features
+    for t in range(old, found):
+        if slots[slot[t]]["degree"] == 1:
+            slot[base], x[base] = slot[t], x[t]
+            base += U1
+    for t in range(base):
+        owner = slots[slot[t]]
+        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
+        scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
+    linear = Target(mixing[LINEAR], target.label, target.importance)
+    going = steps_of(model.scalars, 1, rule, features, base, linear)
+    change = change_at(rule, rule.rate, going, linear)
+    slow = Target(mixing[SLOW_LINEAR], target.label, target.importance)
+    slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, going, slow)
+    fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
+    fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, going, fast)
+    for t in range(base):
+        owner, companion = slots[slot[t]], companions[slot[t]]
+        owner["linear_weight"] = weight[t] + change * step[t]
+        owner["linear_gradient"] = gradient[t]
+        companion["slow_linear"] += slow_change * step[t]
+        companion["fast_linear"] += fast_change * step[t]
+
+
+@part
+def widen_all(model: Model, place: Index, size: np.float32) -> None:
+    """A feature grew beyond its scale: all its weights times the scale stay as they were."""
+    owner, before = model.table.slots[place], model.table.slots[place]["scale"]
+    widen(owner, size)
+    if before > 0.0:
+        ratio = before / size
+        if owner["degree"] > 1:
+            owner["fast"] *= ratio  # `widen` has changed the average, which lies where the linear weight does
+        else:
+            companion = model.table.companions[place]
+            companion["average"] *= ratio
+            companion["fast"] *= ratio
+            companion["slow_linear"] *= ratio
+            companion["fast_linear"] *= ratio
+
+
+@part
+def steps_of(
+    scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
+) -> tuple[float, float]:
+    """As `normalise`, also where this predictor's own score needs no correction, but another's may."""
+    if squared_slope(rule.logistic, target.score, target.label) > 0.0:
+        return normalise(scalars, which, rule, features, size, target)
+    accumulate_nothing(features, size)
+    _, sensitivity = sums(features, size)
+    seen = scalars.norm[which]
+    return math.sqrt(scalars.weight[which] / seen) if seen > 0.0 else 0.0, sensitivity
+
+
+@part
+def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
+    """As `accumulate` with a gradient of zero; a feature that has never had another takes no step."""
+    _, x, _, gradient, scale, step = features
+    for t in range(size):
+        ratio = x[t] / scale[t]
+        scale[t] = ratio
+        step[t] = ratio / np.sqrt(gradient[t]) if gradient[t] > 0.0 else np.float32(0.0)

@@ -1,0 +1,180 @@
+"""What is published: a mixture of predictors that is never noticeably worse than the linear one, whatever the stream.
+
+Six predictors learn from each example, each from its own score. The expanded ones have the same features and share
+apple's accumulators, the linear ones share the linear predictor's, so that one more costs a few operations a feature:
+
+    LINEAR       base features alone, at the learning rate
+    APPLE        all features, at the learning rate
+    AVERAGE      the mean of apple's latest weights (Polyak, Juditsky 1992, forgetting): less noise at any rate
+    FAST         all features, at FAST_RATE times the rate
+    SLOW_LINEAR, FAST_LINEAR   base features alone, at other rates
+
+They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
+forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten); it beats the best of
+them as a rule, but nothing bounds its loss. So what is published is the mixture by the aggregating algorithm (Vovk
+1990; with a fixed share for each, Herbster, Warmuth 1998) of linear, average, and stack. With shares p at first its
+loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss, by half of that times the squared range of
+the labels for the squared one, and by about SHARE of the same an example, whatever the labels are; all that times the
+largest importance weight. The algorithm's rate is one over that unit, and a unit that grows (a label beyond the range,
+a heavier example) tempers the shares: what was lost before counts in the new unit, else they would be far too sure.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.model import Mixture
+from stream_apple.core.learner.kernels.update import Target, loss_of
+from stream_apple.core.learner.kernels.work import Numbers64
+
+PREDICTORS = 6
+LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
+NAMES = ("linear", "apple", "average", "fast", "slow_linear", "fast_linear")  # in this order
+SHARED = ("linear", "average", "stack")  # those that have shares, in their order
+STACK = PREDICTORS  # its score stands behind theirs
+FAST_RATE = 6.0  # times the learning rate
+SLOW_LINEAR_RATE = 0.125
+FAST_LINEAR_RATE = 10.0
+KEEP = 0.9998  # of the stack's matrix, an example: it knows the latest 5,000
+RIDGE = 0.5  # in squares of the scores' range (log-odds: of 1)
+FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
+SHARE = 1e-5  # goes back to the first shares after each example, so that none is ever lost
+
+
+def empty_mixture(*, mixed: bool) -> Mixture:
+    """That of a model that has seen nothing: it publishes the linear score."""
+    if not mixed:
+        return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+    stack = np.zeros(PREDICTORS)
+    stack[LINEAR] = 1.0
+    return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1))
+
+
+def effective_weights(mixture: Mixture) -> Numbers64:
+    """float64[6]: how much of each predictor's score is in what is published, to first order."""
+    linear, average, stack = mixture.shares
+    weights: Numbers64 = stack * mixture.stack
+    weights[LINEAR] += linear
+    weights[AVERAGE] += average
+    return weights
+
+
+@part
+def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high: float) -> float:  # noqa: FBT001
+    """Clip the scores mixing[:6] to [low, high], append the stack's, and return the published score."""
+    stacked = 0.0
+    for k in range(PREDICTORS):
+        mixing[k] = min(max(mixing[k], low), high)
+        stacked += mixture.stack[k] * mixing[k]
+    mixing[STACK + 1] = stacked
+    mixing[STACK] = min(max(stacked, low), high)
+    if logistic:
+        positive, negative = 0.0, 0.0
+        for which in range(3):
+            score, share = mixing[_offered(which)], mixture.shares[which]
+            positive += share / (1.0 + math.exp(-score))
+            negative += share / (1.0 + math.exp(score))
+        return min(max(math.log(positive / negative), low), high)
+    spread = high - low
+    if spread <= 0.0:
+        return low
+    at_low, at_high = 0.0, 0.0
+    for which in range(3):
+        score, share = mixing[_offered(which)], mixture.shares[which]
+        # Products, not powers: interpreted code would round a power otherwise.
+        from_low, from_high = (score - low) / spread, (score - high) / spread
+        at_low += share * math.exp(-2.0 * (from_low * from_low))
+        at_high += share * math.exp(-2.0 * (from_high * from_high))
+    # The substitution that has, for either end of the range, at most the loss that the mixture of losses has there.
+    return min(max(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low), high)
+
+
+@part
+def _offered(which: int) -> int:
+    """The place of the score whose share is shares[which]."""
+    return LINEAR if which == 0 else AVERAGE if which == 1 else STACK
+
+
+@part
+def temper(mixture: Mixture, ratio: float) -> None:
+    """The unit of losses has grown: `ratio` is the old one over the new one."""
+    shares, total = mixture.shares, 0.0
+    for which in range(3):
+        shares[which] = FIRST_SHARES[which] * (shares[which] / FIRST_SHARES[which]) ** ratio
+        total += shares[which]
+    for which in range(3):
+        shares[which] /= total
+
+
+@part
+def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, spread: float) -> None:  # noqa: FBT001
+    """Learn shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
+    if not logistic and spread <= 0.0:
+        return
+    unit = 1.0 if logistic else spread * spread
+    heaviest = mixture.heaviest[0]
+    if target.importance > heaviest:
+        temper(mixture, heaviest / target.importance)
+        mixture.heaviest[0] = heaviest = target.importance
+    _learn_shares(mixture, mixing, logistic, target, (1.0 if logistic else 2.0 / unit) / heaviest)
+    stacked = mixing[STACK + 1]
+    if logistic:
+        odds = min(max(stacked, -50.0), 50.0)
+        slope = target.label / (1.0 + math.exp(odds * target.label))
+        curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
+    else:
+        slope, curvature = target.label - stacked, 1.0
+    _step(mixture, mixing, target.importance * slope, target.importance * curvature, RIDGE * unit)
+
+
+@part
+def _learn_shares(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, rate: float) -> None:  # noqa: FBT001
+    shares, least, total = mixture.shares, math.inf, 0.0
+    for which in range(3):
+        least = min(least, loss_of(logistic, mixing[_offered(which)], target.label))
+    for which in range(3):
+        beyond = loss_of(logistic, mixing[_offered(which)], target.label) - least
+        shares[which] *= math.exp(-rate * target.importance * beyond)
+        total += shares[which]
+    for which in range(3):
+        shares[which] = (1.0 - SHARE) * shares[which] / total + SHARE * FIRST_SHARES[which]
+
+
+@part
+def _step(mixture: Mixture, mixing: Numbers64, slope: float, curvature: float, ridge: float) -> None:
+    """Stack += (curvature matrix + ridge)^-1 * scores * slope, by a Cholesky decomposition L D L'."""
+    n, base = PREDICTORS, STACK + 2
+    matrix, vector = base, base + n * n
+    for i in range(n):
+        for j in range(i + 1):
+            at = i * n + j
+            kept = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
+            mixture.curvature[at] = kept
+            mixing[matrix + at] = kept
+        mixing[matrix + i * n + i] += ridge
+    for j in range(n):
+        diagonal = mixing[matrix + j * n + j]
+        for k in range(j):
+            factor = mixing[matrix + j * n + k]
+            diagonal -= factor * factor * mixing[matrix + k * n + k]
+        diagonal = max(diagonal, ridge)
+        mixing[matrix + j * n + j] = diagonal
+        inverse = 1.0 / diagonal
+        for i in range(j + 1, n):
+            entry = mixing[matrix + i * n + j]
+            for k in range(j):
+                entry -= mixing[matrix + i * n + k] * mixing[matrix + j * n + k] * mixing[matrix + k * n + k]
+            mixing[matrix + i * n + j] = entry * inverse
+    for i in range(n):
+        entry = mixing[i] * slope
+        for k in range(i):
+            entry -= mixing[matrix + i * n + k] * mixing[vector + k]
+        mixing[vector + i] = entry
+    for back in range(n):
+        i = n - 1 - back
+        entry = mixing[vector + i] / mixing[matrix + i * n + i]
+        for k in range(i + 1, n):
+            entry -= mixing[matrix + k * n + i] * mixing[vector + k]
+        mixing[vector + i] = entry
+        mixture.stack[i] += entry

@@ -1,0 +1,42 @@
+"""Plain stochastic gradient descent with L2 regularisation, as in Theorem 1 of Agarwal et al. 2014.
+
+It minimises the mean loss + l2 * |w|^2 / 2 by steps of 1 / (l2 * (t + 1)), where t counts the learned examples from 1:
+
+    w[t+1] = w[t] - (slope * x + l2 * w[t]) / (l2 * (t + 1)), that is, (t + 1) * w[t+1] = t * w[t] - slope * x / l2
+
+A slot's weight is t * w[t], and likewise the linear one: then the regularisation shrinks all weights at once, and an
+example changes those of its own features alone. To be divided by t, which is the number of learned examples and 1.
+The constant is regularised as all are. An importance weight is a factor of the slope.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.table import Index
+from stream_apple.core.learner.kernels.update import Target
+from stream_apple.core.learner.kernels.work import ActiveFeatures
+
+
+@part
+def logistic_slope(score: float, label: float) -> float:
+    """The derivative of log(1 + exp(-score * label)) by the score."""
+    return -label / (1.0 + math.exp(score * label))
+
+
+@part
+def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float) -> None:
+    """Update apple by its target, and the linear predictor by its own score, and leave the example."""
+    slots, l2 = model.table.slots, model.rule.l2
+    scale = target.importance / l2
+    change = scale * logistic_slope(target.score, target.label)
+    linear_change = scale * logistic_slope(linear_score, target.label) if model.rule.alongside else 0.0
+    for t in range(found):
+        owner, x = slots[features.slot[t]], features.x[t]
+        owner["weight"] -= np.float32(change * x)
+        owner["scale"] = max(owner["scale"], abs(x))  # what parents are selected by; weights do not depend on it
+        owner["active"] = 0
+        if owner["degree"] <= 1:
+            owner["linear_weight"] -= np.float32(linear_change * x)

@@ -1,0 +1,42 @@
+"""The latest examples, which an epoch's end looks at to see what parents cost and earn."""
+
+import numpy as np
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.model import Recent
+from stream_apple.core.learner.kernels.work import BaseFeatures
+
+RECENT_FEATURES = 8192  # of each half, base features
+RECENT_EXAMPLES = 512  # of each half
+
+
+def empty_recent(*, mixed: bool) -> Recent:
+    """Room for the examples to come."""
+    features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
+    return Recent(
+        np.zeros(features, np.uint64),
+        np.zeros(features, np.float32),
+        np.zeros(examples, np.int64),
+        np.zeros(4 if mixed else 0, np.int64),
+    )
+
+
+@part
+def keep_recent(recent: Recent, example: BaseFeatures) -> None:
+    """Keep the example, unless it alone is too long; the older half is given up when the newer is full."""
+    size = np.int64(example.stop - example.first)
+    if size > RECENT_FEATURES:
+        return
+    half = recent.filled[0]
+    count = recent.filled[1 + half]
+    used = recent.ends[half * RECENT_EXAMPLES + count - 1] if count > 0 else 0
+    if count == RECENT_EXAMPLES or used + size > RECENT_FEATURES:
+        half = 1 - half
+        recent.filled[0] = half
+        count = used = 0
+    to = half * RECENT_FEATURES + used
+    for f in range(size):
+        recent.keys[to + f] = example.keys[example.first + np.uint64(f)]
+        recent.values[to + f] = example.values[example.first + np.uint64(f)]
+    recent.ends[half * RECENT_EXAMPLES + count] = used + size
+    recent.filled[1 + half] = count + 1

@@ -1,0 +1,199 @@
+"""The table of monomials: 2^bits slots in buckets of eight, each owned by one 64-bit key.
+
+A key is looked up in one word of tags first (a byte of each slot's key, as in Google's SwissTable), so most absent
+keys are told without touching their slots. Indices are unsigned throughout the kernels: a signed one costs a test
+for Python's negative indices at every access.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel, part
+from stream_apple.errors import ModelError
+
+Slots: TypeAlias = NDArray[np.void]
+Floats: TypeAlias = NDArray[np.float32]
+Words: TypeAlias = NDArray[np.uint64]
+Index: TypeAlias = Any  # np.uint64 once compiled
+Element: TypeAlias = Any  # one element of a structured array, changed in place
+
+BUCKET = 8  # slots among which a key may live; their tags fill one word
+CACHE_LINE = 64  # bytes
+
+# Half a cache line, so that one miss brings all that scoring and learning a monomial needs. Eight bytes have two
+# meanings: in a base feature's slot they are the linear predictor's, in a product's, which has none, they are what
+# other predictors have besides apple's weight (`update.py`); a base feature has that in its COMPANION.
+_FIELDS: tuple[tuple[str, type, int], ...] = (
+    ("key", np.uint64, 0),  # the owner; 0 = free (and the constant's, in the last slot)
+    ("weight", np.float32, 8),
+    ("gradient", np.float32, 12),  # sum of squared gradients, AdaGrad's accumulator
+    ("scale", np.float32, 16),  # largest |x| learned from
+    ("linear_weight", np.float32, 20),  # degree 0 or 1: weight and accumulator of the linear predictor
+    ("linear_gradient", np.float32, 24),
+    ("average", np.float32, 20),  # degree 2 or more, if predictors are mixed: the mean of its latest weights,
+    ("fast", np.float32, 24),  # and its weight at a higher rate
+    ("degree", np.uint8, 28),
+    ("parent", np.uint8, 29),  # odd: its products with base features are features; see `parent_selection.py`
+    ("active", np.uint8, 30),  # scratch: already a feature of this example; 0 between examples
+    ("sights", np.uint8, 31),  # if predictors are mixed: how often it was learned, at most 255
+)
+SLOT = np.dtype(
+    {
+        "names": [name for name, _, _ in _FIELDS],
+        "formats": [form for _, form, _ in _FIELDS],
+        "offsets": [offset for _, _, offset in _FIELDS],
+        "itemsize": 32,
+    }
+)
+# What else a base feature has if predictors are mixed.
+COMPANION = np.dtype(
+    [
+        ("average", np.float32),
+        ("fast", np.float32),
+        ("slow_linear", np.float32),  # the linear predictor's weight at a lower rate,
+        ("fast_linear", np.float32),  # and at a higher one
+    ]
+)
+# What else a monomial has if parents are selected by the squared residuals that they meet, see `residuals.py`.
+RESIDUALS = np.dtype(
+    [
+        ("residuals", np.float64),  # sum of importance * residual^2 * x^2,
+        ("squares", np.float64),  # and of importance * x^2
+    ]
+)
+PARENT = np.uint8(1)  # the bit of `parent` that says so
+
+
+class Table(NamedTuple):
+    """All monomials of a model.
+
+    slots    SLOT[2^bits + 1]  in buckets of 8, and the constant's
+    tags     uint64[buckets]   a byte of each slot's key, 0 = free
+    admission_filter  uint8[buckets] or uint8[2 * buckets], see `admission.py`
+    companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: of slots of degree 0 and 1. Memory
+                      that was never written costs nothing, so it is that of base features alone
+    residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
+    """
+
+    slots: Slots
+    tags: Words
+    admission_filter: NDArray[np.uint8]
+    companions: Slots
+    residuals: Slots
+
+
+def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
+    """A table of 2^bits free slots, aligned to cache lines.
+
+    mixed      for several predictors
+    residuals  for parents that are selected by the squared residuals that they explain
+    """
+    size = (1 << bits) + 1
+    raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    slots = raw[start : start + size * SLOT.itemsize].view(SLOT)
+    buckets = (1 << bits) // BUCKET
+    return Table(
+        slots,
+        np.zeros(buckets, np.uint64),
+        np.zeros(2 * buckets if mixed else buckets, np.uint8),
+        np.zeros(size if mixed else 0, COMPANION),
+        np.zeros(size if residuals else 0, RESIDUALS),
+    )
+
+
+def base_features(slots: Slots) -> NDArray[np.int64]:
+    """Which of these slots are those of base features: they have companions, and so has the constant."""
+    return np.flatnonzero(slots["degree"] == 1)
+
+
+def copy_table(table: Table) -> Table:
+    """The same in memory of its own."""
+    slots, tags, admission_filter, companions, residuals = table
+    copied = np.zeros_like(companions)
+    if len(companions):
+        for used in (base_features(slots), [len(companions) - 1]):
+            copied[used] = companions[used]
+    # As bytes: NumPy would copy field by field.
+    copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
+    return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+
+
+def check_finite(table: Table, start: int, stop: int) -> None:
+    """ModelError if a weight in slots [start, stop), or in their companions, is infinite or NaN."""
+    slots, companions = table.slots[start:stop], table.companions[start:stop]
+    columns = [(name, slots[name]) for name in ("weight", "linear_weight")]
+    if len(companions):
+        columns.append(("fast", slots["fast"][slots["degree"] > 1]))
+        used = companions[base_features(slots)]
+        columns += [(name, used[name]) for name in COMPANION.names or ()]
+    for field, column in columns:
+        if not np.isfinite(column).all():
+            found = column[~np.isfinite(column)][0]
+            raise ModelError(f"expected finite weights, found {found} among the values of {field}")
+
+
+# One byte of a word per slot of a bucket.
+ONES = np.uint64(0x0101010101010101)
+HIGHS = np.uint64(0x8080808080808080)
+PLACES = np.uint64(0x0001020304050607)  # 256^j * PLACES has j in its top byte
+FIRST_BITS = np.uint64(0x0102040810204080)  # (word & ONES) * FIRST_BITS has the bytes' lowest bits in its top byte
+U0, U1, U3, U7, U8, U56 = (np.uint64(n) for n in (0, 1, 3, 7, 8, 56))
+BYTE = np.uint64(0xFF)
+FREE = np.uint64(1) << np.uint64(61)  # added to a slot that is free
+INFINITE = np.uint64(0x7F800000)  # the bits of infinity; those of numbers from 0 on are less, in the numbers' order
+NOWHERE = np.uint64(1) << np.uint64(62)
+
+
+@part
+def bucket_of(tags: Words, key: Index) -> Index:
+    """The bucket that a key may live in."""
+    return (key >> U8) & np.uint64(len(tags) - 1)
+
+
+@part
+def free_tags(word: Index) -> Index:
+    """Bits of the bytes of a word that are 0: the lowest for sure, and perhaps higher ones that are not."""
+    return (word - ONES) & ~word & HIGHS
+
+
+@part
+def fitting_tags(word: Index, key: Index) -> Index:
+    """Bits of the bytes that are the key's tag, as of `free_tags`."""
+    return free_tags(word ^ (((key & BYTE) | U1) * ONES))
+
+
+@part
+def taken_slots(word: Index) -> Index:
+    """A byte whose bits say which of the tags are not 0; those have their lowest bit set."""
+    return ((word & ONES) * FIRST_BITS) >> U56
+
+
+@part
+def first_of(bucket: Index, bits: Index) -> Index:
+    """The slot of the lowest of these bits, which are not 0."""
+    return (bucket << U3) + ((((bits & (~bits + U1)) >> U7) * PLACES) >> U56)
+
+
+@kernel
+def door_of(tags: Words, key: Index) -> Index:
+    """Where an absent monomial asks for a slot: 8 * its bucket, and 1 more if that is full."""
+    bucket = bucket_of(tags, key)
+    return (bucket << U3) | np.uint64(free_tags(tags[bucket]) == U0)
+
+
+@kernel
+def find(table: Table, key: Index) -> Index:
+    """The slot that `key` owns; else FREE + its bucket's first free slot; else NOWHERE."""
+    bucket = bucket_of(table.tags, key)
+    word = table.tags[bucket]
+    fits = fitting_tags(word, key)
+    while fits != U0:
+        place = first_of(bucket, fits)
+        if table.slots[place]["key"] == key:
+            return place
+        fits &= fits - U1
+    free = free_tags(word)
+    return NOWHERE if free == U0 else FREE + first_of(bucket, free)

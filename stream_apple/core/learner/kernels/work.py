@@ -1,0 +1,113 @@
+"""The scratch of one example: what the phases of learning it hand on to each other.
+
+Arrays have room for more than is in them; each phase returns how far they are filled.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.table import Floats, Index, Slots, Words
+
+Numbers: TypeAlias = NDArray[np.uint32]
+Numbers64: TypeAlias = NDArray[np.float64]
+
+WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
+LANES = 8  # products looked up at once
+MIXING = 6 + 2 + 36 + 6  # scores of the predictors and of the stack (clipped and not), a matrix, a vector
+
+NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
+    [
+        ("key", np.uint64),
+        ("first", np.uint64),
+        ("x", np.float32),
+        ("damping", np.float32),
+        ("degree", np.uint8),
+    ],
+    align=True,
+)
+NEWCOMER = np.dtype(  # a monomial that is to be given a slot
+    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)], align=True
+)
+
+
+class BaseFeatures(NamedTuple):
+    """Those of one example: keys[first:stop] and values[first:stop]."""
+
+    keys: Words
+    values: Floats
+    first: Index
+    stop: Index
+
+
+class ActiveFeatures(NamedTuple):
+    """An example's monomials that have slots, one after another, and copies of what the update needs of each slot."""
+
+    slot: Words
+    x: Floats
+    weight: Floats
+    gradient: Floats
+    scale: Floats
+    step: Floats
+
+
+class Products(NamedTuple):
+    """Nodes times base features, of one wave.
+
+    key, x        the product's own
+    node          the number of its node
+    place         if a tag fits, the slot that may be its own; the constant's if it is 0, infinite or NaN, no feature
+                  if none does, see `door_of`
+    hits, misses  numbers of the products for which a tag fits, and of the others
+    """
+
+    key: Words
+    x: Floats
+    node: Numbers
+    place: Words
+    hits: Numbers
+    misses: Numbers
+
+
+class Own(NamedTuple):
+    """Base features that the kernels may change: keys uint64, values float32."""
+
+    keys: Words
+    values: Floats
+
+
+class Work(NamedTuple):
+    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
+
+    features: ActiveFeatures
+    products: Products
+    nodes: Slots
+    newcomers: Slots
+    mixing: Numbers64
+    own: Own
+
+
+def empty_work(max_features: int, longest: int) -> Work:
+    """Scratch for examples of up to `longest` base features."""
+    size, wave = max_features + longest + 1, WAVE + longest + LANES
+    return Work(
+        ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
+        empty_products(wave),
+        np.zeros(size, NODE),
+        np.zeros(size, NEWCOMER),
+        np.zeros(MIXING),
+        Own(np.zeros(longest + LANES, np.uint64), np.zeros(longest + LANES, np.float32)),
+    )
+
+
+def empty_products(size: int) -> Products:
+    """Room for so many products, the LANES that are written beyond the last one included."""
+    return Products(
+        key=np.zeros(size, np.uint64),
+        x=np.zeros(size, np.float32),
+        node=np.zeros(size, np.uint32),
+        place=np.zeros(size, np.uint64),
+        hits=np.zeros(size, np.uint32),
+        misses=np.zeros(size, np.uint32),
+    )

@@ -1,0 +1,149 @@
+"""The options of a learner: the one place of their defaults, choices and bounds.
+
+The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
+imports, so nothing here may import numpy or numba.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+Method = Literal["apple", "linear", "quadratic", "cubic"]
+Loss = Literal["squared", "logistic"]
+Combine = Literal["mix", "off"]
+Selection = Literal["evidence", "weight", "ssm"]
+
+
+class IntegerBounds(NamedTuple):
+    """The integers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def hold(self, value: float) -> bool:
+        """Whether the value lies within."""
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"an integer from {self.low} to {self.high}"
+
+
+class NumberBounds(NamedTuple):
+    """The numbers above `above`, which is excluded, and up to `high`, which is included."""
+
+    above: float
+    high: float
+
+    def hold(self, value: float) -> bool:
+        """Whether the value lies within; NaN does not."""
+        return self.above < value <= self.high
+
+    def __str__(self) -> str:
+        return f"a number above {self.above:g} and at most {self.high:g}"
+
+
+BITS = IntegerBounds(8, 30)
+ALPHA = NumberBounds(0, 2)
+LEARNING_RATE = NumberBounds(0, 1000)
+MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
+PARENTS = NumberBounds(0, 100)
+L2 = NumberBounds(0, 1000)
+PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
+
+
+_PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0, "fallback": False, "l2": 0.0}
+"""The learner of the paper, and of the first version: its models are named without these options."""
+_MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000, "fallback": False}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
+
+    A value out of its bounds raises ValueError. None is replaced by the default that goes with the other options:
+    those of method apple are `combine = "mix"` and what goes with it; with `combine = "off"`, and for the other
+    methods, the plain learner's.
+
+    bits            the table has 2^bits slots; 18, and 24 for method cubic (Agarwal et al. 2014, section 3.1)
+    alpha           floor(parents * s^alpha) monomials become parents when an epoch ends; s is the mean number of
+                    non-zeros
+    combine         mix: learn six predictors and publish their mixture; off: publish apple's own score
+    parents         see alpha; 2 in a mixture, else 1
+    selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
+                    share of squared residuals that the monomial explains (the paper's heuristic of that name)
+    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
+    fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
+    l2              above 0: plain gradient descent with so much L2 regularisation and steps of 1 / (l2 * (t + 1)), for
+                    which the paper's Theorem 1 holds, in place of the adaptive update; there is no learning rate then.
+                    For files: of weights in the table only the order means something
+    """
+
+    method: Method = "apple"
+    loss: Loss = "squared"
+    bits: int | None = None
+    alpha: float = 1.0
+    learning_rate: float = 0.5
+    max_features_per_example: int = 65_536
+    combine: Combine | None = None
+    parents: float | None = None
+    selection: Selection | None = None
+    product_budget: int | None = None
+    fallback: bool = False
+    l2: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._check_choice("method", Method)
+        self._fill()
+        for name, kind in (("loss", Loss), ("combine", Combine), ("selection", Selection)):
+            self._check_choice(name, kind)
+        for name, bounds in (
+            ("bits", BITS),
+            ("alpha", ALPHA),
+            ("learning_rate", LEARNING_RATE),
+            ("max_features_per_example", MAX_FEATURES_PER_EXAMPLE),
+            ("parents", PARENTS),
+            ("product_budget", PRODUCT_BUDGET),
+        ):
+            if not bounds.hold(value := getattr(self, name)):
+                raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
+        if self.method != "apple" and self.combine == "mix":
+            raise ValueError(f"Options.combine: expected off with method {self.method}, found 'mix'")
+        if self.combine == "mix" and self.selection == "ssm":
+            raise ValueError("Options.selection: expected evidence or weight with combine = mix, found 'ssm'")
+        if self.combine == "off" and self.selection == "evidence":
+            raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
+        if self.combine == "off" and self.product_budget:
+            raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
+        self._check_l2()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether several predictors are learned, and their mixture is published."""
+        return self.combine == "mix"
+
+    def identity(self) -> dict[str, Any]:
+        """What names a model: all options but those that have the value that they had before they were options."""
+        found = asdict(self)
+        return {name: value for name, value in found.items() if name not in _PLAIN or value != _PLAIN[name]}
+
+    def _check_l2(self) -> None:
+        if self.l2 == 0.0:
+            return
+        if not L2.hold(self.l2):
+            raise ValueError(f"Options.l2: expected 0 or {L2}, found {self.l2!r}")
+        if self.combine == "mix":
+            raise ValueError(f"Options.l2: expected 0 with combine = mix, found {self.l2!r}")
+        if self.loss != "logistic":  # the theorem needs a loss whose first two derivatives are at most 1
+            raise ValueError(f"Options.l2: expected 0 with loss {self.loss}, found {self.l2!r}")
+
+    def _check_choice(self, name: str, kind: Any) -> None:  # noqa: ANN401  a Literal
+        value, choices = getattr(self, name), get_args(kind)
+        if value not in choices:
+            raise ValueError(f"Options.{name}: expected one of {', '.join(choices)}, found {value!r}")
+
+    def _fill(self) -> None:
+        """Replace what is None."""
+        mixed = self.method == "apple" and self.combine != "off"
+        defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if mixed else _PLAIN)
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)

@@ -1,0 +1,180 @@
+"""Which monomials may become parents next: the heaviest (Agarwal et al. 2014, section 2.1, Algorithm 1, line 6).
+
+The table is read once, a portion at a time, and of the candidates no more are kept than may become parents.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel, prefetch
+from stream_apple.core.learner.kernels.lanes import append
+from stream_apple.core.learner.kernels.table import (
+    BUCKET,
+    PARENT,
+    U0,
+    U1,
+    U3,
+    Element,
+    Floats,
+    Index,
+    Table,
+    taken_slots,
+)
+from stream_apple.core.learner.kernels.work import LANES, Numbers
+from stream_apple.core.learner.options import Selection
+
+# Monomials of no weight are no parents: salience is more than 1e-9 (as in Vowpal Wabbit).
+LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))
+LEAST_RESIDUAL = np.nextafter(np.float32(0), np.float32(1))
+PORTION = 1 << 13  # buckets
+AHEAD = np.uint64(32)  # slots: to survey as many takes longer than memory
+HALF_TRUSTED = np.float32(100.0)  # sights
+RESTING = np.uint8(2)  # `parent` of a monomial that is no longer one: so much for each epoch in which it can't be again
+_DEGREES = 256
+_BY_WEIGHT, _BY_EVIDENCE, _BY_SSM = range(3)
+_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
+
+
+class Census(NamedTuple):
+    """How many parents, and how many monomials with a slot, have degree 0 (the constant: always one), 1, ...
+
+    int64[highest degree + 1] each.
+    """
+
+    parents: NDArray[np.int64]
+    monomials: NDArray[np.int64]
+
+
+class Candidates(NamedTuple):
+    """Monomials that could become parents: their slots, and how much is to be expected of each."""
+
+    slots: NDArray[np.int64]
+    salience: Floats
+
+
+class Survey(NamedTuple):
+    """What a table holds.
+
+    best     the slots of the best candidates, the best first
+    parents  the slots of all parents, ascending, without the constant
+    census   int64[256] each
+    """
+
+    best: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    census: Census
+
+
+class Found(NamedTuple):
+    """Room for what a portion of the table holds."""
+
+    candidates: Candidates
+    parents: NDArray[np.int64]
+    census: Census
+
+
+def take_census(table: Table) -> Census:
+    """Count all monomials and parents."""
+    return trimmed(_survey(table, 0, "weight", 0).census)
+
+
+def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
+    """Find the `wanted` best candidates below `max_degree`; those that rest come an epoch nearer to being one again.
+
+    Salience is |weight| * scale: what the monomial adds to a score at its largest, whatever its unit. By evidence it
+    is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
+    of one that was seen seldom is mostly noise. By ssm it is the mean of the squared residuals weighted by m^2, the
+    squared monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). Ties go to the smaller key, which, unlike the
+    slot, does not depend on the history of the table.
+    """
+    return _survey(table, wanted, by, max_degree)
+
+
+def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
+    """A `max_degree` of 0 is that of a look that changes nothing."""
+    census = Census(np.zeros(_DEGREES, np.int64), np.zeros(_DEGREES, np.int64))
+    census.parents[0] = census.monomials[0] = 1  # the constant
+    size = PORTION * BUCKET
+    found = Found(Candidates(np.empty(size, np.int64), np.empty(size, np.float32)), np.empty(size, np.int64), census)
+    taken = np.zeros(size + max(LANES, int(AHEAD)), np.uint32)
+    best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
+    parents: list[NDArray[np.int64]] = []
+    # A mean of squared residuals has a unit of its own: all but 0 may do.
+    least = LEAST_SALIENCE if by != "ssm" else LEAST_RESIDUAL
+    if not wanted:
+        least = np.float32(np.inf)
+    for start in range(0, len(table.tags), PORTION):
+        stop = min(start + PORTION, len(table.tags))
+        count, above = _survey_portion(table, (start, stop), (_RANKINGS[by], max_degree), least, taken, found)
+        parents.append(found.parents[:above].copy())
+        if count:
+            slots = np.concatenate([best.slots, found.candidates.slots[:count]])
+            salience = np.concatenate([best.salience, found.candidates.salience[:count]])
+            best = _heaviest(table, Candidates(slots, salience), wanted)
+        if 0 < wanted == len(best.slots):
+            least = best.salience[-1]
+    return Survey(best.slots, np.sort(np.concatenate(parents)), census)
+
+
+@kernel
+def _survey_portion(
+    table: Table, span: tuple[int, int], policy: tuple[int, int], least: np.float32, taken: Numbers, found: Found
+) -> tuple[int, int]:
+    """Count what is in the buckets of the span, and write parents, and candidates that are not below `least`.
+
+    How many candidates, and how many parents; `taken` is scratch for the slots that are taken; `policy` is the ranking
+    and the degree that parents must be below.
+    """
+    ranking, max_degree = policy
+    end = U0
+    for bucket in range(np.uint64(span[0]), np.uint64(span[1])):
+        end = append(taken, end, bucket << U3, taken_slots(table.tags[bucket]))
+    count, above = U0, U0
+    for t in range(end):
+        prefetch(table.slots, np.uint64(taken[t + AHEAD]))
+        slot = table.slots[taken[t]]
+        found.census.monomials[slot["degree"]] += 1
+        # Branches, since in all but the first portion hardly any slot is a parent's or a candidate's.
+        if slot["parent"]:
+            if slot["parent"] & PARENT:
+                found.census.parents[slot["degree"]] += 1
+                found.parents[above] = taken[t]
+                above += U1
+            elif max_degree > 0:
+                slot["parent"] -= RESTING
+            continue
+        salience = _salience(table, slot, taken[t], ranking)
+        if salience >= least and slot["degree"] < max_degree:
+            found.candidates.slots[count], found.candidates.salience[count] = taken[t], salience
+            count += U1
+    return int(count), int(above)
+
+
+@kernel
+def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.float32:
+    """How much is to be expected of a monomial as a parent."""
+    if ranking == _BY_SSM:
+        sums = table.residuals[place]
+        return np.float32(sums["residuals"] / sums["squares"]) if sums["squares"] > 0.0 else np.float32(0.0)
+    salience = np.float32(abs(slot["weight"]) * slot["scale"])
+    if ranking == _BY_EVIDENCE:
+        sights = np.float32(slot["sights"])
+        salience *= np.sqrt(sights / (sights + HALF_TRUSTED))
+    return salience
+
+
+def _heaviest(table: Table, candidates: Candidates, wanted: int) -> Candidates:
+    """The `wanted` heaviest, in order: the heavier first, of equals the one with the smaller key."""
+    slots, salience = candidates
+    if wanted < len(slots):
+        heavy = salience >= np.partition(salience, -wanted)[-wanted]
+        slots, salience = slots[heavy], salience[heavy]
+    order = np.lexsort((table.slots["key"][slots], -salience))[:wanted]
+    return Candidates(slots[order], salience[order])
+
+
+def trimmed(census: Census) -> Census:
+    """Without the degrees that nothing has."""
+    return Census(*(counts[: np.flatnonzero(counts)[-1] + 1] for counts in census))

@@ -1,0 +1,176 @@
+"""Progressive loss: the mean loss of scores given before their labels were learned (Blum, Kalai, Langford 1999).
+
+Sums run in the order of the examples, one by one, so they don't depend on how the stream was cut into batches.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.kernels.update import loss_of
+from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+
+PREDICTORS = ("published", "linear", "apple")
+"""Those whose quality is kept side by side, in the order of their numbers; apple only where predictors are mixed."""
+_APPLE = PREDICTORS.index("apple")
+
+# What is summed, each times the importance weight; and the examples counted.
+WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION = range(7)
+LABELLED, UNLABELLED = range(2)
+
+
+class LossReport(NamedTuple):
+    """Means per unit of importance weight; NaN before the first labelled example.
+
+    loss, apple_loss   of what is published; of all features' own score, which is the same unless predictors are mixed.
+                       Apple's is NaN, too, where it was not observed for the whole span, see `observe_anew`
+    label, prediction  of squared loss as they are; of logistic loss the share of label 1, and its mean probability
+    """
+
+    loss: float
+    linear_loss: float
+    best_constant_loss: float
+    label: float
+    prediction: float
+    apple_loss: float
+
+
+@kernel
+def _add(
+    batch: Batch, scores: Scores, start: int, stop: int, logistic: bool,  # noqa: FBT001
+    spans: tuple[NDArray[np.float64], ...], examples: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, which is forgotten."""
+    recent, keep = spans[2], 1.0 - 1.0 / RECENT
+    for row in range(start, stop):
+        label = batch.labels[row]
+        if np.isnan(label):
+            examples[UNLABELLED] += 1
+            continue
+        examples[LABELLED] += 1
+        weight = batch.weights[row]
+        linear_loss = loss_of(logistic, scores.linear[row], label)
+        prediction = scores.predictions[row]
+        if logistic:
+            prediction = 1.0 / (1.0 + math.exp(-prediction))
+        for i in range(len(recent)):
+            recent[i] *= keep
+        for sums in spans:
+            sums[WEIGHT] += weight
+            sums[LOSS] += weight * scores.losses[row]
+            sums[LINEAR_LOSS] += weight * linear_loss
+            sums[LABEL] += weight * label
+            sums[SQUARED_LABEL] += weight * label * label
+            sums[POSITIVE] += weight * (label > 0.0)
+            sums[PREDICTION] += weight * prediction
+
+
+class ProgressiveLoss:
+    """Running losses since the start, in this epoch, and recently (exponentially forgotten).
+
+    mixed       whether what is published is a mixture, so that apple's own score is another one
+    predictors  the names of those whose quality is kept
+    """
+
+    def __init__(self, *, logistic: bool, mixed: bool = False) -> None:
+        self._logistic = logistic
+        self._mixed = mixed
+        self.whole = np.zeros(7)
+        self.epoch = np.zeros(7)
+        self.last_epoch = np.zeros(7)
+        self.recent = np.zeros(7)
+        self.examples = np.zeros(2, np.int64)
+        self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
+        self._quality = PredictorQuality(logistic=logistic, predictors=len(self.predictors))
+        self._missed = np.zeros(3)  # importance that was not observed, of: the whole, the epoch, the last one
+
+    def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
+        """Count rows [start, stop)."""
+        spans = (self.whole, self.epoch, self.recent)
+        _add(batch, scores, start, stop, self._logistic, spans, self.examples)
+        offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
+        self._quality.add(batch.labels, batch.weights, offered, start, stop)
+
+    def end_epoch(self) -> None:
+        """Begin the next epoch's sums."""
+        self.last_epoch[:] = self.epoch
+        self.epoch[:] = 0.0
+        self._quality.end_epoch()
+        self._missed[2] = self._missed[1]
+        self._missed[1] = 0.0
+
+    def report(self, span: Span) -> LossReport:
+        """The means of one span."""
+        sums = self._sums(span)
+        weight = float(sums[WEIGHT])
+        if weight <= 0.0:
+            return LossReport(*[np.nan] * len(LossReport._fields))
+        label = float(sums[LABEL]) / weight
+        if self._logistic:
+            share = float(sums[POSITIVE]) / weight
+            constant = -sum(p * np.log(p) for p in (share, 1.0 - share) if p > 0.0)
+            label = share
+        else:
+            constant = max(float(sums[SQUARED_LABEL]) / weight - label * label, 0.0)
+        loss, linear_loss, prediction = (float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, PREDICTION))
+        apple_loss = loss
+        if self._mixed:
+            apple_loss = self._quality.loss(span, _APPLE) if self._observed_all(span) else math.nan
+        return LossReport(loss, linear_loss, float(constant), label, prediction, apple_loss)
+
+    def quality(self, span: Span) -> dict[str, QualityReport]:
+        """AUC and calibration of each of `predictors`, by name; unknown unless the whole span was observed."""
+        complete = self._observed_all(span)
+        return {
+            name: self._quality.report(span, number) if complete else UNKNOWN
+            for number, name in enumerate(self.predictors)
+        }
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """All state by name that digests cover: the arrays themselves."""
+        return {
+            "whole": self.whole,
+            "epoch": self.epoch,
+            "last_epoch": self.last_epoch,
+            "recent": self.recent,
+            "examples": self.examples,
+        }
+
+    def observed(self) -> dict[str, NDArray[np.generic]]:
+        """What else is counted, by name: the arrays themselves. Nothing depends on it but what is shown."""
+        return {**self._quality.arrays(), "quality_missed": self._missed}
+
+    def observe_anew(self) -> None:
+        """Forget what was observed: the sums are another model's now.
+
+        Until one that is complete has begun, spans have unknown quality; recent is what was recent since.
+        """
+        self._quality = PredictorQuality(logistic=self._logistic, predictors=len(self.predictors))
+        self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
+
+    def _sums(self, span: Span) -> NDArray[np.float64]:
+        return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
+
+    def _observed_all(self, span: Span) -> bool:
+        """Whether all examples of the span were observed; recent ones are forgotten anyway."""
+        return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0
+
+    @property
+    def progressive_loss(self) -> float:
+        """Mean loss since the start."""
+        return self.report("whole").loss
+
+    @property
+    def linear_progressive_loss(self) -> float:
+        """Mean loss of the linear predictor since the start."""
+        return self.report("whole").linear_loss
+
+    @property
+    def best_constant_loss(self) -> float:
+        """Mean loss of the constant that is best in hindsight."""
+        return self.report("whole").best_constant_loss

@@ -1,0 +1,34 @@
+"""A learner's state in 32 hex digits: every bit that future scores and sums depend on."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.table import Table, base_features
+
+
+class StateDigest:
+    """The digest, taken in as many steps as one likes: slots first, in their order, the rest in the end."""
+
+    def __init__(self) -> None:
+        self._state = xxhash.xxh3_128()
+        self._companions = xxhash.xxh3_128()
+
+    def add_slots(self, table: Table, start: int, stop: int) -> None:
+        """Slots [start, stop), the next ones, and the companions of base features; the last is the constant's."""
+        slots = table.slots[start:stop]
+        self._state.update(slots.view(np.uint8).data)
+        if len(table.companions):
+            self._companions.update(table.companions[start:stop][base_features(slots)].view(np.uint8).data)
+
+    def finish(self, table: Table, sums: Mapping[str, NDArray[np.generic]]) -> str:
+        """The whole, with the rest of the table and all other state."""
+        if len(table.companions):
+            self._companions.update(table.companions[-1:].view(np.uint8).data)  # the constant's
+            self._state.update(self._companions.digest())
+        rest: list[NDArray[np.generic]] = [table.tags, table.admission_filter, table.residuals, *sums.values()]
+        for array in rest:
+            self._state.update(array.view(np.uint8).data)
+        return self._state.hexdigest()

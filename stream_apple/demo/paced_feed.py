@@ -1,0 +1,72 @@
+"""Sends the examples from a thread, at a steady pace, and never further ahead of the answers than there is room.
+
+The embedded cluster drops what it has no room for, whoever has not read it yet: a real cluster keeps it for days.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Self
+
+from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.core.codec.example import Example
+from stream_apple.demo.cluster import ROOM_BYTES
+
+_LONGEST_MESSAGE = 256  # an example, or its prediction, uncompressed, with what Kafka adds
+MOST_AHEAD = ROOM_BYTES // _LONGEST_MESSAGE
+"""Examples that may be sent and unanswered: all of them, and all their predictions, fit into the cluster."""
+
+
+class Feed:
+    """Sends `examples` to partition 0 of `topic`, from entering this context to leaving it.
+
+    sent   examples handed to the producer so far
+    """
+
+    def __init__(self, bootstrap: str, topic: str, examples: Iterable[Example], per_second: int) -> None:
+        self.sent = 0
+        self._answered = 0
+        self._examples = examples
+        self._per_second = per_second
+        self._writer = TopicWriter({"bootstrap.servers": bootstrap}, topic, partitions=1)
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="feed")
+
+    def answered(self, count: int) -> None:
+        """Tell how many predictions have been read, which makes room. Raises what the thread has failed with."""
+        with self._changed:
+            self._answered = count
+            self._changed.notify()
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._writer.write(self._within_room(), RateLimiter(Fraction(self._per_second)), self._is_stopping)
+        except BaseException as error:  # noqa: BLE001  raised again by `answered`
+            self._failure = error
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    def _within_room(self) -> Iterator[Example]:
+        for example in self._examples:
+            if self.sent - self._answered >= MOST_AHEAD:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping or self.sent - self._answered < MOST_AHEAD)
+            if self._stopping:
+                return
+            self.sent += 1
+            yield example

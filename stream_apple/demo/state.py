@@ -1,0 +1,84 @@
+"""What a run of the demo looks like at one moment, and what its result is: facts only, no appearance."""
+
+import math
+from typing import NamedTuple
+
+from stream_apple.demo.scrape import Losses, Reading
+
+NOTHING_YET = Reading(0, 0, 0, -1, (), Losses(math.nan, math.nan), Losses(math.nan, math.nan))
+
+
+class CurvePoint(NamedTuple):
+    """A point of the curves: recent losses after so many examples."""
+
+    examples: int
+    losses: Losses
+
+
+class View(NamedTuple):
+    """How a run stands at one moment.
+
+    doing        one line; "learning" once examples flow
+    answered     examples whose prediction has been read
+    per_second   of them, in the latest seconds
+    epochs       ended so far, of `all_epochs` - 1 that will end
+    curve        one point a second or so
+    address      of the worker's HTTP server, empty while it is starting
+    """
+
+    doing: str
+    examples: int
+    all_epochs: int
+    answered: int = 0
+    per_second: float = 0.0
+    epochs: int = 0
+    reading: Reading = NOTHING_YET
+    curve: tuple[CurvePoint, ...] = ()
+    address: str = ""
+
+
+class DemoResult(NamedTuple):
+    """What came of a run, as `--json` prints it.
+
+    predictions  different examples that have one
+    ..._loss     means since the start
+    epochs       how many ended
+    parents      of degree >= 1, in the end
+    """
+
+    examples: int
+    predictions: int
+    progressive_loss: float
+    linear_progressive_loss: float
+    epochs: int
+    parents: int
+
+
+class DemoReport(NamedTuple):
+    """The result, and what it rests on.
+
+    repeated   predictions of examples that had one already
+    reading    the worker's metrics in the end
+    """
+
+    result: DemoResult
+    repeated: int
+    reading: Reading
+
+
+def broken_promises(report: DemoReport) -> list[str]:
+    """What a run promises and did not keep, a sentence each."""
+    result, repeated, reading = report
+    broken = []
+    if result.predictions != result.examples or repeated or reading.learned != result.examples:
+        broken.append(
+            f"expected each of {result.examples} examples to be learned and answered once, found {reading.learned} "
+            f"learned, {reading.rejected} rejected, {result.predictions} answered and {repeated} answers too many"
+        )
+    # Written so that NaN, which is no loss at all, is a fault too.
+    if not result.progressive_loss < result.linear_progressive_loss:
+        broken.append(
+            f"expected apple's progressive loss to be below the linear model's {result.linear_progressive_loss:.4f}, "
+            f"found {result.progressive_loss:.4f}: with so few examples, epochs may be too short to learn from"
+        )
+    return broken

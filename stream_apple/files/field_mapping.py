@@ -1,0 +1,113 @@
+"""The map that JSON lines and msgpack share with the stream's message: label, weight, id, features.
+
+Unknown keys are read over, as in the stream. Unlike there, what can't be learned is refused: whoever reads a
+file can mend it.
+"""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from stream_apple.core.codec.example import Example, Features
+from stream_apple.files.errors import ParseError, are_values, refuse_value, refuse_weight
+from stream_apple.files.timestamps import milliseconds
+
+_PACKED = frozenset({"indices", "values"})
+
+
+def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A map from the pairs of a parsed object; ParseError if a key stands twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ParseError("each key once in a map", f"{next(key for key in keys if keys.count(key) > 1)!r} again")
+    return found
+
+
+def example_of(record: object, timestamp_field: str | None) -> Example:
+    """The example in one parsed map; ParseError if there is none.
+
+    timestamp_field  the key that holds its time, if one does
+    """
+    if not isinstance(record, dict):
+        raise ParseError("a map with label, weight, id and features", record)
+    label = record.get("label")
+    weight = _number("weight", record.get("weight", 1.0))
+    if weight < 0:
+        refuse_weight(weight)
+    return Example(
+        label=None if label is None else _number("label", label),
+        weight=weight,
+        id=_id(record.get("id")),
+        features=_features(record),
+        timestamp_ms=None if timestamp_field is None else _timestamp(record, timestamp_field),
+    )
+
+
+def _timestamp(record: Mapping[str, object], field: str) -> int:
+    if field not in record:
+        raise ParseError(f"the timestamp field {field!r}", f"only {', '.join(map(repr, record))}")
+    return milliseconds(record[field])
+
+
+def _id(value: object) -> str | int | bytes | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | bytes)):
+        raise ParseError("text, an integer or bytes as id", value)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise ParseError("an id that msgpack can hold: an integer of 64 bits", value)
+    return value
+
+
+def _number(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        raise ParseError(f"a finite number as {what}", value)
+    try:
+        converted = float(value)
+    except OverflowError:
+        raise ParseError(f"a finite number as {what}", value) from None
+    if not isfinite(converted):
+        raise ParseError(f"a finite number as {what}", value)
+    return converted
+
+
+def _features(record: Mapping[str, object]) -> Features:
+    features = record.get("features")
+    if not isinstance(features, dict):
+        raise ParseError("a map under 'features'", features if "features" in record else "none")
+    if isinstance(features.get("indices"), bytes):
+        return _packed(features)
+    if any(isinstance(value, dict) for value in features.values()):
+        return {_name(name): _flat(value, f"{name}: ") for name, value in features.items()}
+    return _flat(features, "")
+
+
+def _packed(features: dict[str, Any]) -> Features:
+    if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
+        raise ParseError("packed features: indices and values as bytes and nothing else", features)
+    return features
+
+
+def _flat(features: object, where: str) -> dict[str, float]:
+    if not isinstance(features, dict):
+        raise ParseError(f"a map of numbers in namespace {where.removesuffix(': ')!r}, as in the others", features)
+    kinds = set(map(type, features.values()))
+    if kinds == {float} and are_values(features.values()):
+        values: dict[str, float] = features
+    else:
+        values = {name: _value(f"{where}{name}", value) for name, value in features.items()}
+    for name in values:
+        _name(name)
+    return values
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise ParseError("text as a name", name)
+    return name
+
+
+def _value(name: str, value: object) -> float:
+    # true is 1 and false is 0, as in the stream
+    if not isinstance(value, float | int) or not are_values([value]):
+        refuse_value(name, value)
+    return float(value)

@@ -1,0 +1,65 @@
+"""msgpack: maps like the stream's message, one after the other, nothing between them."""
+
+import io
+from collections.abc import Iterator
+
+import msgpack
+
+from stream_apple.core.codec.example import Example
+from stream_apple.errors import InputFileError
+from stream_apple.files.errors import ParseError
+from stream_apple.files.field_mapping import example_of, unique
+
+_MAX_MESSAGE_BYTES = 64 << 20
+_DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
+
+
+class _Counted:
+    """A stream for the unpacker that knows how much of it was read, so that a cut-off end is seen."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self.bytes = 0
+
+    def read(self, size: int) -> bytes:
+        # read1: a slow pipe hands over what it has
+        data = self._stream.read1(size)
+        self.bytes += len(data)
+        return data
+
+
+def examples(stream: io.BufferedReader, name: str, timestamp_field: str | None) -> Iterator[Example]:
+    """The examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
+    counted = _Counted(stream)
+    unpacker = msgpack.Unpacker(
+        counted, object_pairs_hook=unique, timestamp=_DATETIME, max_buffer_size=_MAX_MESSAGE_BYTES
+    )
+    number = start = 0
+    try:
+        while True:
+            start = unpacker.tell()
+            number += 1
+            yield example_of(unpacker.unpack(), timestamp_field)
+    except msgpack.OutOfData:
+        if counted.bytes > start:
+            found = f"only {counted.bytes - start} bytes of one"
+            raise InputFileError(_at(name, number, start, f"expected a whole message, found {found}")) from None
+    except ParseError as error:
+        raise InputFileError(_at(name, number, start, str(error))) from None
+    except msgpack.BufferFull:
+        expected = f"expected a message of at most {_MAX_MESSAGE_BYTES} bytes, found a longer one"
+        raise InputFileError(_at(name, number, start, expected)) from None
+    except ValueError as error:
+        raise InputFileError(_at(name, number, start, f"expected msgpack, found {_reason(error)}")) from None
+
+
+def _at(name: str, number: int, start: int, what: str) -> str:
+    return f"{name}: message {number} at byte {start}: {what}"
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, msgpack.FormatError):
+        return "a byte that begins no value"
+    if isinstance(error, msgpack.StackError):
+        return "values nested too deeply"
+    return str(error)

@@ -1,0 +1,167 @@
+"""Records on their way through models: what the loop hands over, and what comes back to it.
+
+Different partitions are worked on at once, each in its own order: one task at a time has its model to itself, and
+results are taken by the loop's thread. So results don't depend on the number of threads, and nothing but a model and
+the records of one batch is ever shared with another thread.
+
+While a partition's batch is learned its further records are kept, and become its next batch.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stream_apple.runtime.columns import bytes_of
+from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.partition import Partition
+from stream_apple.runtime.partition_model import BatchResult
+from stream_apple.runtime.ports import Record
+
+MOST_BYTES = 32 << 20
+"""Of records that are on their way: as much as Kafka's client keeps for us."""
+
+Publish = Callable[[Partition, list[Record], BatchResult], None]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Records of a partition, and the bytes of their values."""
+
+    partition: Partition
+    records: list[Record]
+    size: int
+
+
+class _Task(NamedTuple):
+    """`then` is told the call's result, on the loop's thread."""
+
+    call: Callable[[], Any]
+    then: Callable[[Any], None]
+
+
+class _Running(NamedTuple):
+    """A task that a thread has begun with, or will soon; `since` by the clock."""
+
+    future: Future[Any]
+    task: _Task
+    since: float
+
+
+class LearningScheduler:
+    """The work on models of one loop.
+
+    threads  make the calls
+    publish  is told the result of each batch, in the partition's order
+    most     records that may be on their way before there is no more room; or MOST_BYTES of them
+    now      seconds of a clock
+    """
+
+    def __init__(
+        self, threads: Threads, publish: Publish, most: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._threads = threads
+        self._publish = publish
+        self._most = most
+        self._now = now
+        self._inbox: dict[int, _Batch] = {}
+        self._records = 0
+        self._bytes = 0
+        self._waiting: dict[int, deque[_Task]] = {}
+        self._running: dict[int, _Running] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is on its way."""
+        return bool(self._running)
+
+    @property
+    def longest_s(self) -> float:
+        """For how long the task that was begun first, of those that are not done, has been waited for."""
+        began = [running.since for running in self._running.values() if not running.future.done()]
+        return self._now() - min(began) if began else 0.0
+
+    @property
+    def room(self) -> bool:
+        """Whether more records may be added."""
+        return self._records < self._most and self._bytes < MOST_BYTES
+
+    def add(self, partition: Partition, records: list[Record]) -> None:
+        """Have the next records of the partition learned."""
+        size = bytes_of(records)
+        self._records += len(records)
+        self._bytes += size
+        inbox = self._inbox.get(partition.number)
+        if inbox is None:
+            self._inbox[partition.number] = _Batch(partition, records, size)
+        else:
+            inbox.records.extend(records)
+            inbox.size += size
+        self._start(partition.number)
+
+    def ask(self, partition: Partition, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Make a call that has the partition's model to itself, before further records are learned.
+
+        `then` is told its result when those of all earlier batches have been published.
+        """
+        self._waiting.setdefault(partition.number, deque()).append(_Task(call, then))
+        self._start(partition.number)
+
+    def collect(self, wait_s: float | None = 0.0) -> None:
+        """Take the results that there are; if there is none, wait for one, so long or (None) as long as it takes.
+
+        Raises what a call has raised.
+        """
+        unfinished = self._unfinished
+        if wait_s != 0.0 and unfinished and len(unfinished) == len(self._running):
+            self._threads.wait(unfinished, wait_s)
+        for number in [number for number, running in self._running.items() if running.future.done()]:
+            done = self._running.pop(number)
+            self._start(number)  # a thread works on while we publish
+            done.task.then(done.future.result())
+
+    def settle(self) -> None:
+        """Take results until nothing is on its way."""
+        while self._running:
+            self.collect(None)
+
+    def drop(self) -> None:
+        """Forget everything. When this returns, no thread works on a model any more."""
+        self._inbox.clear()
+        self._waiting.clear()
+        self._records = self._bytes = 0
+        while unfinished := self._unfinished:
+            self._threads.wait(unfinished, None)
+        self._running.clear()
+
+    def close(self) -> None:
+        """Forget everything, and end the threads."""
+        self.drop()
+        self._threads.close()
+
+    @property
+    def _unfinished(self) -> list[Future[Any]]:
+        return [running.future for running in self._running.values() if not running.future.done()]
+
+    def _start(self, number: int) -> None:
+        """Begin with what the partition is waiting for, unless a thread has its model."""
+        if number in self._running:
+            return
+        waiting = self._waiting.get(number)
+        if waiting:
+            task = waiting.popleft()
+        elif number in self._inbox:
+            task = self._batch(self._inbox.pop(number))
+        else:
+            return
+        self._running[number] = _Running(self._threads.submit(task.call), task, self._now())
+
+    def _batch(self, batch: _Batch) -> _Task:
+        def publish(result: BatchResult) -> None:
+            self._records -= len(batch.records)
+            self._bytes -= batch.size
+            self._publish(batch.partition, batch.records, result)
+
+        return _Task(lambda: batch.partition.model.process(batch.records), publish)

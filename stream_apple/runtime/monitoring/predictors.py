@@ -1,0 +1,44 @@
+"""How a model's predictors do: their losses and their quality by span, and how much of each is in the mixture.
+
+Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
+"""
+
+from typing import NamedTuple
+
+from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.predictor_quality import QualityReport, Span
+from stream_apple.core.learner.progressive_loss import LossReport
+
+_SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "last_epoch", "recent": "recent"}
+
+
+class MixtureView(NamedTuple):
+    """How what is published is mixed; both are empty if it is one predictor's score.
+
+    weights  how much of each predictor's score is in it, by name; they may be negative, and need not sum to 1
+    shares   how much linear, average and stack are trusted; they sum to 1
+    """
+
+    weights: dict[str, float]
+    shares: dict[str, float]
+
+
+def losses_of(learner: Learner) -> dict[str, LossReport]:
+    """Means of each span."""
+    return {name: learner.progress.report(span) for name, span in _SPANS.items()}
+
+
+def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:
+    """How good each predictor is, in each span."""
+    return {name: learner.progress.quality(span) for name, span in _SPANS.items()}
+
+
+def mixture_of(learner: Learner) -> MixtureView:
+    """How what the learner publishes is mixed now."""
+    if not learner.options.mixed:
+        return MixtureView({}, {})
+    return MixtureView(
+        dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)),
+        dict(zip(SHARED, learner.mixture_shares().tolist(), strict=True)),
+    )

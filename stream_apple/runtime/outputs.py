@@ -1,0 +1,53 @@
+"""What leaves a worker: predictions and dead letters, into partitions that exist.
+
+A prediction goes to the partition that its example came from; dead letters may fold into fewer partitions.
+"""
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.columns import keys_of
+from stream_apple.runtime.dead_letters import dead_letter_headers
+from stream_apple.runtime.lineage import Topics
+from stream_apple.runtime.partition import Partition
+from stream_apple.runtime.partition_model import BatchResult
+from stream_apple.runtime.ports import Broker
+
+
+class OutputSender:
+    """Sends what came of batches, in the transaction that is open.
+
+    topics_in_doubt  whether partitions may have been added since `check_topics`
+    """
+
+    def __init__(self, broker: Broker, topics: Topics) -> None:
+        self.topics_in_doubt = True
+        self._broker = broker
+        self._topics = topics
+        self._dead_letter_partitions = 1
+
+    def check_topics(self) -> int:
+        """Count the partitions of all topics, and return those of the examples.
+
+        ConfigurationError if the predictions or the models topic has another number of them. Not from inside
+        `Assignment`, see `Broker.partition_count`.
+        """
+        examples, predictions, dead_letters, models = self._topics
+        counts = {topic: self._broker.partition_count(topic) for topic in self._topics}
+        for topic in (predictions, models):
+            if counts[topic] != counts[examples]:
+                raise ConfigurationError(
+                    f"expected topic {topic} to have {counts[examples]} partitions, as many as {examples}, "
+                    f"found {counts[topic]}"
+                )
+        self._dead_letter_partitions = counts[dead_letters]
+        self.topics_in_doubt = False
+        return counts[examples]
+
+    def send(self, partition: Partition, result: BatchResult) -> None:
+        """One message for each prediction and each reject, with the key and timestamp of its record."""
+        number, keys = partition.number, keys_of(result.examples)
+        self._broker.send_all(self._topics.predictions, number, keys, result.predictions, result.timestamps)
+        topic, target = self._topics.dead_letters, number % self._dead_letter_partitions
+        for reject in result.rejects:
+            record = reject.record
+            headers = dead_letter_headers(reject, self._topics.examples, partition.lineage.model)
+            self._broker.send(topic, target, record.key(), record.value(), record.timestamp()[1], headers)

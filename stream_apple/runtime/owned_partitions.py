@@ -1,0 +1,164 @@
+"""What a worker owns: its partitions with their models, the restores under way, and models kept for a return.
+
+The loop says when partitions come and go; here is what that means for their models. Nothing here begins, commits or
+aborts a transaction.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import structlog
+
+from stream_apple.runtime.columns import runs_by_partition
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
+from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
+from stream_apple.runtime.ports import Broker, Record, Start
+from stream_apple.runtime.recovery import AcceptedGaps, plan_recovery
+from stream_apple.runtime.snapshots.restorer import Restorer
+
+_log = structlog.get_logger()
+
+
+class OwnedPartitions:
+    """The partitions of one worker.
+
+    provenance  whose models they are
+    new_model   makes a model that has learned nothing
+    accepted    gaps that the operator lets models jump over
+
+    progress      of the recoveries, for logs and metrics
+    by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
+    arrived       partitions whose models have become complete, for whoever takes them from here
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        new_model: ModelFactory,
+        metrics: Metrics,
+        accepted: AcceptedGaps = frozenset(),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.provenance = provenance
+        self.progress = RecoveryProgress(now)
+        self.by_number: Mapping[int, Partition] = {}
+        self.arrived: list[Partition] = []
+        self._broker = broker
+        self._new_model = new_model
+        self._accepted = accepted
+        self._metrics = metrics
+        self._now = now
+        self._restorer = Restorer(broker, provenance, metrics, now)
+        self._kept: dict[int, PartitionModel] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.by_number.values())
+
+    def get(self, number: int) -> Partition | None:
+        """The partition, if it is ours."""
+        return self.by_number.get(number)
+
+    def sort(self, records: Sequence[Record]) -> Iterator[tuple[Partition, list[Record]]]:
+        """Each partition's records; what comes for one that is no longer ours is its new owner's to learn."""
+        groups: dict[int, list[Record]] = defaultdict(list)
+        for number, run in runs_by_partition(records):
+            groups[number].extend(run)
+        for number, group in groups.items():
+            partition = self.by_number.get(number)
+            if partition is not None:
+                yield partition, group
+
+    @property
+    def restoring(self) -> bool:
+        """Whether a snapshot is being read."""
+        return self._restorer.busy
+
+    def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
+        """Own exactly these partitions: find a model for each, and say where it goes on.
+
+        ConfigurationError if a committed offset belongs to another model, GapError if records are gone.
+        """
+        kept = {number: model for number, model in self._kept.items() if number in numbers}
+        self._kept = {}
+        committed = self._broker.committed(numbers)
+        owned: dict[int, Partition] = {}
+        self.by_number = owned
+        for number in numbers:
+            log = self._broker.log_range(self.provenance.topics.examples, number)
+            plan = plan_recovery(
+                self.provenance, self._accepted, number, committed[number], log, kept.pop(number, None)
+            )
+            model = self._new_model(number, plan.lineage) if plan.kept is None else plan.kept
+            model.publish_from = plan.publish_from
+            partition = owned[number] = Partition(model, plan)
+            if plan.restore:
+                self.enter(partition, State.RESTORING)
+                self._restorer.add(partition)
+            else:
+                self._go_on(partition)
+        return {
+            number: Start(partition.plan.fetch_from, held=partition.state is State.RESTORING)
+            for number, partition in owned.items()
+        }
+
+    def restore(self) -> None:
+        """Read on in a snapshot; a partition whose model is complete is delivered from now on."""
+        partition = self._restorer.read_on()
+        if partition is not None:
+            self._go_on(partition)
+            self._broker.release(partition.number)
+
+    def replayed(self, partition: Partition) -> None:
+        """A batch of the partition has been learned: it is live if that was the last one to replay."""
+        if partition.state is State.REPLAYING and partition.replayed:
+            self.enter(partition, State.LIVE)
+
+    def give_back(self, numbers: Collection[int]) -> None:
+        """The partitions go; their models stay here in case they return."""
+        gone = [self.by_number[number] for number in numbers if number in self.by_number]
+        self.by_number = {number: each for number, each in self.by_number.items() if number not in numbers}
+        for partition in gone:
+            if partition.state is not State.RESTORING:  # half a model is none
+                self._kept[partition.number] = partition.model
+            self._restorer.drop(partition)
+            self.enter(partition, State.REVOKED)
+
+    def drop_all(self) -> None:
+        """Own nothing and forget every model: they may have learned what was never committed."""
+        gone, self.by_number, self._kept = self.by_number, {}, {}
+        for partition in gone.values():
+            self._restorer.drop(partition)
+            self.enter(partition, State.LOST)
+
+    def close(self) -> None:
+        """Give back what the restores hold."""
+        self._restorer.close()
+
+    def _go_on(self, partition: Partition) -> None:
+        """The model stands at its snapshot, or at its start: learn from here."""
+        jump = partition.plan.jump
+        if jump is not None:
+            partition.model.jump(*jump)
+            _log.warning("gap_accepted", partition=partition.number, start=jump.gap.start, stop=jump.gap.stop)
+        partition.unsaved_since = self._now()
+        self.enter(partition, State.LIVE if partition.replayed else State.REPLAYING)
+        self.arrived.append(partition)
+
+    def enter(self, partition: Partition, state: State) -> None:
+        """Let the partition begin `state`, and everyone who watches know."""
+        partition.enter(state)
+        if state is State.LIVE and partition.model.publish_from > partition.lineage.start:
+            partition.recovered = True
+        self._metrics.entered(partition, state)
+        _log.info(
+            state.value,
+            partition=partition.number,
+            offset=partition.next_offset,
+            publish_from=partition.model.publish_from,
+            model=partition.lineage.model,
+        )

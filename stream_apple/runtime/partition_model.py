@@ -1,0 +1,267 @@
+"""One partition's model, and what happens to a batch of its records: triage, learn, encode.
+
+    records   -> Triage             examples with their epochs, and rejects with their reasons
+    examples  -> Learner            in runs of one epoch; a new epoch lets the model grow before its first is scored
+    scores    -> PredictionEncoder
+
+The result is a function of the sequence of records alone, however it is cut into calls. Nothing here knows
+Kafka: a record is anything with the methods of `ports.Record`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.event_time import EpochClock
+from stream_apple.core.learner.growth import Growth
+from stream_apple.core.learner.kernels.table import Table, copy_table
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import ModelError
+from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.runtime.lineage import Gap, Lineage
+from stream_apple.runtime.ports import Record
+from stream_apple.runtime.time_budget import Step, TimeBudget
+from stream_apple.runtime.triage import Triage, Triaged
+
+
+class ModelSettings(NamedTuple):
+    """All that the result depends on besides the records."""
+
+    options: Options
+    limits: Limits
+    epoch_length_ms: int
+    max_ahead_ms: int
+    reject_limits: RejectLimits
+
+
+class EpochEnd(NamedTuple):
+    """An epoch that ended before the record at `offset` was scored. `digest`: of the learner, grown."""
+
+    epoch: int
+    offset: int
+    growth: Growth
+    digest: str
+
+
+class BatchResult(NamedTuple):
+    """What is to be published of a batch, and how many records went which way.
+
+    predictions  one message for each example from `publish_from` on
+    examples     the record that each prediction belongs to
+    timestamps   of those records, milliseconds since 1970
+    rejects      in record order, from `publish_from` on
+    ends         epochs that ended inside the batch
+    next_offset  the first record behind the batch
+    seconds      that each step took
+    """
+
+    predictions: list[bytes]
+    examples: Sequence[Record]
+    timestamps: list[int]
+    rejects: list[Reject]
+    ends: list[EpochEnd]
+    learned: int
+    unlabelled: int
+    replayed: int
+    next_offset: int
+    seconds: Mapping[Step, float]
+
+
+class Ended(NamedTuple):
+    """The last epoch that has ended, -1 before the first end, and the learner's digest when it had grown, or ""."""
+
+    epoch: int = -1
+    digest: str = ""
+
+
+class ModelImage(NamedTuple):
+    """All that a partition's model has become.
+
+    at        the first offset that it has not learned
+    table     the learner's
+    learned   the rest of the learner's state, by name
+    sums      all state by name, besides table and `ended`; the learner's is in it
+    observed  what was measured besides, on which nothing depends: the digest does not cover it
+    """
+
+    at: int
+    lineage: Lineage
+    ended: Ended
+    table: Table
+    learned: Mapping[str, NDArray[np.generic]]
+    sums: Mapping[str, NDArray[np.generic]]
+    observed: Mapping[str, NDArray[np.generic]]
+
+    def copy(self) -> "ModelImage":
+        """The same in memory of its own."""
+        sums = {name: array.copy() for name, array in self.sums.items()}
+        return self._replace(
+            table=copy_table(self.table),
+            learned={name: sums[name] for name in self.learned},
+            sums=sums,
+            observed={name: array.copy() for name, array in self.observed.items()},
+        )
+
+    def digest(self, learner: str) -> str:
+        """32 hex digits over every bit that later outputs depend on; `learner` is the digest of the learner in it."""
+        state = xxhash.xxh3_128(f"{self.at} {self.lineage.model} {learner}".encode())
+        for array in self.sums.values():
+            state.update(array.view(np.uint8).data)
+        return state.hexdigest()
+
+
+class PartitionModel:
+    """The whole state of one input partition, and the only code that changes it.
+
+    lineage       where the model begins; `next_offset` starts there
+    publish_from  records before this offset are learned and give no output: their outputs are committed already
+    ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    """
+
+    def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.lineage = lineage
+        self.next_offset = lineage.start
+        self.publish_from = lineage.start
+        self.learner = Learner(settings.options)
+        self.ended = Ended()
+        self._triage = Triage(
+            f"{topic}-{partition}",
+            decoder,
+            settings.limits,
+            EpochClock(settings.epoch_length_ms, settings.max_ahead_ms),
+            settings.reject_limits,
+        )
+        self._encoder = PredictionEncoder(topic, partition, lineage.model)
+
+    @property
+    def clock(self) -> EpochClock:
+        """The partition's event time."""
+        return self._triage.clock
+
+    @property
+    def rejects(self) -> RejectCounter:
+        """How many of the partition's latest records could not be used."""
+        return self._triage.rejects
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.generic]]:
+        """All state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
+        return {
+            **self.learner.sums,
+            "clock": self.clock.state,
+            "recent_rejects": self.rejects.recent,
+            "reject_run": np.array([self.rejects.run], np.int64),
+        }
+
+    def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over the state at `next_offset`, when the learner's table has been written.
+
+        ValueError if `sums` are not those of such a model.
+        """
+        left = dict(sums)
+        clock, recent, run = (left.pop(name, None) for name in ("clock", "recent_rejects", "reject_run"))
+        if clock is None or recent is None or run is None or len(clock) != len(self.clock.state):
+            raise ValueError(f"expected a clock and the recent rejects, found {', '.join(sorted(sums))}")
+        self.learner.restore(left)
+        self.clock.state[:] = clock
+        self.rejects.recent = recent.astype(np.bool_)
+        self.rejects.run = int(run[0])
+        self.next_offset = next_offset
+        self.ended = ended
+
+    def jump(self, lineage: Lineage, gap: Gap) -> None:
+        """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
+        self.lineage = lineage
+        self.next_offset = gap.stop
+        self.publish_from = max(self.publish_from, gap.stop)
+        self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
+
+    def image(self) -> ModelImage:
+        """Its state now, by reference."""
+        learner = self.learner
+        return ModelImage(
+            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, learner.observed
+        )
+
+    def copied_image(self) -> ModelImage:
+        """Its state now, in memory of its own: for those who need it while the model learns on."""
+        return self.image().copy()
+
+    def digest(self) -> str:
+        """32 hex digits over every bit that later outputs depend on."""
+        return self.image().digest(self.learner.digest())
+
+    def process(self, records: Sequence[Record]) -> BatchResult:
+        """Learn the next records of the partition, in order.
+
+        ModelError, TooManyRejectsError name the offset; the model is then of no more use.
+        """
+        budget = TimeBudget(Step)
+        lap = budget.lap
+        epoch = self.clock.epoch
+        triaged = self._triage.sort(records, self.next_offset, self.publish_from)
+        lap(Step.DECODE)
+        scores = Scores.empty(len(triaged.epochs))
+        predictions: list[bytes] = []
+        ends: list[EpochEnd] = []
+        for start, stop in _runs(triaged.epochs):
+            if epoch not in (-1, triaged.epochs[start]):
+                ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
+                lap(Step.GROW)
+            epoch = int(triaged.epochs[start])
+            self._learn(triaged, start, stop, scores)
+            lap(Step.LEARN)
+            first = max(start, triaged.published)
+            if first < stop:
+                predictions += self._encoder.encode(
+                    triaged.decoded, first, stop, scores.predictions, scores.losses, triaged.offsets, epoch
+                )
+                lap(Step.ENCODE)
+        if records:
+            self.next_offset = records[-1].offset() + 1
+        labelled = int(np.count_nonzero(~np.isnan(triaged.decoded.batch.labels[triaged.published :])))
+        return BatchResult(
+            predictions,
+            triaged.records[triaged.published :],
+            triaged.timestamps[triaged.published :].tolist(),
+            triaged.rejects,
+            ends,
+            learned=labelled,
+            unlabelled=len(predictions) - labelled,
+            replayed=triaged.replayed,
+            next_offset=self.next_offset,
+            seconds=budget.seconds,
+        )
+
+    def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
+        """Let the model grow before the example at `offset` is scored."""
+        growth = self.learner.end_epoch()
+        self.ended = Ended(epoch, self.learner.digest())
+        return EpochEnd(epoch, offset, growth, self.ended.digest)
+
+    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
+        try:
+            self.learner.learn(triaged.decoded.batch, start, stop, scores)
+        except ModelError as error:
+            place = f"{self.topic}-{self.partition}@{triaged.offsets[error.row]}"
+            raise ModelError(f"{place}: {error}", error.row) from error
+
+
+ModelFactory = Callable[[int, Lineage], PartitionModel]
+"""(partition, lineage) -> a model that has learned nothing."""
+
+
+def _runs(epochs: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Start and stop of each run of examples that are learned in one epoch."""
+    if len(epochs):
+        yield from pairwise([0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(epochs)])

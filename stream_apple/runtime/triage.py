@@ -1,0 +1,150 @@
+"""What becomes of each fetched record: an example of some epoch, or a reject with its reason.
+
+    values      -> Decoder      rows of a batch, and a reason for each record that is not one
+    timestamps  -> EpochClock   the epoch that each row is learned in, or another reason
+    both        -> RejectCounter   whether so many are bad that a person should look
+
+Whoever learns the examples need not know of the others: every array of the result is about the examples alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoded, Decoder
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.event_time import NO_EPOCH, EpochClock
+from stream_apple.errors import TooManyRejectsError
+from stream_apple.runtime.columns import offsets_of, timestamps_of, values_of
+from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.runtime.ports import Record
+
+_NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
+
+
+class Triaged(NamedTuple):
+    """What became of a batch of records: m examples, in the order of their offsets, and the rejects.
+
+    decoded     the examples, m rows
+    records     the m records that they came from
+    offsets     int64[m]
+    timestamps  int64[m], milliseconds since 1970
+    epochs      int64[m], the epoch that each is learned in; never decreasing
+    published   how many of the m come first whose outputs are committed already
+    rejects     of records whose outputs are not committed yet, in the order of their offsets
+    replayed    records, examples or not, whose outputs are committed already
+    """
+
+    decoded: Decoded
+    records: Sequence[Record]
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    epochs: NDArray[np.int64]
+    published: int
+    rejects: list[Reject]
+    replayed: int
+
+
+class Triage:
+    """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
+
+    place  topic and partition, for messages
+    """
+
+    def __init__(
+        self, place: str, decoder: Decoder, limits: Limits, clock: EpochClock, reject_limits: RejectLimits
+    ) -> None:
+        self.clock = clock
+        self.rejects = RejectCounter(reject_limits)
+        self._place = place
+        self._decoder = decoder
+        self._limits = limits
+
+    def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
+        """Sort the next records of the partition, from `next_offset` on.
+
+        What comes before `publish_from` is replayed: its rejects were dead letters in an earlier life, so they are
+        counted, not named again. TooManyRejectsError names the offset at which there are too many.
+        """
+        offsets = offsets_of(records)
+        self._check_order(offsets, next_offset)
+        replayed = int(np.searchsorted(offsets, publish_from))
+        decoded = self._decoder.decode(values_of(records))
+        timestamps = timestamps_of(records)[decoded.rows]
+        watermark_ms = self.clock.watermark_ms
+        epochs = self._epochs(timestamps)
+        timely = epochs != NO_EPOCH
+        rejected = decoded.reasons != Reason.OK
+        rejects = list(self._undecodable(decoded, records, replayed))
+        if not timely.all():
+            rejected[decoded.rows[~timely]] = True
+            refused = self._untimely(decoded, records, timestamps, timely, watermark_ms)
+            rejects += [reject for reject in refused if reject.record.offset() >= publish_from]
+            rejects.sort(key=lambda reject: reject.record.offset())
+            decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
+        self._count(rejected, offsets, replayed, rejects)
+        rows = decoded.rows
+        examples = records if len(rows) == len(records) else [records[row] for row in rows.tolist()]
+        published = int(np.searchsorted(rows, replayed))
+        return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed)
+
+    def _check_order(self, offsets: NDArray[np.int64], next_offset: int) -> None:
+        # A repeated record would be learned twice in silence; gaps are the markers of transactions.
+        if len(offsets) and (offsets[0] < next_offset or (np.diff(offsets) <= 0).any()):
+            raise AssertionError(
+                f"expected records of {self._place} in order from offset {next_offset} on, "
+                f"found {offsets[:10].tolist()}"
+            )
+
+    def _epochs(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64[m]: the epoch of each row, NO_EPOCH where its timestamp can't be used; moves the clock."""
+        # Kafka's clients can't send a timestamp of 0: they replace it by the time of day.
+        present = timestamps > 0
+        if present.all():
+            return self.clock.advance(timestamps)
+        epochs = np.full(len(timestamps), NO_EPOCH, np.int64)
+        epochs[present] = self.clock.advance(timestamps[present])
+        return epochs
+
+    def _undecodable(self, decoded: Decoded, records: Sequence[Record], first: int) -> Iterator[Reject]:
+        """What the decoder has refused of the records from number `first` on."""
+        for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
+            record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
+            yield Reject(record, reason, explain(reason, place, record.value(), self._limits))
+
+    def _untimely(
+        self,
+        decoded: Decoded,
+        records: Sequence[Record],
+        timestamps: NDArray[np.int64],
+        timely: NDArray[np.bool_],
+        watermark_ms: int,
+    ) -> Iterator[Reject]:
+        """The rows that are not timely; the clock stood at `watermark_ms` before the first of all rows."""
+        watermarks = np.maximum.accumulate(np.concatenate(([watermark_ms], np.where(timely, timestamps, -1))))
+        for row in np.flatnonzero(~timely).tolist():
+            record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])
+            if time_ms > 0:
+                message = (
+                    f"expected a timestamp at most {self.clock.max_ahead_ms} ms after {watermarks[row]} "
+                    f"(the highest of the partition so far), found {time_ms}"
+                )
+                yield Reject(record, Reason.FAR_FUTURE, message)
+            else:
+                found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else str(time_ms)
+                message = f"expected a timestamp above 0 ms since 1970, found {found}"
+                yield Reject(record, Reason.BAD_TIMESTAMP, message)
+
+    def _count(
+        self, rejected: NDArray[np.bool_], offsets: NDArray[np.int64], judged_from: int, rejects: list[Reject]
+    ) -> None:
+        excess = self.rejects.observe(rejected, judged_from)
+        if excess is not None:
+            number, explanation = excess
+            offset = int(offsets[number])
+            so_far = [reject for reject in rejects if reject.record.offset() <= offset]
+            because = f"; the last one: {so_far[-1].reason.code}: {so_far[-1].message}" if so_far else ""
+            raise TooManyRejectsError(f"{self._place}@{offset}: {explanation}{because}")

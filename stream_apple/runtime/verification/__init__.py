@@ -1,0 +1,1 @@
+"""Whether what was published is what the model had to publish."""

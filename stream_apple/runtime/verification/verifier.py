@@ -1,0 +1,236 @@
+"""The promises, checked from outside: learn a partition again and hold everything that was published against it.
+
+What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
+newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
+letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from typing import Any, Literal, NamedTuple
+
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.runtime.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.runtime.log_scan import LogScan
+from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
+from stream_apple.runtime.ports import Committed, Record
+from stream_apple.runtime.snapshots.store import FEW_LARGE, Logs, SnapshotStore
+from stream_apple.runtime.verification.comparison import (
+    AnswerLog,
+    Comparison,
+    Fault,
+    Faults,
+    Kind,
+    Origin,
+    origin_of_dead_letter,
+    origin_of_prediction,
+)
+from stream_apple.runtime.verification.replay import Replay
+
+ReportProgress = Callable[[int, int, int, int], None]
+"""(partition, first offset, next offset, end)"""
+
+
+class Published(NamedTuple):
+    """One kind of answers: how many the model had to give, and what became of them, see `comparison.Comparison`."""
+
+    expected: int = 0
+    matched: int = 0
+    earlier: int = 0
+    gone: int = 0
+    foreign: int = 0
+
+
+class Covered(NamedTuple):
+    """Which examples were learned again.
+
+    origin       what the model was learned again from; None if there was nothing to verify
+    start, stop  their offsets
+    records      how many there were
+    """
+
+    origin: Literal["start", "snapshot"] | None
+    start: int
+    stop: int
+    records: int = 0
+
+
+class Report(NamedTuple):
+    """What was found in one partition.
+
+    model      fingerprint; None if nothing is committed, so that there was nothing to verify
+    gaps       left out, because an operator has accepted it
+    snapshot   the newest one; that it can be read, and has its digest, is verified as well
+    relearned  digest of the model that was learned again, at the snapshot's offset; None if it did not come by there
+    faults     the first of `fault_count`
+    """
+
+    partition: int
+    model: str | None
+    covered: Covered
+    predictions: Published = Published()
+    dead_letters: Published = Published()
+    gaps: tuple[Gap, ...] = ()
+    snapshot: SnapshotPointer | None = None
+    relearned: str | None = None
+    fault_count: int = 0
+    faults: Sequence[Fault] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as one flat object."""
+        rest = self._asdict()
+        covered = rest.pop("covered")
+        return {"partition": self.partition, "model": self.model, **covered._asdict(), **rest}
+
+
+class Verifier:
+    """Verifies the partitions of one group, one at a time, `fetch_records` examples at a time."""
+
+    def __init__(
+        self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int, progress: ReportProgress
+    ) -> None:
+        self._logs = logs
+        self._provenance = provenance
+        self._new_model = new_model
+        self._store = SnapshotStore(logs, provenance, new_model)
+        self._fetch_records = fetch_records
+        self._progress = progress
+
+    def verify(self, number: int, to: int | None = None) -> Report:
+        """Verify the answers to the examples of a partition before offset `to`, or else the committed offset.
+
+        GapError if records are gone that it takes, ConfigurationError if `to` is out of range or the committed offset
+        is of a model of other settings.
+        """
+        topic = self._provenance.topics.examples
+        committed = self._logs.committed([number])[number]
+        if committed is None:
+            low = self._logs.log_range(topic, number).low
+            return Report(number, None, Covered(None, low, low))
+        if to is not None and to > committed.offset:
+            raise ConfigurationError(
+                f"expected the end of the verification at most at the committed offset {committed.offset} of "
+                f"{topic}-{number} in group {self._provenance.group}, found {to}: what follows has no answers yet"
+            )
+        stop = committed.offset if to is None else to
+        faults = Faults()
+        metadata, restored = self._newest(number, committed, faults)
+        lineages = self._provenance.lineages(number, metadata.lineage)
+        origin: Literal["start", "snapshot"] = "start"
+        model = self._from_start(number, metadata, lineages[0], stop)
+        if model is None:
+            origin, model = "snapshot", self._from_snapshot(number, metadata, restored, stop)
+        restored = None  # memory for one model is enough
+        replay = Replay(model, metadata, lineages, stop)
+        predictions, letters = self._compare(replay, lineages, faults)
+        self._check_digest(replay, metadata.snapshot, faults)
+        return Report(
+            number,
+            metadata.lineage.model,
+            Covered(origin, replay.start, stop, replay.records),
+            _published(replay.predictions, predictions),
+            _published(replay.dead_letters, letters),
+            metadata.lineage.gaps,
+            metadata.snapshot,
+            replay.digest,
+            faults.counts.total(),
+            faults.first,
+        )
+
+    def _newest(
+        self, number: int, committed: Committed, faults: Faults
+    ) -> tuple[OffsetMetadata, PartitionModel | None]:
+        """What is committed, and the model in the newest snapshot if there is one that can be read."""
+        metadata, model, fault = self._store.newest(number, committed)
+        if fault is not None and metadata.snapshot is not None:
+            text = f"expected a snapshot that can be restored, found: {fault}"
+            place = (self._provenance.topics.models, number, metadata.snapshot.first, metadata.snapshot.at)
+            faults.add(Fault(Kind.SNAPSHOT, *place, text))
+        return metadata, model
+
+    def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage, stop: int) -> PartitionModel | None:
+        """A new model, if the log still has all that it takes."""
+        topic, lineage = self._provenance.topics.examples, metadata.lineage
+        log = self._logs.log_range(topic, number)
+        if stop > log.high:
+            raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {log.high}")
+        return self._new_model(number, first) if _behind_gap(lineage.start, lineage.gaps) >= log.low else None
+
+    def _from_snapshot(
+        self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
+    ) -> PartitionModel:
+        """The model in the newest snapshot; GapError if the log does not have what follows it."""
+        topic, lineage = self._provenance.topics.examples, metadata.lineage
+        low = self._logs.log_range(topic, number).low
+        needed = lineage.start if restored is None else restored.next_offset
+        if restored is None or _behind_gap(needed, lineage.gaps) < low:
+            raise GapError(
+                f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
+                f"of group {self._provenance.group} again, found {low} as the first: the others are gone"
+            )
+        if stop < needed:
+            raise ConfigurationError(
+                f"expected the end of the verification of {topic}-{number} at or behind the newest snapshot at offset "
+                f"{needed}, because the records before {low} are gone, found {stop}"
+            )
+        return restored
+
+    def _compare(self, replay: Replay, lineages: Sequence[Lineage], faults: Faults) -> tuple[Comparison, Comparison]:
+        """Learn all records, and hold what was published against the answers."""
+        topics, number = self._provenance.topics, replay.model.partition
+        shared = number % self._logs.partition_count(topics.dead_letters)
+        models, gaps = [lineage.model for lineage in lineages], [range(*gap) for gap in lineages[-1].gaps]
+        with ExitStack() as opened:
+
+            def comparison(
+                topic: str, partition: int, fetch: int, origin: Callable[[Record, str, int], Origin | None]
+            ) -> Comparison:
+                log = self._logs.log_range(topic, partition)
+                scan = opened.enter_context(closing(self._scan(topic, partition, log.low, log.high, fetch)))
+                answers = AnswerLog(
+                    scan,
+                    lambda record: origin(record, topics.examples, number),
+                    models,
+                    range(replay.start, replay.stop),
+                    gaps,
+                )
+                return Comparison(answers, (topic, partition), faults, replay.start, truncated=log.low > 0)
+
+            predictions = comparison(topics.predictions, number, self._fetch_records, origin_of_prediction)
+            letters = comparison(topics.dead_letters, shared, FEW_LARGE, origin_of_dead_letter)
+            first = _behind_gap(replay.start, lineages[-1].gaps)
+            examples = self._scan(topics.examples, number, first, replay.stop, self._fetch_records)
+            for records in opened.enter_context(closing(examples)).batches():
+                answers = replay.learn(records)
+                for answer in answers.predictions:
+                    predictions.expect(answer)
+                for answer in answers.dead_letters:
+                    letters.expect(answer)
+                self._progress(number, replay.start, replay.model.next_offset, replay.stop)
+            replay.finish()
+            predictions.finish()
+            letters.finish()
+        return predictions, letters
+
+    def _check_digest(self, replay: Replay, pointer: SnapshotPointer | None, faults: Faults) -> None:
+        if pointer is None or replay.digest in (None, pointer.digest):
+            return
+        text = (
+            f"expected the model learned again to have digest {pointer.digest} at offset {pointer.at}, "
+            f"found {replay.digest}"
+        )
+        number = replay.model.partition
+        faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
+
+    def _scan(self, topic: str, partition: int, start: int, end: int, fetch_records: int) -> LogScan:
+        reader = self._logs.reader(topic, partition, start)
+        return LogScan(reader, f"{topic}-{partition}", end, fetch_records)
+
+
+def _published(expected: int, comparison: Comparison) -> Published:
+    return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
+
+
+def _behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
+    """Where a model that stands at `offset` reads on."""
+    return next((gap.stop for gap in gaps if gap.start == offset), offset)

@@ -1,0 +1,134 @@
+"""The files of a folder that are data sets, and what its manifest says of them.
+
+The manifest is TOML with a table for each set that needs one, named as the file without its suffixes:
+
+    ["cal-housing"]
+    label_range = [-1, 1]     # labels of a regression are scaled to this range
+    rows = 10000              # at most so many, fewer than the whole study's
+    task = "regression"       # or "binary"; by default, binary if there are exactly two labels
+    paper = "cal_housing"     # its name in the table of the paper's results
+    without = ["cubic"]       # methods that would take too long
+    skip = true
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.study.methods import METHODS
+from stream_apple.study.tasks import Problem
+
+MANIFEST = "manifest.toml"
+SUFFIXES = tuple(f".{kind}{packed}" for kind in ("svm", "vw", "jsonl", "msgpack") for packed in ("", ".gz"))
+
+
+class DataSet(NamedTuple):
+    """A file, and what is to be done with it; None where the file, or the study, decides."""
+
+    name: str
+    path: Path
+    problem: Problem | None = None
+    label_range: tuple[float, float] | None = None
+    rows: int | None = None
+    paper: str | None = None
+    without: tuple[str, ...] = ()
+
+
+def find_data_sets(folder: Path, manifest: Path | None = None) -> list[DataSet]:
+    """The folder's data sets by name, without those that are to be skipped.
+
+    manifest  by default, `manifest.toml` of the folder, if it is there
+
+    ConfigurationError for a folder without data sets, for two files of one name, and for whatever the manifest has
+    that is not as above.
+    """
+    if not folder.is_dir():
+        raise ConfigurationError(f"expected a folder of data sets, found none at {folder}")
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        suffix = next((suffix for suffix in SUFFIXES if path.name.endswith(suffix)), None)
+        if suffix is None or not path.is_file():
+            continue
+        name = path.name.removesuffix(suffix)
+        if name in files:
+            raise ConfigurationError(f"expected one file a data set, found {files[name].name} and {path.name}")
+        files[name] = path
+    if manifest is None and (folder / MANIFEST).exists():
+        manifest = folder / MANIFEST
+    tables = {} if manifest is None else _tables(manifest)
+    if unknown := sorted(set(tables) - set(files)):
+        raise ConfigurationError(
+            f"{manifest}: expected tables of data sets in {folder} ({', '.join(files) or 'none'}), "
+            f"found {', '.join(unknown)}"
+        )
+    found = [_data_set(name, path, tables.get(name, {}), f"{manifest}, [{name}]") for name, path in files.items()]
+    sets = [each for each in found if each is not None]
+    if not sets:
+        raise ConfigurationError(f"expected files *{', *'.join(SUFFIXES)} in {folder}, found none to be used")
+    return sets
+
+
+def _tables(manifest: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{manifest}: expected a readable file, found: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{manifest}: expected TOML, found: {error}") from None
+
+
+def _data_set(name: str, path: Path, table: object, where: str) -> DataSet | None:
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{where}: expected a table, found {table!r}")
+    given = dict(table)
+    skip = _taken(given, "skip", where, "true or false", lambda value: isinstance(value, bool))
+    problem = _taken(
+        given, "task", where, f"one of {', '.join(get_args(Problem))}", lambda value: value in get_args(Problem)
+    )
+    label_range = _taken(given, "label_range", where, "two numbers, the lower first", _is_range)
+    rows = _taken(
+        given, "rows", where, "a whole number of at least 10", lambda value: _is_integer(value) and value >= 10
+    )
+    paper = _taken(given, "paper", where, "a name", lambda value: isinstance(value, str))
+    without = _taken(
+        given,
+        "without",
+        where,
+        f"a list of {', '.join(METHODS)}",
+        lambda value: isinstance(value, list) and all(each in METHODS for each in value),
+    )
+    if given:
+        raise ConfigurationError(
+            f"{where}: expected task, label_range, rows, paper, without or skip, found {', '.join(given)}"
+        )
+    if problem == "binary" and label_range is not None:
+        raise ConfigurationError(f"{where}: expected label_range for a regression only, found task = 'binary'")
+    if skip:
+        return None
+    scaled = None if label_range is None else (float(label_range[0]), float(label_range[1]))
+    return DataSet(name, path, problem, scaled, rows, paper, tuple(without or ()))
+
+
+def _taken(given: dict[str, Any], key: str, where: str, expected: str, is_right: Any) -> Any:  # noqa: ANN401  TOML
+    """The value of `key`, taken out of the table; None if it is not there."""
+    if key not in given:
+        return None
+    value = given.pop(key)
+    if not is_right(value):
+        raise ConfigurationError(f"{where}, {key}: expected {expected}, found {value!r}")
+    return value
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_range(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(_is_integer(each) or isinstance(each, float) for each in value)
+        and value[0] < value[1]
+    )

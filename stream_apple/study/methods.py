@@ -1,0 +1,66 @@
+"""The methods that a study compares, a line each: to add one is to add a line."""
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import NamedTuple
+
+BASELINES = ("linear", "quadratic", "cubic")
+"""Relative errors are measured between the best and the worst of these."""
+
+_NONE: Mapping[str, object] = MappingProxyType({})
+
+
+class StudyMethod(NamedTuple):
+    """One method.
+
+    overrides  fields of `Options` that make it this method
+    arguments  Vowpal Wabbit's, if that is what learns
+    grid       run it for each alpha
+    grows      whether it matters when epochs end
+    bits       2^bits slots, unless the study is asked for other bits
+    default    run it where no methods are named
+    """
+
+    overrides: Mapping[str, object] = _NONE
+    arguments: tuple[str, ...] | None = None
+    grid: bool = False
+    grows: bool = False
+    bits: int = 18
+    default: bool = True
+
+    @property
+    def is_vowpal(self) -> bool:
+        """Whether Vowpal Wabbit learns."""
+        return self.arguments is not None
+
+
+METHODS: dict[str, StudyMethod] = {
+    "linear": StudyMethod({"method": "linear"}),
+    "quadratic": StudyMethod({"method": "quadratic"}),
+    "cubic": StudyMethod({"method": "cubic"}, bits=24),
+    # The product's: a mixture. Below, the paper's: by weight, by the residuals explained, and the fall-back rule.
+    "apple": StudyMethod({"method": "apple"}, grid=True, grows=True),
+    "apple-plain": StudyMethod({"method": "apple", "combine": "off"}, grid=True, grows=True),
+    "ssm": StudyMethod({"method": "apple", "combine": "off", "selection": "ssm"}, grid=True, grows=True),
+    "apple-fallback": StudyMethod(
+        {"method": "apple", "combine": "off", "fallback": True}, grid=True, grows=True, default=False
+    ),
+    "vw-linear": StudyMethod(arguments=()),
+    "vw-quadratic": StudyMethod(arguments=("-q", "::")),
+    "vw-cubic": StudyMethod(arguments=("-q", "::", "--cubic", ":::"), bits=24),
+    "vw-stage-poly": StudyMethod(
+        # An exponent of 0, which is what Vowpal Wabbit calls s^0, would be one parent an epoch.
+        arguments=("--stage_poly", "--sched_exponent", "1", "--batch_sz_no_doubling"),
+        grows=True,
+    ),
+}
+"""Name -> what it is. Those with a grid also give `<name>-best` and `<name>-chosen`, which are no runs of their own."""
+
+
+def vowpal_version() -> str | None:
+    """Of the installed package of Vowpal Wabbit; None if there is none."""
+    try:
+        return version("vowpalwabbit")
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,131 @@
+"""What the paper counts over its sets, counted over these; and who is better than whom, where seeds allow to say so."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from stream_apple.study.methods import BASELINES
+from stream_apple.study.report.derived import PairedDifference, geometric_mean, paired_difference, quartiles
+from stream_apple.study.report.markdown import NOTHING, spelled, table
+from stream_apple.study.report.outcomes import Line, Outcomes
+from stream_apple.study.report.paper import PaperRow
+
+STAGE_POLY = "vw-stage-poly"
+SLOW = 2.0
+"""Sets on which quadratic takes so many times as long as linear are those of the paper's Figure 3."""
+
+
+_COUNTS = ["sets", "below 0", "below .5", "wins", "median rel. error", "median rel. time", "time at most 10"]
+
+
+def counts(outcomes: Outcomes) -> list[str]:
+    """How many sets have a relative error below 0 and below .5, a least error, and a tolerable time; and medians."""
+    names = [facts.name for facts in outcomes.sets]
+    rows = [
+        _counted(
+            line.label,
+            [outcomes.relative_error(line.label, name) for name in names],
+            [outcomes.relative_time(line, name) for name in names],
+            sum(
+                wins(outcomes.error(line.label, name), [outcomes.error(each, name) for each in BASELINES])
+                for name in names
+            ),
+        )
+        for line in outcomes.lines
+    ]
+    return table(["method", *_COUNTS], rows)
+
+
+def paper_counts(paper: Mapping[str, PaperRow], lines: Sequence[Line]) -> list[str]:
+    """The same of the paper's own table."""
+    rows = [
+        _counted(
+            line.label,
+            [row.relative_error(line.label) for row in paper.values()],
+            [row.relative_time(line.label) for row in paper.values()],
+            sum(wins(row.errors.get(line.label), [row.errors[each] for each in BASELINES]) for row in paper.values()),
+        )
+        for line in lines
+        if any(line.label in row.errors for row in paper.values())
+    ]
+    return table(["method, in the paper", *_COUNTS], rows)
+
+
+def _counted(label: str, errors: Sequence[float | None], times: Sequence[float | None], won: int) -> list[str]:
+    """A row of relative numbers."""
+    known = [error for error in errors if error is not None]
+    timed = [time for time in times if time is not None]
+    return [
+        label,
+        str(len(known)),
+        str(sum(error < 0 for error in known)),
+        str(sum(error < 0.5 for error in known)),
+        str(won),
+        spelled(quartiles(known)[1], 3) if known else NOTHING,
+        spelled(quartiles(timed)[1], 3) if timed else NOTHING,
+        f"{sum(time <= 10 for time in timed)} of {len(timed)}" if timed else NOTHING,
+    ]
+
+
+def wins(error: float | None, baselines: Sequence[float | None]) -> bool:
+    """Whether none of the baselines has a lower error, and one has a higher."""
+    known = [each for each in baselines if each is not None]
+    return error is not None and bool(known) and error <= min(known) and error < max(known)
+
+
+def comparison(outcomes: Outcomes, reference: str) -> list[str]:
+    """Each claimed line's error less the reference's, set by set, with standard errors; and the sums."""
+    lines = [line for line in outcomes.claimed() if line.label != reference]
+    found: dict[str, dict[str, PairedDifference | None]] = {line.label: {} for line in lines}
+    for line in lines:
+        for facts in outcomes.sets:
+            found[line.label][facts.name] = None
+            ours, theirs = outcomes.get(line.label, facts.name), outcomes.get(reference, facts.name)
+            if ours is not None and theirs is not None:
+                found[line.label][facts.name] = paired_difference(ours.errors, theirs.errors)
+    rows = [[facts.name, *(_difference(found[line.label][facts.name]) for line in lines)] for facts in outcomes.sets]
+    sums = [_sums([each for each in found[line.label].values() if each is not None]) for line in lines]
+    return table([f"error less that of {reference}", *(line.label for line in lines)], [*rows, ["all", *sums]])
+
+
+def _difference(found: PairedDifference | None) -> str:
+    if found is None:
+        return NOTHING
+    spread = "" if found.standard_error is None else f" ± {spelled(found.standard_error, 2)}"
+    return f"{'+' if found.mean > 0 else ''}{spelled(found.mean, 3)}{spread}: {found.verdict}"
+
+
+def _sums(found: Sequence[PairedDifference]) -> str:
+    said = Counter(each.verdict for each in found)
+    return ", ".join(f"{count} {verdict}" for verdict, count in said.most_common()) or NOTHING
+
+
+def means(outcomes: Outcomes) -> list[str]:
+    """Geometric means over the sets, with one standard error to each side."""
+    rows = [
+        [
+            line.label,
+            _mean(outcomes, line.label, "linear", _loss),
+            _mean(outcomes, line.label, "linear", Outcomes.error),
+            _mean(outcomes, line.label, STAGE_POLY, Outcomes.error),
+        ]
+        for line in outcomes.claimed()
+    ]
+    header = ["method", "progressive loss over linear", "test error over linear", f"test error over {STAGE_POLY}"]
+    return table(header, rows)
+
+
+def _loss(outcomes: Outcomes, label: str, name: str) -> float | None:
+    outcome = outcomes.get(label, name)
+    return None if outcome is None else outcome.loss
+
+
+def _mean(outcomes: Outcomes, label: str, reference: str, value: Callable[[Outcomes, str, str], float | None]) -> str:
+    if label == reference:
+        return NOTHING
+    names = [facts.name for facts in outcomes.sets]
+    found = geometric_mean((value(outcomes, label, name), value(outcomes, reference, name)) for name in names)
+    if found is None:
+        return NOTHING
+    spread = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f})"
+    left_out = f", {found.left_out} with a 0 left out" if found.left_out else ""
+    return f"{found.mean:.3f}{spread}, {found.sets} sets{left_out}"

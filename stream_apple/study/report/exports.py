@@ -1,0 +1,57 @@
+"""What was measured and derived, as tables of comma-separated values for other programs."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from stream_apple.study.report.outcomes import Outcomes
+from stream_apple.study.tasks import Measures, Task
+
+RUNS = "results.csv"
+ENDS = "epoch_losses.csv"
+DERIVED = "derived.csv"
+
+_SCALARS = [name for name in Measures._fields if name != "ends"]
+_END = ["epoch", "examples", "progressive_loss", "linear_progressive_loss"]
+
+
+def write_tables(finished: Sequence[tuple[Task, Measures]], outcomes: Outcomes, folder: Path) -> None:
+    """All runs (tuning included), the losses at the ends of their epochs, and a row for each method on each set."""
+    ordered = sorted(finished, key=lambda run: [str(part) for part in run[0]])
+    _write(
+        folder / RUNS,
+        [*Task._fields, *_SCALARS],
+        ([*task, *(getattr(measures, name) for name in _SCALARS)] for task, measures in ordered),
+    )
+    _write(
+        folder / ENDS,
+        [*Task._fields, *_END],
+        ([*task, number, *end] for task, measures in ordered for number, end in enumerate(measures.ends, 1)),
+    )
+    _write(
+        folder / DERIVED,
+        ["data_set", "method", "rate", "error", "relative_error", "relative_time", "seconds", "features_per_example"],
+        (
+            [
+                facts.name,
+                line.label,
+                cell.rate,
+                cell.error,
+                outcomes.relative_error(line.label, facts.name),
+                outcomes.relative_time(line, facts.name),
+                cell.seconds,
+                cell.features,
+            ]
+            for facts in outcomes.sets
+            for line in outcomes.lines
+            if (cell := outcomes.get(line.label, facts.name)) is not None
+        ),
+    )
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """None becomes an empty cell."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(header)
+        table.writerows(rows)

@@ -1,0 +1,199 @@
+"""The outcomes of a study as tables show them: a line for each method and alpha, a column for each set."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from stream_apple.study.methods import BASELINES, METHODS
+from stream_apple.study.preparation import SetFacts
+from stream_apple.study.report.derived import mean_of, ratio, relative_error
+from stream_apple.study.runs.campaign import Campaign, Contender, contenders
+from stream_apple.study.settings import StudySettings
+from stream_apple.study.tasks import LossesSoFar
+
+BEST, CHOSEN = "-best", "-chosen"
+
+
+class Outcome(NamedTuple):
+    """A line on a set. By seed: test errors and progressive losses. Features per example of seed 0's pass.
+
+    ends  by seed, at the end of each epoch
+    """
+
+    errors: Sequence[float | None]
+    losses: Sequence[float | None]
+    features: float | None = None
+    seconds: float | None = None
+    rate: float | None = None
+    ends: Sequence[Sequence[LossesSoFar]] = ()
+
+    @property
+    def error(self) -> float | None:
+        """Mean over the seeds; None if one failed."""
+        return mean_of(self.errors)
+
+    @property
+    def loss(self) -> float | None:
+        """Mean progressive loss over the seeds; None if one failed."""
+        return mean_of(self.losses)
+
+
+class Line(NamedTuple):
+    """A line of the tables: `alpha` None has no grid, or is one of the lines that choose."""
+
+    label: str
+    method: str
+    alpha: float | None = None
+
+    @property
+    def program(self) -> str:
+        """Whose linear predictor its time is measured by."""
+        return "vw-linear" if self.method in METHODS and METHODS[self.method].is_vowpal else "linear"
+
+
+Cells = Mapping[tuple[str, str], Outcome]
+"""(label of the line, name of the set) -> outcome."""
+
+
+class Outcomes(NamedTuple):
+    """Everything that the first number of epochs has shown.
+
+    sets  in the order of tables, by name
+    """
+
+    sets: Sequence[SetFacts]
+    lines: Sequence[Line]
+    cells: Cells
+
+    def get(self, label: str, data_set: str) -> Outcome | None:
+        """Of one line on one set; None if it was not run."""
+        return self.cells.get((label, data_set))
+
+    def error(self, label: str, data_set: str) -> float | None:
+        """Mean test error."""
+        outcome = self.get(label, data_set)
+        return None if outcome is None else outcome.error
+
+    def seconds(self, label: str, data_set: str) -> float | None:
+        """As measured alone."""
+        outcome = self.get(label, data_set)
+        return None if outcome is None else outcome.seconds
+
+    def features(self, label: str, data_set: str) -> float | None:
+        """Mean of an example of the pass."""
+        outcome = self.get(label, data_set)
+        return None if outcome is None else outcome.features
+
+    def relative_error(self, label: str, data_set: str) -> float | None:
+        """Between the best and the worst of our linear, quadratic and cubic; of those that were run."""
+        baselines = [self.error(name, data_set) for name in BASELINES]
+        return relative_error(self.error(label, data_set), baselines)
+
+    def relative_time(self, line: Line, data_set: str) -> float | None:
+        """Over the seconds of the linear predictor of the same program."""
+        return ratio(self.seconds(line.label, data_set), self.seconds(line.program, data_set))
+
+    def claimed(self) -> list[Line]:
+        """The lines that claims are about: each method that grows at its largest alpha, and those that choose."""
+        growing = [line for line in self.lines if line.method in METHODS and METHODS[line.method].grows]
+        last = {line.method: line for line in growing}
+        choosing = [line for line in self.lines if line.method not in METHODS]
+        return [*last.values(), *choosing]
+
+
+def label_of(method: str, alpha: float | None) -> str:
+    """What a line is called."""
+    return method if alpha is None else f"{method} α={alpha:g}"  # noqa: RUF001  the paper's sign
+
+
+def gather_outcomes(campaign: Campaign) -> Outcomes:
+    """All outcomes at the first number of epochs, with the lines that choose among alphas."""
+    settings = campaign.settings
+    first = settings.epochs[0]
+    lines: list[Line] = []
+    cells: dict[tuple[str, str], Outcome] = {}
+    sets = sorted(campaign.sets.values(), key=lambda facts: facts.name)
+    for contender in contenders(settings):
+        if contender.epochs in {0, first}:
+            line = Line(label_of(contender.method, contender.alpha), contender.method, contender.alpha)
+            lines.append(line)
+            for facts in sets:
+                if (outcome := outcome_of(campaign, facts, contender)) is not None:
+                    cells[line.label, facts.name] = outcome
+    for method in settings.methods:
+        if METHODS[method].grid and len(settings.alphas) > 1:
+            grid = [line for line in lines if line.method == method]
+            for suffix, choose in ((BEST, best_of), (CHOSEN, chosen_of)):
+                lines.append(Line(method + suffix, method + suffix))
+                _add(cells, method + suffix, [facts.name for facts in sets], grid, choose)
+    return Outcomes(sets, lines, cells)
+
+
+def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Outcome | None:
+    """Of all seeds; None if it was not run on the set."""
+    runs = [campaign.measures("error", facts.name, contender, seed) for seed in range(campaign.settings.seeds)]
+    found = [run for run in runs if run is not None]
+    if len(found) < len(runs):
+        return None
+    timed = campaign.measures("timing", facts.name, contender, 0)
+    return Outcome(
+        errors=[run.error(facts.problem) for run in found],
+        losses=[run.progressive_loss for run in found],
+        features=found[0].features_per_example,
+        seconds=None if timed is None else timed.seconds,
+        rate=campaign.rate(facts.name, contender),
+        ends=[run.ends for run in found],
+    )
+
+
+def best_of(grid: Sequence[Outcome]) -> Outcome | None:
+    """That of the least mean test error, as in the paper: a choice that needs the answers."""
+    known = [outcome for outcome in grid if outcome.error is not None]
+    return min(known, key=lambda outcome: outcome.error or 0.0, default=None)
+
+
+def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
+    """For each seed, that of its least progressive loss: a choice that anybody could make before the test."""
+    known = [outcome for outcome in grid if outcome.loss is not None]
+    if not known:
+        return None
+    chosen = [min(known, key=lambda outcome: outcome.losses[seed] or 0.0) for seed in range(len(known[0].losses))]
+    return chosen[0]._replace(
+        errors=[outcome.errors[seed] for seed, outcome in enumerate(chosen)],
+        losses=[outcome.losses[seed] for seed, outcome in enumerate(chosen)],
+        ends=[outcome.ends[seed] for seed, outcome in enumerate(chosen) if outcome.ends],
+    )
+
+
+def _add(
+    cells: dict[tuple[str, str], Outcome],
+    label: str,
+    names: Sequence[str],
+    grid: Sequence[Line],
+    choose: Callable[[Sequence[Outcome]], Outcome | None],
+) -> None:
+    for name in names:
+        known = [cells[line.label, name] for line in grid if (line.label, name) in cells]
+        if (outcome := choose(known)) is not None:
+            cells[label, name] = outcome
+
+
+def worst_ratio(ends: Sequence[Sequence[LossesSoFar]]) -> tuple[float, int] | None:
+    """The greatest progressive loss over that of linear alongside, after any epoch of any seed; and its number, from 1.
+
+    None where there is no linear alongside, or its loss is 0.
+    """
+    ratios = [
+        (end.loss / end.linear_loss, number) for seed in ends for number, end in enumerate(seed, 1) if end.linear_loss
+    ]
+    return max(ratios, default=None)
+
+
+def described(settings: StudySettings) -> str:
+    """The protocol in a line."""
+    rates = f"rate {settings.rates[0]:g}"
+    if len(settings.rates) > 1:
+        rates = f"rates {', '.join(f'{rate:g}' for rate in settings.rates)} chosen by the progressive loss of seed 0"
+    return (
+        f"one pass, 80/20, {settings.epochs[0]} equal epochs, {settings.loss} loss, {rates}, "
+        f"seeds 0 to {settings.seeds - 1}, at most {settings.rows:,} rows a set"
+    )

@@ -1,0 +1,211 @@
+"""`summary.md`: the paper's tables, counts and comparisons, of this study."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from stream_apple.study.methods import METHODS
+from stream_apple.study.report.claims import STAGE_POLY, comparison, counts, means, paper_counts
+from stream_apple.study.report.derived import ratio
+from stream_apple.study.report.markdown import NOTHING, emphasised, hundredths, numbers, spelled, table
+from stream_apple.study.report.outcomes import (
+    Outcomes,
+    described,
+    label_of,
+    outcome_of,
+    worst_ratio,
+)
+from stream_apple.study.report.paper import PaperRow
+from stream_apple.study.runs.campaign import Campaign, contenders
+
+_COUNTED = "Of mean errors, whose differences may be noise. A win: no baseline has a lower error, and one has a higher."
+
+
+def summary_page(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow], notes: Sequence[str]) -> str:
+    """The whole page.
+
+    paper  the paper's rows by its names of the sets; empty if they are not to be shown
+    notes  what the reader must know first: methods that could not be run, pictures that could not be drawn
+    """
+    return "\n".join(_lines(campaign, outcomes, paper, notes)) + "\n"
+
+
+def _lines(
+    campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow], notes: Sequence[str]
+) -> Iterator[str]:
+    settings = campaign.settings
+    versions = ", ".join(f"{name} {version}" for name, version in campaign.versions.items() if version)
+    yield from [
+        "# Study",
+        "",
+        f"The protocol: {described(settings)}.",
+        "",
+        f"{versions}; Python {platform.python_version()}.",
+        "",
+    ]
+    if (edge := _at_the_edge(campaign, outcomes)) is not None:
+        yield from [edge, ""]
+    for note in [*notes, *_failures(campaign)]:
+        yield from [f"**{note}**", ""]
+    yield from ["## Sets", "", *_sets(outcomes)]
+    yield from ["## Test errors (Table 2)", ""]
+    yield from [
+        "Share of wrong signs (binary) or mean squared error (regression), mean of the seeds; the least in bold.",
+        "",
+        "`-best` has the alpha of the least test error on each set, as in the paper; `-chosen` that of the least",
+        "progressive loss, which can be known before the test.",
+        "",
+        *_by_set(outcomes, Outcomes.error),
+    ]
+    yield from ["## Seconds (Table 3)", ""]
+    if settings.timing:
+        yield from [
+            f"Of learning and scoring, each run alone, median of up to three; load average {_span(campaign.loads())}.",
+            "",
+            *_by_set(outcomes, Outcomes.seconds, 3),
+        ]
+    else:
+        yield from ["Not measured (`--no-timing`).", ""]
+    yield from ["## Relative errors", ""]
+    yield from [
+        "(error - least) / (greatest - least) of linear, quadratic and cubic: below 0 is better than all three.",
+        "",
+        *_by_set(outcomes, Outcomes.relative_error, show=hundredths),
+    ]
+    yield from ["## Features per example", "", *_by_set(outcomes, Outcomes.features, show=numbers)]
+    yield from ["## Counts", "", _COUNTED, "", *counts(outcomes)]
+    if paper:
+        yield from paper_counts(paper, outcomes.lines)
+    yield from ["## Better or worse", ""]
+    yield from [
+        "Differences of test errors on the same splits, ± one standard error that allows for the splits' sharing of",
+        "examples. Better and worse are said outside of the 95 % interval only.",
+        "",
+        *comparison(outcomes, "linear"),
+    ]
+    if STAGE_POLY in settings.methods:
+        yield from comparison(outcomes, STAGE_POLY)
+    yield from ["Geometric means over the sets; in brackets, one standard error to each side.", "", *means(outcomes)]
+    yield from ["## Progressive loss over linear's, after every epoch", "", *_epochs(campaign)]
+    if paper:
+        yield from ["## Beside the paper", "", *_beside(outcomes, paper)]
+
+
+def _at_the_edge(campaign: Campaign, outcomes: Outcomes) -> str | None:
+    """How often the best rate may lie outside of those that were tried."""
+    rates = campaign.settings.rates
+    if len(rates) == 1:
+        return None
+    known = {line.label for line in outcomes.lines if line.method in METHODS}
+    chosen = [cell.rate for (label, _), cell in outcomes.cells.items() if label in known]
+    count = sum(rate in {rates[0], rates[-1]} for rate in chosen)
+    return f"The chosen rate is the lowest or the highest of these in {count:,} of {len(chosen):,} cases."
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):.1f} to {max(values):.1f}" if values else "unknown"
+
+
+def _failures(campaign: Campaign) -> list[str]:
+    """Runs without a result: all of a method's rates on a set, or one of its seeds."""
+    failed = []
+    for facts in campaign.sets.values():
+        for contender in contenders(campaign.settings):
+            if contender.method in facts.without:
+                continue
+            label = label_of(contender.method, contender.alpha)
+            if campaign.rate(facts.name, contender) is None:
+                failed.append(f"{facts.name}: {label} failed at every learning rate.")
+                continue
+            for seed in range(campaign.settings.seeds):
+                run = campaign.measures("error", facts.name, contender, seed)
+                if run is not None and run.failure is not None:
+                    failed.append(f"{facts.name}: {label} failed with seed {seed}: {run.failure}")
+    return failed
+
+
+def _sets(outcomes: Outcomes) -> list[str]:
+    header = ["set", "task", "rows", "of the file", "features (d)", "non-zeros (s)", "left out"]
+    return table(
+        header,
+        (
+            [
+                facts.name,
+                facts.problem,
+                f"{facts.rows:,}",
+                f"{facts.rows_of_file:,}",
+                f"{facts.features:,}",
+                spelled(facts.nonzeros),
+                ", ".join(facts.without) or NOTHING,
+            ]
+            for facts in outcomes.sets
+        ),
+    )
+
+
+def _by_set(
+    outcomes: Outcomes,
+    value: Callable[[Outcomes, str, str], float | None],
+    digits: int = 4,
+    show: Callable[[list[float | None], int], list[str]] = emphasised,
+) -> list[str]:
+    labels = [line.label for line in outcomes.lines]
+    return table(
+        ["set", *labels],
+        (
+            [facts.name, *show([value(outcomes, label, facts.name) for label in labels], digits)]
+            for facts in outcomes.sets
+        ),
+    )
+
+
+def _epochs(campaign: Campaign) -> list[str]:
+    """For each method that grows, at its largest alpha: the worst ratio, and the final one."""
+    settings = campaign.settings
+    found = [
+        contender
+        for contender in contenders(settings)
+        if METHODS[contender.method].grows
+        and not METHODS[contender.method].is_vowpal
+        and contender.alpha in {None, max(settings.alphas)}
+    ]
+    names = [f"{label_of(each.method, each.alpha)}, {each.epochs} epochs" for each in found]
+    rows = []
+    for facts in sorted(campaign.sets.values(), key=lambda facts: facts.name):
+        row = [facts.name]
+        for contender in found:
+            outcome = outcome_of(campaign, facts, contender)
+            worst = None if outcome is None else worst_ratio(outcome.ends)
+            if outcome is None or worst is None:
+                row += [NOTHING, NOTHING]
+                continue
+            row += [f"{worst[0]:.3f} (epoch {worst[1]})", spelled(outcome.error)]
+        rows.append(row)
+    header = ["set", *(text for name in names for text in (f"{name}: worst ratio", "test error"))]
+    return [
+        "The greatest ratio of the published predictions' loss so far to that of the linear predictor alongside, at",
+        "any end of an epoch, with any seed. Above 1, linear would have been better until then.",
+        "",
+        *table(header, rows),
+    ]
+
+
+def _beside(outcomes: Outcomes, paper: Mapping[str, PaperRow]) -> list[str]:
+    labels = [line.label for line in outcomes.lines if any(line.label in row.errors for row in paper.values())]
+    rows = []
+    for facts in outcomes.sets:
+        row = paper.get(facts.paper or facts.name)
+        if row is None:
+            continue
+        cells = []
+        for label in labels:
+            ours = outcomes.error(label, facts.name)
+            theirs = row.errors.get(label)
+            over = ratio(ours, theirs)
+            cells.append(f"{spelled(theirs)} ({NOTHING if over is None else f'{over:.2f}'})")
+        rows.append([facts.name, f"{facts.rows:,} of {row.rows:,}", *cells])
+    return [
+        "The paper's test errors, and in brackets ours over the paper's. Its headings of alpha are read in reverse:",
+        "see the description of the study.",
+        "",
+        *table(["set", "rows", *labels], rows),
+    ]

@@ -1,0 +1,1 @@
+"""How the runs of a study are done: planned, in processes, kept in a journal."""

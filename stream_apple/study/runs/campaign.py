@@ -1,0 +1,208 @@
+"""The runs of a study in their order: rates are tuned, then all seeds are run, then seconds are measured one by one."""
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import stream_apple.core
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.options import Options
+from stream_apple.study import evaluation
+from stream_apple.study.data_sets import DataSet
+from stream_apple.study.methods import METHODS, vowpal_version
+from stream_apple.study.preparation import SetFacts, load_arrays, prepare
+from stream_apple.study.runs import learning, vowpal, vowpal_pass
+from stream_apple.study.runs.journal import Journal
+from stream_apple.study.runs.learning import learn
+from stream_apple.study.runs.processes import run_all
+from stream_apple.study.runs.vowpal import learn_with_vowpal
+from stream_apple.study.settings import StudySettings
+from stream_apple.study.tasks import Measures, Purpose, Task
+
+_PROTOCOL = (evaluation, learning, vowpal, vowpal_pass)
+"""What decides how a run is done, and what is measured of it."""
+
+
+class PhaseProgress(NamedTuple):
+    """How far a phase has come. `total` and `done` are about proportional to seconds; `runs` is how many are left."""
+
+    phase: str
+    done: float
+    total: float
+    runs: int
+
+
+class Contender(NamedTuple):
+    """One line of a study's tables: a method at an alpha, with so many epochs (0 if it does not grow)."""
+
+    method: str
+    alpha: float | None
+    epochs: int
+
+
+def contenders(settings: StudySettings) -> list[Contender]:
+    """What is compared: each method, at each alpha and with each number of epochs that makes a difference to it."""
+    return [
+        Contender(name, alpha, epochs)
+        for name in settings.methods
+        for epochs in (settings.epochs if METHODS[name].grows else (0,))
+        for alpha in (settings.alphas if METHODS[name].grid else (None,))
+    ]
+
+
+def prepare_all(data_sets: Sequence[DataSet], settings: StudySettings, folder: Path, jobs: int) -> Iterator[SetFacts]:
+    """Each set, prepared; in the order in which they are done."""
+    make = partial(_prepare, rows=settings.rows, settings=settings, folder=folder / "sets")
+    for _, facts in run_all(make, list(data_sets), jobs):
+        yield facts
+
+
+def _prepare(data_set: DataSet, rows: int, settings: StudySettings, folder: Path) -> SetFacts:
+    return prepare(data_set, rows, settings.loss, folder)
+
+
+class Campaign:
+    """All runs of a study.
+
+    finished  what each run of it has shown so far, those of the journal included
+    """
+
+    def __init__(self, sets: Mapping[str, SetFacts], settings: StudySettings, journal: Journal, jobs: int) -> None:
+        self.sets = sets
+        self.settings = settings
+        self.finished: dict[Task, Measures] = {}
+        self._journal = journal
+        self._jobs = jobs
+        protocol = {"protocol": _digest_of([Path(module.__file__ or "") for module in _PROTOCOL])}
+        self._ours = {"stream-apple": version("stream-apple"), "core": _digest_of(_sources_of_core()), **protocol}
+        self._theirs = {"vowpalwabbit": vowpal_version() or "", **protocol}
+
+    def steps(self) -> Iterator[PhaseProgress]:
+        """Do what is missing; a step before the first run of a phase, and after each run."""
+        rates = self.settings.rates
+        if len(rates) > 1:
+            tuning = [self._task("error", *each, rate, 0) for each in self._pairs() for rate in rates]
+            yield from self._phase("tuning", tuning, self._jobs)
+        seeds = [task for seed in range(self.settings.seeds) for task in self._chosen("error", seed)]
+        yield from self._phase("seeds", seeds, self._jobs)
+        if self.settings.timing:
+            # One process, one task: nobody else uses the machine's caches and cores, as far as we know.
+            yield from self._phase("timing", list(self._chosen("timing", 0)), 1)
+
+    def rate(self, data_set: str, contender: Contender) -> float | None:
+        """The learning rate with the least progressive loss of seed 0; None if there is none that has not failed."""
+        best, least = None, math.inf
+        for rate in self.settings.rates:
+            if len(self.settings.rates) == 1:
+                return rate
+            found = self.finished.get(self._task("error", data_set, contender, rate, 0))
+            if found is not None and found.progressive_loss is not None and found.progressive_loss < least:
+                best, least = rate, found.progressive_loss
+        return best
+
+    def measures(self, purpose: Purpose, data_set: str, contender: Contender, seed: int) -> Measures | None:
+        """Of a run at the chosen rate; None if there is none."""
+        rate = self.rate(data_set, contender)
+        return None if rate is None else self.finished.get(self._task(purpose, data_set, contender, rate, seed))
+
+    def loads(self) -> list[float]:
+        """The machine's load average at the end of each timed run; 1 is that of the run itself."""
+        timed = [task for task in self.finished if task.purpose == "timing"]
+        return [float(self._journal.records[self._key(task)]["load"]) for task in timed]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of all that has learned."""
+        return {**self._ours, **self._theirs}
+
+    def _pairs(self) -> Iterator[tuple[str, Contender]]:
+        for facts in self.sets.values():
+            for contender in contenders(self.settings):
+                if contender.method not in facts.without:
+                    yield facts.name, contender
+
+    def _chosen(self, purpose: Purpose, seed: int) -> Iterator[Task]:
+        for data_set, contender in self._pairs():
+            if (rate := self.rate(data_set, contender)) is not None:
+                yield self._task(purpose, data_set, contender, rate, seed)
+
+    def _task(self, purpose: Purpose, data_set: str, contender: Contender, rate: float, seed: int) -> Task:
+        bits = METHODS[contender.method].bits if self.settings.bits is None else self.settings.bits
+        method, alpha, epochs = contender
+        return Task(purpose, data_set, method, alpha, rate, seed, epochs, bits, self.settings.loss)
+
+    def _phase(self, name: str, tasks: Sequence[Task], jobs: int) -> Iterator[PhaseProgress]:
+        missing = []
+        for task in tasks:
+            record = self._journal.records.get(self._key(task))
+            # What has failed is tried again: it may have been for want of memory.
+            if record is None or record["measures"]["failure"] is not None:
+                missing.append(task)
+            else:
+                self.finished[task] = Measures.from_json(record["measures"])
+        costs = {task: expected_cost(task, self.sets[task.data_set]) for task in missing}
+        # The longest first: none is left alone at the end.
+        missing.sort(key=costs.__getitem__, reverse=True)
+        done, total = 0.0, sum(costs.values())
+        yield PhaseProgress(name, done, total, len(missing))
+        for count, (task, measures) in enumerate(run_all(partial(_run, sets=self.sets), missing, jobs), 1):
+            record = {"task": task._asdict(), "measures": measures.to_json(), "versions": self._versions(task)}
+            # Seconds of a machine that did other things are worth less.
+            record["load"] = os.getloadavg()[0]
+            self._journal.add(self._key(task), record)
+            self.finished[task] = measures
+            done += costs[task]
+            yield PhaseProgress(name, done, total, len(missing) - count)
+
+    def _key(self, task: Task) -> str:
+        return task.key(self.sets[task.data_set].digest, self._versions(task))
+
+    def _versions(self, task: Task) -> dict[str, str]:
+        return self._theirs if METHODS[task.method].is_vowpal else self._ours
+
+
+def expected_cost(task: Task, facts: SetFacts) -> float:
+    """About proportional to the seconds of a run: examples times features, and what starting it costs."""
+    s, method = facts.nonzeros, task.method
+    features = s
+    if "cubic" in method:
+        features = s + s * s / 2 + s**3 / 6
+    elif "quadratic" in method:
+        features = s + s * s / 2
+    elif METHODS[method].grows:
+        # Each epoch, s^alpha more get children, but an example has ever fewer of these.
+        features = s * (1 + min(s ** (task.alpha or 1.0) * math.sqrt(task.epochs) / 4, 40))
+    features = min(features, Options.max_features_per_example)
+    start = 2e7 if METHODS[method].is_vowpal else 2e6 + (1 << task.bits) / 4
+    return start + facts.rows * features * (3 if task.purpose == "timing" else 1)
+
+
+@lru_cache(maxsize=2)
+def _arrays(path: Path) -> Batch:
+    return load_arrays(path)
+
+
+def _run(task: Task, sets: Mapping[str, SetFacts]) -> Measures:
+    """In a process of the pool."""
+    arrays = sets[task.data_set].arrays
+    batch = _arrays(arrays)
+    if METHODS[task.method].is_vowpal:
+        return learn_with_vowpal(task, batch, arrays.parent / f"{arrays.stem}-text")
+    return learn(task, batch)
+
+
+def _sources_of_core() -> list[Path]:
+    """All that decides what is learned: results of another learner are not taken for this one's."""
+    return [path for folder in stream_apple.core.__path__ for path in sorted(Path(folder).rglob("*.py"))]
+
+
+def _digest_of(sources: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

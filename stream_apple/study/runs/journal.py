@@ -1,0 +1,67 @@
+"""The finished runs, a line of JSON each: what a study that was stopped need not do again."""
+
+import fcntl
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from stream_apple.errors import ConfigurationError, InputFileError
+
+
+class Journal:
+    """A file that is only appended to. One process at a time may have it open.
+
+    A line that the end of a process has torn is dropped: its run is done again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._file = path.open("a+b")
+        try:
+            self._lock()
+            self.records = self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, key: str, record: dict[str, Any]) -> None:
+        """Keep a finished run, at once."""
+        line = json.dumps({"key": key, **record}, allow_nan=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        self.records[key] = record
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"{self._path}: expected to be the only study that writes there, found another that runs"
+            ) from None
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            self._file.truncate(whole)
+        records = {}
+        for number, line in enumerate(content[:whole].splitlines(), 1):
+            try:
+                record = json.loads(line)
+                records[record.pop("key")] = record
+            except (ValueError, KeyError, AttributeError, TypeError):
+                raise InputFileError(
+                    f"{self._path}:{number}: expected a finished run as JSON, found {line[:80]!r}"
+                ) from None
+        return records

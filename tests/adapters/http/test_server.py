@@ -1,0 +1,132 @@
+"""Probes and metrics over a real socket."""
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.clock import Clock
+from support.local_http import Answer, fetch
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.http.server import Server, routes
+from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
+from stream_apple.runtime.monitoring.health import STUCK_AFTER_S, Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+
+
+class Site:
+    """A server, and what it reads."""
+
+    def __init__(self) -> None:
+        self.clock = Clock(1000.0)
+        self.health = Health(self.clock)
+        self.metrics = Metrics()
+        self.server = Server(listen("127.0.0.1", 0), routes(self.health, self.metrics.registry))
+
+    def ask(self, path: str, method: str = "GET") -> Answer:
+        """What it answers."""
+        return fetch(self.server.port, path, method)
+
+    def facts(self, path: str) -> tuple[int, dict[str, Any]]:
+        """Status and the JSON body."""
+        answer = self.ask(path)
+        return answer.status, answer.json()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A running server of a worker that has done nothing yet."""
+    made = Site()
+    with made.server:
+        yield made
+
+
+class TestProbes:
+    """What Kubernetes asks."""
+
+    def test_compiling_is_alive_and_not_ready(self, site: Site) -> None:
+        """A start that takes a minute is no reason for a restart, and the body says what is waited for."""
+        assert site.facts("/livez") == (200, {"status": "compiling"})
+        status, facts = site.facts("/readyz")
+        assert status == 503
+        assert facts["waiting_for"] == ["kernels to compile", "the group to assign partitions"]
+
+    def test_a_loop_that_does_not_turn_is_not_alive(self, site: Site) -> None:
+        """Alive until STUCK_AFTER_S after the last turn, and again after the next turn."""
+        site.health.compiled()
+        site.clock.now += STUCK_AFTER_S
+        assert site.facts("/livez")[0] == 200
+        site.clock.now += 1
+        status, facts = site.facts("/livez")
+        assert (status, facts["status"], facts["seconds_since_turn"]) == (503, "stuck", STUCK_AFTER_S + 1)
+        site.health.iterated([])
+        assert site.facts("/livez")[0] == 200
+
+    def test_a_thread_that_hangs_in_a_batch_is_not_alive(self, site: Site) -> None:
+        """However busily the loop turns."""
+        site.health.compiled()
+        site.health.iterated([], STUCK_AFTER_S)
+        assert site.facts("/livez")[0] == 200
+        site.health.iterated([], STUCK_AFTER_S + 1)
+        status, facts = site.facts("/livez")
+        assert (status, facts["status"], facts["seconds_in_a_batch"]) == (503, "stuck", STUCK_AFTER_S + 1)
+
+    def test_a_worker_without_partitions_is_ready(self, site: Site) -> None:
+        """More workers than partitions: the spare one must not hold up a rollout."""
+        site.health.compiled()
+        site.health.assigned()
+        assert site.facts("/readyz") == (200, {"status": "ready", "waiting_for": [], "partitions": {}})
+
+
+class TestPaths:
+    """What is served, and what is not."""
+
+    def test_metrics_are_prometheus_text(self, site: Site) -> None:
+        """Prometheus's own parser finds every metric of the table under its name, type and help."""
+        status, headers, body = site.ask("/metrics")
+        assert status == 200
+        assert headers["Content-Type"].startswith("text/plain")
+        found = {family.name: family for family in text_string_to_metric_families(body.decode())}
+        for row in METRICS:
+            family = found[PREFIX + row.name.removesuffix("_total")]
+            assert (family.documentation, family.type) == (row.help, row.kind.__name__.lower())
+        assert not [name for name in found if name.endswith("_created")]
+
+    def test_head_has_no_body(self, site: Site) -> None:
+        """HEAD answers as GET does, without the body."""
+        status, headers, body = site.ask("/livez", "HEAD")
+        assert (status, headers["Content-Type"], body) == (200, "application/json", b"")
+
+    def test_an_unknown_path_lists_the_known_ones(self, site: Site) -> None:
+        """404, also for a known path with something after it; a query string does not matter."""
+        status, facts = site.facts("/metricz")
+        assert (status, facts["paths"]) == (404, ["/livez", "/metrics", "/readyz"])
+        assert site.ask("/livez/x")[0] == 404
+        assert site.ask("/livez?verbose=1")[0] == 200
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+    def test_nothing_can_be_changed(self, site: Site, method: str) -> None:
+        """Only reading methods exist."""
+        assert site.ask("/metrics", method)[0] == 501
+
+    def test_a_connection_serves_many_requests(self, site: Site) -> None:
+        """Keep-alive works, so that a scrape does not cost a connection."""
+        connection = HTTPConnection("127.0.0.1", site.server.port, timeout=10)
+        for _ in range(3):
+            connection.request("GET", "/livez")
+            assert connection.getresponse().read() == b'{"status": "compiling"}\n'
+        connection.close()
+
+
+class TestNames:
+    """The table of metrics keeps Prometheus's rules."""
+
+    @pytest.mark.parametrize("row", METRICS, ids=lambda row: row.name)
+    def test_names_follow_the_conventions(self, row: Any) -> None:
+        """Counters, and only they, end in _total; no label is repeated in the name; help is a sentence."""
+        assert row.name.endswith("_total") == (row.kind.__name__ == "Counter")
+        assert row.help.endswith(".")
+        assert row.name == row.name.lower()
+        assert not {"created", "bucket", "count", "sum"} & set(row.name.split("_"))

@@ -1,0 +1,38 @@
+"""A cluster that does not answer, refuses, or can not be administered."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from support.ports import free_ports
+
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.topics import existing
+from stream_apple.errors import BrokerError, ConfigurationError
+
+
+def test_no_answer_is_told_in_time() -> None:
+    """When nothing listens, the address and the reason are in the error within 10 seconds."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    begun = time.monotonic()
+    with pytest.raises(BrokerError, match="Connection refused") as caught:
+        Cluster({"bootstrap.servers": address})
+    assert time.monotonic() - begun < 10
+    assert address in str(caught.value)
+
+
+def test_a_refused_property_is_named() -> None:
+    """A property that librdkafka does not know is a fault of the configuration, with its name."""
+    with pytest.raises(ConfigurationError, match=r'"bootstrap\.server"'):
+        Cluster({"bootstrap.servers": "localhost:1", "bootstrap.server": "x"})
+
+
+def test_a_cluster_without_administration_says_so(mock_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's in-process cluster can't describe topics: an error with its address, not a hang."""
+    monkeypatch.setattr("stream_apple.adapters.kafka.topics.REQUEST_S", 1.0)
+    producer = Producer({"bootstrap.servers": mock_cluster})
+    producer.produce("examples", b"x")
+    assert producer.flush(20) == 0
+    cluster = Cluster({"bootstrap.servers": mock_cluster})
+    with pytest.raises(BrokerError, match=mock_cluster):
+        existing(cluster, ["examples"])

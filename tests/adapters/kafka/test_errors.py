@@ -1,0 +1,100 @@
+"""What an error of Kafka means for the loop, and that none is lost on its way out of the client."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from support.kafka.fatal_error import make_fatal
+from support.waiting import DEADLINE_S
+
+from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, delivery_error, translated
+from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.runtime.ports import AbortableError
+
+
+class TestMeaning:
+    """From an error of Kafka to one of the port."""
+
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
+            (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
+            (KafkaError(KafkaError._MSG_TIMED_OUT, "x"), AbortableError),
+        ],
+    )
+    def test_deliveries(self, error: KafkaError, expected: type[Exception]) -> None:
+        """A message that was lost closes its transaction, and only what an operator must mend ends the worker."""
+        found = delivery_error(error, "models-3")
+        assert type(found) is expected
+        assert str(found) == f"sending to models-3: x ({error.name()})"
+
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (KafkaError(KafkaError._FENCED, "x", fatal=True), BrokerError),
+            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
+            (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "x", txn_requires_abort=True), AbortableError),
+            (KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True), AbortableError),
+            (KafkaError(KafkaError._STATE, "x"), AbortableError),
+            (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "x", txn_requires_abort=True), ConfigurationError),
+            (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError._TIMED_OUT, "x"), BrokerError),
+        ],
+    )
+    def test_calls(self, error: KafkaError, expected: type[Exception]) -> None:
+        """Fatal leaves, what an operator must mend leaves with that word, doubt starts over."""
+        found = call_error(error, "doing this")
+        assert type(found) is expected
+        assert str(found) == f"doing this: x ({error.name()})"
+
+
+class TestClientCalls:
+    """What comes out of a call of the client."""
+
+    def test_a_hidden_error_comes_out(self) -> None:
+        """However many callbacks Python has refused because of it."""
+        fatal = KafkaException(KafkaError(KafkaError._FENCED, "x", fatal=True))
+        with pytest.raises(KafkaException, match="_FENCED") as caught, as_kafka_exception():
+            hide(fatal, 3)
+        assert caught.value.args[0].fatal()
+        with pytest.raises(BrokerError, match=r"asking: x \(_FENCED\)") as left, translated("asking"):
+            hide(fatal, 1)
+        assert left.value.exit_code == 69
+
+    def test_an_error_that_is_lost_is_fatal(self) -> None:
+        """A SystemError of the client tells that it has failed, even if it does not tell how."""
+        with pytest.raises(BrokerError, match=r"text is lost: returned NULL.*\(_FATAL\)"), translated("asking"):
+            raise SystemError("returned NULL without setting an exception")
+
+    def test_other_errors_are_left_alone(self) -> None:
+        """What is not of the client is not translated."""
+        with pytest.raises(ValueError, match="x"), translated("asking"):
+            raise ValueError("x")
+
+    def test_confluent_kafka_hides_a_fatal_error(self, mock_cluster: str) -> None:
+        """If this fails, the client has been mended, and `as_kafka_exception` is needed no more."""
+        producer = Producer({"bootstrap.servers": mock_cluster, "enable.idempotence": True, "log_level": 0})
+        producer.list_topics("examples", timeout=DEADLINE_S)
+        names: list[str] = []
+
+        def report(error: KafkaError | None, _message: Message) -> None:
+            names.append("" if error is None else error.name())
+
+        for number in range(4):
+            producer.produce("examples", b"x", partition=number, on_delivery=report)
+        make_fatal(producer)
+        with pytest.raises(SystemError):
+            producer.flush(DEADLINE_S)
+        make_fatal(other := Producer({"bootstrap.servers": mock_cluster, "enable.idempotence": True, "log_level": 0}))
+        with pytest.raises(KafkaException, match="INVALID_PRODUCER_EPOCH"):
+            other.poll(DEADLINE_S)
+
+
+def hide(error: Exception, callbacks: int) -> None:
+    """Raise SystemError as Python does when a callback is called while `error` is set, and another one after it."""
+    found = error
+    for _ in range(callbacks):
+        refused = SystemError("refused")
+        refused.__cause__ = found
+        found = refused
+    raise found

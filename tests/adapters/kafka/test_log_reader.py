@@ -1,0 +1,45 @@
+"""Reading a partition on Kafka, as far as that is not the contract's."""
+
+import random
+import time
+import uuid
+
+from confluent_kafka import Producer
+from support.kafka.connections import fetch_some
+from support.topics import TopicFactory
+from support.waiting import DEADLINE_S
+
+from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.log_reader import PartitionReader
+
+
+def write(bootstrap: str, topic_name: str, values: list[bytes]) -> None:
+    """One transaction that holds all values."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic_name, value, b"key", 0)
+    producer.commit_transaction(30)
+    producer.close()
+
+
+def test_a_broker_that_is_not_there_is_no_error() -> None:
+    """Nothing comes, in the time that was given."""
+    reader = PartitionReader(reader_properties({"bootstrap.servers": "127.0.0.1:1"}, "group"), "models", 0, 0)
+    started = time.monotonic()
+    for _ in range(5):
+        assert reader.fetch(16, 0.1) == []
+    assert time.monotonic() - started < DEADLINE_S / 2
+    reader.close()
+
+
+def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:
+    """A snapshot's worth of half-megabyte messages, more than the client keeps ahead, is read to the byte."""
+    name = topic("models")
+    draw = random.Random(5)
+    chunks = [draw.randbytes(500_000) for _ in range(20)]
+    write(kafka, name, chunks * 8)
+    reader = PartitionReader(reader_properties({"bootstrap.servers": kafka}, "group"), name, 0, 0)
+    assert [record.value() for record in fetch_some(reader, 160)] == chunks * 8
+    reader.close()

@@ -1,0 +1,171 @@
+"""`check` on a real cluster: everything that it must find, and what it must leave alone."""
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package does not mark its exports
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+from support.kafka.broker import Broker
+from support.kafka.own_topics import make_topic, own_config
+from support.ports import free_ports
+from support.waiting import wait_until
+
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.adapters.kafka.topics import UNLIMITED, ensure
+from stream_apple.config import Config
+
+
+def _faults(config: Config) -> list[tuple[str, str]]:
+    return [(found.subject, found.text) for found in check_cluster(config) if found.verdict == "fault"]
+
+
+class TestCheck:
+    """The report about a live cluster."""
+
+    def test_finds_no_fault_where_there_is_none(self, config: Config) -> None:
+        """Right after `topics`, every line is ok or a note, and each part is spoken of."""
+        ensure(Cluster(config.kafka), config.topics, 2)
+        findings = list(check_cluster(config))
+        assert {finding.verdict for finding in findings} == {"ok", "note"}
+        topics = config.topics
+        assert {finding.subject for finding in findings if finding.verdict == "ok"} == {
+            "cluster",
+            *(f"topic {name}" for name in topics.model_dump().values()),
+            f"group {config.worker.group}",
+            f"transactional id {config.worker.transactional_id}-check",
+        }
+
+    def test_finds_missing_topics(self, config: Config) -> None:
+        """Each missing topic is a fault that names the command which makes it."""
+        faults = _faults(config)
+        assert [subject for subject, _ in faults] == [f"topic {name}" for name in config.topics.model_dump().values()]
+        assert all("`stream-apple topics` creates it" in text for _, text in faults)
+
+    def test_finds_every_wrong_property(self, config: Config) -> None:
+        """Other counts, a models topic that is not compacted, and in-sync replicas that can't be had."""
+        topics = config.topics
+        make_topic(config, topics.examples, 2)
+        make_topic(config, topics.predictions, 1, min_insync_replicas="2")
+        make_topic(config, topics.dead_letters, 2)
+        make_topic(config, topics.models, 2)
+        assert set(_faults(config)) == {
+            (f"topic {topics.predictions}", "partitions: expected 2, found 1"),
+            (
+                f"topic {topics.predictions}",
+                "min.insync.replicas: expected at most 1 (the replicas there are), found 2",
+            ),
+            (f"topic {topics.dead_letters}", "max.message.bytes: expected at least 1114124, found 1048588"),
+            (f"topic {topics.models}", "cleanup.policy: expected compact, found delete"),
+            (
+                f"topic {topics.models}",
+                "max.compaction.lag.ms: expected at most 3600000, found 9223372036854775807",
+            ),
+        }
+
+    def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
+        """Where the broker stamps the examples, the note says so."""
+        make_topic(config, config.topics.examples, 1, message_timestamp_type="LogAppendTime", retention_ms="-1")
+        notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
+        assert notes == ["message.timestamp.type LogAppendTime: epochs follow the broker's clock"]
+
+    @pytest.mark.parametrize(
+        ("settings", "expected"),
+        [
+            ({"retention_ms": "86400000"}, "retention.ms 86400000: records go after 1d; a worker that still has to"),
+            ({"retention_ms": "-1", "retention_bytes": "1000"}, "retention.bytes 1000: the oldest records go whenever"),
+            (
+                {"retention_ms": "604800000"},
+                f"message.timestamp.before.max.ms {UNLIMITED}: a record that is older than",
+            ),
+        ],
+    )
+    def test_says_how_records_may_go_too_soon(self, config: Config, settings: dict[str, str], expected: str) -> None:
+        """Short retention, retention by size, and old timestamps that retention takes at once."""
+        make_topic(config, config.topics.examples, 1, **settings)
+        notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
+        assert any(note.startswith(expected) for note in notes), notes
+
+    @pytest.mark.parametrize("settings", [{"retention_ms": "-1"}, {"message_timestamp_type": "LogAppendTime"}])
+    def test_says_nothing_where_records_stay(self, config: Config, settings: dict[str, str]) -> None:
+        """Kept for ever, or for a week by the broker's clock: the only note is whose clock it is."""
+        make_topic(config, config.topics.examples, 1, **settings)
+        notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
+        assert [note.partition(" ")[0] for note in notes] == ["message.timestamp.type"]
+
+    def test_does_not_disturb_a_live_worker(self, config: Config) -> None:
+        """A transaction that is open under the worker's own id is committed after the check as ever."""
+        ensure(Cluster(config.kafka), config.topics)
+        live = Producer({**config.kafka, "transactional.id": config.worker.transactional_id})
+        live.init_transactions(20)
+        live.begin_transaction()
+        live.produce(config.topics.predictions, b"x")
+        assert _faults(config) == []
+        live.commit_transaction(20)
+
+    def test_names_the_members_of_the_group(self, config: Config) -> None:
+        """A worker that is running already is in the report by its identity."""
+        ensure(Cluster(config.kafka), config.topics)
+        member = Consumer({**config.kafka, "group.id": config.worker.group, "group.instance.id": "worker-7"})
+        member.subscribe([config.topics.examples])
+        wait_until(member.assignment, "the member's partitions", meanwhile=lambda: member.poll(0.1))
+        notes = [finding.text for finding in check_cluster(config) if finding.subject.startswith("group")]
+        member.close()
+        assert notes[-1] == "stable, members now: worker-7"
+
+    def test_stops_at_a_cluster_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without an answer in time there is one fault, soon after."""
+        monkeypatch.setattr("stream_apple.adapters.kafka.admin.CONNECT_S", 1.0)
+        begun = time.monotonic()
+        (finding,) = check_cluster(own_config(f"127.0.0.1:{free_ports(1)[0]}"))
+        assert time.monotonic() - begun < 5
+        assert finding.verdict == "fault"
+        assert "expected an answer" in finding.text
+
+
+def _deny(cluster: Cluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    for permission, granted in (
+        (AclPermissionType.ALLOW, AclOperation.ALL),
+        (AclPermissionType.DENY, operation),
+    ):
+        binding = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", granted, permission)
+        (future,) = cluster.client.create_acls([binding]).values()
+        future.result(20)
+
+
+def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
+    """On a cluster with access control, each denied operation that a worker needs is a fault."""
+    broker = Broker(
+        tmp_path / "broker",
+        jars,
+        {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+    broker.start()
+    try:
+        config = own_config(broker.bootstrap)
+        ensure(Cluster(config.kafka), config.topics)
+        cluster = Cluster(config.kafka)
+        _deny(cluster, ResourceType.TOPIC, config.topics.predictions, AclOperation.WRITE)
+        _deny(cluster, ResourceType.GROUP, config.worker.group, AclOperation.READ)
+        probe = f"{config.worker.transactional_id}-check"
+        _deny(cluster, ResourceType.TRANSACTIONAL_ID, probe, AclOperation.WRITE)
+        faults = dict(_faults(config))
+    finally:
+        broker.kill()
+    predictions, group = f"topic {config.topics.predictions}", f"group {config.worker.group}"
+    transactional = f"transactional id {probe}"
+    assert set(faults) == {predictions, group, transactional}
+    assert faults[predictions].startswith("permissions: expected WRITE, found ")
+    assert "WRITE" not in faults[predictions].partition("found")[2]
+    assert faults[group].startswith("permissions: expected READ, found ")
+    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in faults[transactional]

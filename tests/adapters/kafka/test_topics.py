@@ -1,0 +1,172 @@
+"""The four topics on a real cluster: what is created, what is accepted, what is told apart."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from support.kafka.own_topics import make_topic
+
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.topics import (
+    FOREVER,
+    UNLIMITED,
+    Difference,
+    Requirement,
+    TopicReport,
+    ensure,
+    existing,
+)
+from stream_apple.config import Config
+from stream_apple.errors import ConfigurationError
+
+
+def _verdicts(reports: list[TopicReport]) -> set[str]:
+    return {report.verdict for report in reports}
+
+
+class TestEnsure:
+    """Creation and comparison."""
+
+    def test_creates_what_it_then_accepts(self, config: Config) -> None:
+        """Missing topics are created with the same count, and a second look finds nothing to do."""
+        made = ensure(Cluster(config.kafka), config.topics, 3)
+        assert _verdicts(made) == {"created"}
+        again = ensure(Cluster(config.kafka), config.topics)
+        assert _verdicts(again) == {"as needed"}
+        assert [report.partitions for report in again] == [3, 3, 3, 3]
+
+    def test_creates_what_the_promises_need(self, config: Config) -> None:
+        """Snapshots are compacted soon, examples are not, and a dead letter has room for its headers."""
+        ensure(Cluster(config.kafka), config.topics)
+        topics = config.topics
+        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        assert found[topics.models].settings["cleanup.policy"] == "compact"
+        assert int(found[topics.models].settings["max.compaction.lag.ms"]) <= 3_600_000
+        assert int(found[topics.models].settings["max.message.bytes"]) >= 1 << 20
+        assert found[topics.examples].settings["cleanup.policy"] == "delete"
+        example = int(found[topics.examples].settings["max.message.bytes"])
+        assert int(found[topics.dead_letters].settings["max.message.bytes"]) == example + 65_536
+
+    def test_every_record_stays_long_enough_to_be_learned(self, config: Config) -> None:
+        """What is accepted of examples stays for a week at least, its prediction and its dead letter as well."""
+        ensure(Cluster(config.kafka), config.topics)
+        topics = config.topics
+        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        week = 7 * 86_400_000
+        examples = found[topics.examples].settings
+        assert int(examples["retention.ms"]) - int(examples["message.timestamp.before.max.ms"]) >= week
+        assert int(examples["message.timestamp.after.max.ms"]) == week
+        for name in (topics.predictions, topics.dead_letters):
+            settings = found[name].settings
+            assert settings["retention.ms"] == examples["retention.ms"]
+            assert int(settings["message.timestamp.after.max.ms"]) >= week
+            assert int(settings["message.timestamp.before.max.ms"]) == UNLIMITED
+
+    def test_a_history_can_be_kept_for_ever(self, config: Config) -> None:
+        """Asked for, nothing is deleted, and no timestamp is refused."""
+        ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
+        topics = config.topics
+        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        for name in (topics.examples, topics.predictions, topics.dead_letters):
+            settings = found[name].settings
+            assert settings["retention.ms"] == "-1"
+            assert int(settings["message.timestamp.before.max.ms"]) == UNLIMITED
+            assert int(settings["message.timestamp.after.max.ms"]) == UNLIMITED
+        producer = Producer(config.kafka)
+        for moment in (1, 1 << 42):
+            producer.produce(topics.examples, b"x", timestamp=moment)
+        assert producer.flush(20) == 0
+        assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
+
+    def test_a_time_that_would_not_stay_is_refused(self, config: Config) -> None:
+        """The producer of a record that retention would take at once, or never, hears of it."""
+        ensure(Cluster(config.kafka), config.topics)
+        now, week = time.time_ns() // 1_000_000, 7 * 86_400_000
+        refused: list[bool] = []
+        producer = Producer(config.kafka)
+        for offset in (-week - 60_000, -week + 60_000, week - 60_000, week + 60_000):
+            producer.produce(
+                config.topics.examples,
+                b"x",
+                timestamp=now + offset,
+                on_delivery=lambda error, _: refused.append(error is not None),
+            )
+            assert producer.flush(20) == 0
+        assert refused == [True, False, False, True]
+
+    def test_outputs_must_take_the_times_of_their_examples(self, config: Config) -> None:
+        """A prediction or dead letter that is refused for its time would stop the worker for good."""
+        topics = config.topics
+        make_topic(config, topics.examples, message_timestamp_after_max_ms="7200000")
+        make_topic(config, topics.predictions)
+        make_topic(config, topics.dead_letters, message_timestamp_before_max_ms="1000", max_message_bytes="2000000")
+        differences = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        assert differences == [
+            Difference(topics.predictions, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),
+            Difference(topics.dead_letters, "message.timestamp.before.max.ms", f"at least {UNLIMITED}", "1000"),
+            Difference(topics.dead_letters, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),
+        ]
+
+    def test_a_dry_run_creates_nothing(self, config: Config) -> None:
+        """After a dry run the topics are still missing."""
+        assert _verdicts(ensure(Cluster(config.kafka), config.topics, 2, dry_run=True)) == {"would be created"}
+        assert existing(Cluster(config.kafka), list(config.topics.model_dump().values())) == {}
+
+    def test_a_dry_run_hears_the_broker_s_refusal(self, config: Config) -> None:
+        """What the broker would refuse is an error in a dry run too, for each topic."""
+        with pytest.raises(ConfigurationError, match="INVALID_REPLICATION_FACTOR") as caught:
+            ensure(Cluster(config.kafka), config.topics, 1, 5, dry_run=True)
+        assert str(caught.value).count("expected to create it") == 4
+
+    def test_follows_the_partitions_of_the_examples(self, config: Config) -> None:
+        """Without a count, the missing topics get as many partitions as the examples have."""
+        make_topic(config, config.topics.examples, 4, max_message_bytes="2000000")
+        reports = ensure(Cluster(config.kafka), config.topics)
+        assert [(report.verdict, report.partitions) for report in reports] == [
+            ("as needed", 4),
+            ("created", 4),
+            ("created", 4),
+            ("created", 4),
+        ]
+        found = existing(Cluster(config.kafka), [config.topics.dead_letters])
+        assert found[config.topics.dead_letters].settings["max.message.bytes"] == str(2_000_000 + 65_536)
+
+    def test_names_every_difference_and_touches_nothing(self, config: Config) -> None:
+        """Each wrong property is told with expected and found; missing topics are not made meanwhile."""
+        topics = config.topics
+        make_topic(config, topics.examples, 2, cleanup_policy="compact")
+        make_topic(config, topics.predictions, 3, message_timestamp_type="LogAppendTime")
+        make_topic(config, topics.models, 2, max_message_bytes="1000")
+        reports = ensure(Cluster(config.kafka), topics, replication_factor=2)
+        assert [difference for report in reports for difference in report.differences] == [
+            Difference(topics.examples, "replication factor", "2", "1"),
+            Difference(topics.examples, "cleanup.policy", "delete", "compact"),
+            Difference(topics.predictions, "partitions", "2", "3"),
+            Difference(topics.predictions, "replication factor", "2", "1"),
+            Difference(topics.predictions, "message.timestamp.type", "CreateTime", "LogAppendTime"),
+            Difference(topics.models, "replication factor", "2", "1"),
+            Difference(topics.models, "cleanup.policy", "compact", "delete"),
+            Difference(topics.models, "max.message.bytes", "at least 1048576", "1000"),
+            Difference(topics.models, "max.compaction.lag.ms", "at most 3600000", "9223372036854775807"),
+        ]
+        assert [report.verdict for report in reports] == ["different", "different", "missing", "different"]
+        after = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        assert topics.dead_letters not in after
+        assert after[topics.models].settings["cleanup.policy"] == "delete"
+
+
+class TestRequirement:
+    """A setting that must hold."""
+
+    @pytest.mark.parametrize(
+        ("requirement", "good", "bad"),
+        [
+            (Requirement("p", "exactly", "compact"), "compact", "compact,delete"),
+            (Requirement("p", "at least", 10), "10", "9"),
+            (Requirement("p", "at most", 10), "10", "11"),
+        ],
+    )
+    def test_accepts_up_to_its_bound(self, requirement: Requirement, good: str, bad: str) -> None:
+        """The bound itself is good, the next value is not."""
+        assert requirement.accepts(good)
+        assert not requirement.accepts(bad)

@@ -1,0 +1,115 @@
+"""The transactional producer when the client's queue is full or does not empty."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
+from stream_apple.errors import BrokerError, ConfigurationError
+
+
+class Queue:
+    """A client's queue of one message that is taken at every `takes`th poll; 0: never."""
+
+    def __init__(self, takes: int) -> None:
+        self.takes = takes
+        self.polls = 0
+        self.waiting: list[tuple[bytes, bytes, int]] = []
+        self.taken: list[tuple[bytes, bytes, int]] = []
+
+    def produce(self, _topic: str, value: bytes, key: bytes, *more: Any) -> None:
+        """BufferError while a message is waiting."""
+        if value == b"refused":
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        if self.waiting:
+            raise BufferError
+        self.waiting.append((key, value, more[3]))
+
+    def poll(self, _seconds: float) -> None:
+        """Time passes."""
+        self.polls += 1
+        if self.takes and self.polls % self.takes == 0:
+            self.taken += self.waiting
+            self.waiting = []
+
+    def flush(self, seconds: float) -> int:
+        """As poll; the number of messages that are left."""
+        self.poll(seconds)
+        return len(self.waiting)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+Parts = tuple[TransactionalProducer, RetryPolicy]
+
+
+@pytest.fixture
+def queue(request: pytest.FixtureRequest) -> Queue:
+    """The client."""
+    return Queue(request.param)
+
+
+@pytest.fixture
+def parts(queue: Queue) -> Iterator[Parts]:
+    """What writes into it; it gives up after a tenth of a second."""
+    retry = RetryPolicy(0.1)
+    producer = TransactionalProducer(cast("Any", queue), retry, "examples", lambda: None)
+    yield producer, retry
+    producer.close()
+
+
+MESSAGES = [(b"key %d" % number, b"value %d" % number, number) for number in range(10)]
+
+
+@pytest.mark.parametrize("queue", [3], indirect=True)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_full_queue_is_waited_for(parts: Parts, queue: Queue, *, at_once: bool) -> None:
+    """Nothing is lost, the order is kept, and each key and time stays with its value."""
+    producer, _ = parts
+    keys, values, times = (list(column) for column in zip(*MESSAGES, strict=True))
+    if at_once:
+        producer.send_all("predictions", 0, keys, values, times)
+    else:
+        for key, value, time in MESSAGES:
+            producer.send("predictions", 0, key, value, time)
+    producer.flush()
+    assert queue.taken == MESSAGES
+
+
+@pytest.mark.parametrize("queue", [1], indirect=True)
+def test_a_message_of_many_that_is_refused(parts: Parts, queue: Queue) -> None:
+    """The error tells which it is; what comes before it has been queued, what comes after it has not."""
+    producer, _ = parts
+    keys, values, times = (list(column) for column in zip(*MESSAGES, strict=True))
+    values[4] = b"refused"
+    with pytest.raises(ConfigurationError, match=r"sending 7 bytes to predictions-0: .*MSG_SIZE_TOO_LARGE"):
+        producer.send_all("predictions", 0, keys, values, times)
+    assert queue.taken + queue.waiting == MESSAGES[:4]
+
+
+@pytest.mark.parametrize("queue", [0], indirect=True)
+def test_a_full_queue_ends_a_worker_that_is_to_stop(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits no longer than it may for room, nor for the broker to take what is queued."""
+    monkeypatch.setattr("stream_apple.adapters.kafka.retry.SHORTENED_DEADLINE_S", 0.05)
+    producer, retry = parts
+    producer.send("predictions", 1, None, b"1", 0)
+    retry.shorten_deadline()
+    with pytest.raises(BrokerError, match="predictions-1: asked to stop while waiting for room in the queue"):
+        producer.send("predictions", 1, None, b"2", 0)
+    with pytest.raises(BrokerError, match="flush: asked to stop while waiting for Kafka to take 1 messages"):
+        producer.flush()
+
+
+@pytest.mark.parametrize("queue", [0], indirect=True)
+def test_a_queue_that_does_not_empty_is_an_error(parts: Parts) -> None:
+    """After the deadline, with its length and the place."""
+    producer, _ = parts
+    producer.send("predictions", 1, None, b"1", 0)
+    with pytest.raises(BrokerError, match=r"predictions-1: expected room in the queue within 0\.1 s, found none"):
+        producer.send("predictions", 1, None, b"2", 0)
+    with pytest.raises(BrokerError, match=r"flush: no success within 0\.1 s: 1 messages are not taken"):
+        producer.flush()

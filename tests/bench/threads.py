@@ -1,0 +1,127 @@
+"""What several learning threads are worth where the broker is elsewhere: `python tests/bench/threads.py [METHOD]`.
+
+The real loop of a worker, with a recorded feed in place of Kafka: records that the client has delivered already, and
+predictions that nobody takes. So all that this machine does is the worker's own work. Four partitions, or one.
+"""
+
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import planted
+import structlog
+from confluent_kafka import Message
+from recorded_feed import RecordedFeed
+from report import figure, header
+from support.records import TOPIC
+
+from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.worker import SWITCH_S, spare_the_collector
+from stream_apple.config import Config, load
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import encode_example
+from stream_apple.files import read_examples
+from stream_apple.runtime.learning.threads import ThreadPool
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.loop import Loop
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.monitoring import Monitoring
+from stream_apple.runtime.owned_partitions import OwnedPartitions
+from stream_apple.runtime.ports import Record
+from stream_apple.runtime.transaction import LoopSettings
+from stream_apple.runtime.warmup import warm_up
+
+EXAMPLES, ROUNDS, FETCH = 200_000, 5, 1_000
+START_MS = 1_700_000_000_000
+
+
+def recorded(messages: Sequence[bytes], partitions: int) -> list[list[Record]]:
+    """All records as the client's own objects, a thousand of one partition after another."""
+    share = len(messages) // partitions
+    batches = [
+        [
+            Message(TOPIC, number, at, None, messages[number * share + at], None, None, (1, START_MS + at))
+            for at in range(start, min(start + FETCH, share))
+        ]
+        for start in range(0, share, FETCH)
+        for number in range(partitions)
+    ]
+    return cast("list[list[Record]]", batches)
+
+
+class Spent(NamedTuple):
+    """Seconds in all, those of the threads by step, and those of the loop by phase."""
+
+    seconds: float
+    steps: dict[str, float]
+    phases: dict[str, float]
+
+
+def spend(config: Config, batches: list[list[Record]], partitions: int, threads: int) -> Spent:
+    """How long a worker takes to learn and send everything."""
+    settings = settings_of(config)
+    provenance = Provenance.of(config)
+    feed = RecordedFeed(iter(batches), partitions)
+    new_model = model_factory(TOPIC, settings, Decoder(settings.limits))
+    metrics = Metrics()
+    owned = OwnedPartitions(feed, provenance, new_model, metrics)
+    sizes = LoopSettings(FETCH, 50_000, 0.5, 3600.0, threads)
+    loop = Loop(feed, owned, sizes, Monitoring(metrics, Health()), ThreadPool(threads))
+    share = EXAMPLES // partitions
+    loop.start()
+    loop.iterate()  # models are made
+    begin = time.perf_counter()
+    while sum(partition.next_offset for partition in owned) < share * partitions:
+        loop.iterate()
+    seconds = time.perf_counter() - begin
+    loop._learning.close()
+    facts = metrics.facts()
+    return Spent(seconds, facts.model_seconds, {str(phase): value for phase, value in loop._budget.seconds.items()})
+
+
+def show_parts(spent: list[Spent]) -> None:
+    """Where a microsecond of one thread goes, and one of its loop."""
+    for who, parts in (("thread", [each.steps for each in spent]), ("loop", [each.phases for each in spent])):
+        medians = {name: statistics.median(each[name] for each in parts) / EXAMPLES * 1e9 for name in parts[0]}
+        shown = ", ".join(f"{name} {median:,.0f}" for name, median in medians.items() if median >= 1)
+        print(f"  ns an example, one thread, the {who}: {shown}", flush=True)
+
+
+def main() -> None:
+    """Interleave the numbers of threads."""
+    method = sys.argv[1] if len(sys.argv) > 1 else "apple"
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    print(header("confluent-kafka", "numba", "numpy"))
+    with tempfile.TemporaryDirectory() as name:
+        path = planted.write(EXAMPLES, Path(name) / "planted.vw")
+        messages = [encode_example(example) for example in read_examples(path)]
+    sys.setswitchinterval(SWITCH_S)
+    config = load(None, {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_EPOCHS__LENGTH": "10s"})
+    warm_up(settings_of(config), Decoder(settings_of(config).limits))
+    for partitions in (1, 4):
+        batches = recorded(messages, partitions)
+        spare_the_collector()
+        times: dict[int, list[Spent]] = {1: [], 2: []}
+        for _ in range(ROUNDS):
+            for threads, spent in times.items():
+                spent.append(spend(config, batches, partitions, threads))
+        what = f"{method}, {partitions} partitions"
+        ratios = [one.seconds / two.seconds for one, two in zip(*times.values(), strict=True)]
+        gain = figure(f"{what}, two threads over one", ratios, "ratio")
+        rates = {
+            n: figure(f"{what}, {n} threads", [EXAMPLES / spent.seconds for spent in each], "examples/s")
+            for n, each in times.items()
+        }
+        shown = ", ".join(f"{n} threads {rate:9,.0f}/s" for n, rate in rates.items())
+        print(f"{what}: {shown}; two threads {gain:.2f} times one", flush=True)
+        show_parts(times[1])
+
+
+if __name__ == "__main__":
+    main()

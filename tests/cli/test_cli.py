@@ -1,0 +1,226 @@
+"""The command line: what it says, what it loads, and how it ends."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka.admin import AdminClient
+from support.ports import free_ports
+
+from stream_apple import cli, errors
+
+
+def _environment(**settings: str) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "200", **settings}
+
+
+def _run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stream_apple", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=_environment(**settings),
+    )
+
+
+def _ending_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Result:
+    """The command line, run with a `check` that ends with this error."""
+
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr("stream_apple.cli.check.command", failing)
+    return CliRunner().invoke(cli.main, ["check"])
+
+
+class TestHelp:
+    """What can be asked without doing anything."""
+
+    def test_names_every_command(self) -> None:
+        """`--help` lists each command with its summary, and ends with 0."""
+        done = _run("--help")
+        assert done.returncode == 0
+        for name, summary in cli.SUMMARIES.items():
+            assert f"  {name} " in done.stdout
+            assert summary in " ".join(done.stdout.split())
+
+    def test_loads_no_command(self) -> None:
+        """`--help` imports neither the compiler nor the Kafka client: it must answer at once."""
+        script = (
+            "import sys\n"
+            "from stream_apple.cli import main\n"
+            "main(['--help'], standalone_mode=False)\n"
+            "heavy = {'numba', 'numpy', 'confluent_kafka', 'pydantic', 'rich'} & set(sys.modules)\n"
+            "sys.exit(f'loaded {heavy}' if heavy else 0)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def test_version(self) -> None:
+        """`--version` names the package and its version."""
+        assert _run("--version").stdout == "stream-apple, version 0.1.0\n"
+
+    def test_an_unknown_command_is_a_usage_error(self) -> None:
+        """A mistyped command ends with 2 and names it."""
+        done = _run("chek")
+        assert done.returncode == 2
+        assert "No such command 'chek'" in done.stderr
+
+    @pytest.mark.parametrize("name", cli.SUMMARIES)
+    def test_every_command_explains_itself(self, name: str) -> None:
+        """Each command of the table is there, with help on itself and on each of its options."""
+        command = cli.main.get_command(click.Context(cli.main), name)
+        assert command is not None
+        assert command.help
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.opts}"
+
+
+class TestEnds:
+    """Exit codes and the words that go with them."""
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            errors.StreamAppleError,
+            errors.ConfigurationError,
+            errors.InputFileError,
+            errors.GapError,
+            errors.TooManyRejectsError,
+            errors.ModelError,
+            errors.SnapshotError,
+            errors.VerificationError,
+            errors.BrokerError,
+        ],
+    )
+    def test_every_error_has_its_code_and_one_message(
+        self, kind: type[errors.StreamAppleError], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An error ends the process with its exit code and its text on stderr, without a traceback."""
+        result = _ending_with(monkeypatch, kind("expected this, found that"))
+        assert result.exit_code == kind.exit_code
+        assert result.stderr == "stream-apple: expected this, found that\n"
+        assert not result.stdout
+
+    def test_exit_codes_differ(self) -> None:
+        """An operator can tell errors apart without reading."""
+        kinds = errors.StreamAppleError.__subclasses__()
+        assert len({kind.exit_code for kind in kinds}) == len(kinds) == 8
+
+    def test_an_interrupt_ends_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C in a command ends as shells expect, without a traceback."""
+        result = _ending_with(monkeypatch, KeyboardInterrupt())
+        assert result.exit_code == 130
+        assert "Traceback" not in result.output
+
+    @pytest.mark.parametrize("command", ["run", "check", "topics", "verify"])
+    def test_a_wrong_configuration_is_refused_before_anything_starts(self, command: str) -> None:
+        """Each command that needs the configuration ends with 78 and names the variable."""
+        options = ["--log-format", "human"] if command == "run" else []
+        done = _run(command, *options, STREAM_APPLE_LEARNER__BITS="many")
+        assert done.returncode == 78
+        assert done.stderr == (
+            "stream-apple: the configuration has a fault: learner.bits (from STREAM_APPLE_LEARNER__BITS): "
+            "expected an integer from 8 to 30, found 'many'\n"
+        )
+        assert not done.stdout
+
+    @pytest.mark.parametrize("partitions", [(), ("--partition", "0", "--partition", "1")])
+    def test_an_offset_is_of_one_partition(self, partitions: tuple[str, ...]) -> None:
+        """`verify --to` without the partition that it belongs to is a usage error."""
+        done = _run("verify", "--to", "5", *partitions)
+        assert done.returncode == 2
+        assert "--to is an offset of one partition" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def silent_address() -> str:
+    """Where nothing listens."""
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.fixture(scope="module")
+def unanswered(silent_address: str) -> dict[str, "subprocess.CompletedProcess[str]"]:
+    """How commands end that ask there. Each waits several seconds for an answer, so they wait together."""
+    commands = ("topics", "verify", "check")
+    with ThreadPoolExecutor() as pool:
+        ends = pool.map(lambda name: _run(name, STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS=silent_address), commands)
+        return dict(zip(commands, ends, strict=True))
+
+
+class TestWithoutACluster:
+    """Nothing listening."""
+
+    @pytest.mark.parametrize("command", ["topics", "verify"])
+    def test_commands_that_need_one_end(
+        self, silent_address: str, unanswered: dict[str, "subprocess.CompletedProcess[str]"], command: str
+    ) -> None:
+        """With 69 and one line with the address."""
+        done = unanswered[command]
+        assert done.returncode == 69
+        assert done.stderr.count("\n") == 1
+        assert silent_address in done.stderr
+
+    def test_check_reports_one_fault(
+        self, silent_address: str, unanswered: dict[str, "subprocess.CompletedProcess[str]"]
+    ) -> None:
+        """That there is no answer."""
+        check = unanswered["check"]
+        assert check.returncode == 78
+        assert check.stdout.startswith(f"fault  cluster: kafka: expected an answer from {silent_address} within 6 s")
+        assert check.stdout.count("\n") == 1
+        assert not check.stderr
+
+
+class TestTopicsAndCheck:
+    """The two commands on a real broker, as an operator calls them."""
+
+    @pytest.fixture
+    def settings(self, kafka: str, tmp_path: Path) -> Iterator[list[str]]:
+        """Arguments with a configuration file whose topics nobody else uses."""
+        stem = f"cli-{tmp_path.name}-{os.getpid()}"
+        names = {role: f"{stem}-{role}" for role in ("examples", "predictions", "dead_letters", "models")}
+        path = tmp_path / "config.toml"
+        lines = [f'kafka.bootstrap.servers = "{kafka}"', "[topics]"]
+        path.write_text("\n".join([*lines, *(f'{role} = "{name}"' for role, name in names.items())]))
+        yield ["--config", str(path)]
+        client = AdminClient({"bootstrap.servers": kafka})
+        present = [name for name in names.values() if name in client.list_topics(timeout=10).topics]
+        if present:
+            for future in client.delete_topics(present).values():
+                future.result(30)
+
+    def test_from_nothing_to_ready(self, settings: list[str]) -> None:
+        """Check finds faults, topics mends them, check is satisfied, topics has nothing left to do."""
+        before = _run("check", *settings)
+        assert before.returncode == 78
+        assert before.stdout.count("fault  topic") == 4
+        dry = _run("topics", *settings, "--partitions", "2", "--dry-run")
+        assert dry.returncode == 0
+        assert dry.stdout.count("would be created") == 4
+        made = _run("topics", *settings, "--partitions", "2", "--replication-factor", "1")
+        assert made.returncode == 0
+        assert made.stdout.count("created") == 4
+        after = _run("check", *settings)
+        assert after.returncode == 0, after.stdout
+        assert "fault" not in after.stdout
+        assert not after.stderr
+        assert _run("topics", *settings).stdout.count("as needed") == 4
+
+    def test_differences_are_listed(self, settings: list[str]) -> None:
+        """Another count than the one asked for ends with 78 and a row for each topic."""
+        assert _run("topics", *settings).returncode == 0
+        done = _run("topics", *settings, "--partitions", "3")
+        assert done.returncode == 78
+        rows = [line.split() for line in done.stdout.splitlines() if "different" in line]
+        assert [row[1:] for row in rows] == [["1", "different", "partitions", "3", "1"]] * 4

@@ -1,0 +1,253 @@
+"""`stream-apple evaluate`: the schedule, the numbers, and what it says of unusable files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from stream_apple.cli.evaluate import command
+from stream_apple.core.batch import Limits
+from stream_apple.core.learner.options import Options
+from stream_apple.study.dataset import read_batch
+from stream_apple.study.evaluation import Result as Pass
+from stream_apple.study.evaluation import Schedule
+from stream_apple.study.evaluation import evaluate as measured
+
+KEYS = [
+    "method", "examples", "progressive_loss", "linear_progressive_loss", "best_constant_loss", "progressive_error",
+    "test_loss", "linear_test_loss", "test_error", "features_per_example", "parents", "seconds",
+    "apple_progressive_loss", "apple_test_loss",
+    "progressive_auc", "progressive_calibration_error",
+    "linear_progressive_auc", "linear_progressive_calibration_error",
+    "apple_progressive_auc", "apple_progressive_calibration_error",
+    "test_auc", "test_calibration_error", "linear_test_auc", "linear_test_calibration_error",
+    "apple_test_auc", "apple_test_calibration_error",
+]  # fmt: skip
+
+
+def evaluate(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """3,000 examples whose label is the exclusive or of two features, among others that say nothing."""
+    rng = np.random.default_rng(4)
+    bits = rng.integers(0, 2, (3000, 6))
+    lines = [
+        f"{1 if a != b else -1} | {'a' if a else 'A'} {'b' if b else 'B'} "
+        + " ".join(f"n{i}" for i in np.flatnonzero(rest))
+        for a, b, *rest in bits.tolist()
+    ]
+    path = tmp_path / "pairs.vw"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_json_has_the_documented_keys(pairs: Path) -> None:
+    """One object with these keys in this order."""
+    result = json.loads(evaluate(pairs, "--json").stdout)
+    assert list(result) == KEYS
+    assert result["examples"] == 3000
+
+
+def test_apple_learns_what_linear_cannot(pairs: Path) -> None:
+    """On an exclusive or, linear stays at chance, and apple and quadratic find the products."""
+    results = {
+        method: json.loads(evaluate(pairs, "--json", "--method", method).stdout)
+        for method in ("linear", "quadratic", "apple")
+    }
+    assert results["linear"]["test_error"] > 0.35
+    assert results["apple"]["test_error"] == results["quadratic"]["test_error"] == 0
+    assert results["apple"]["parents"] > 0 == results["linear"]["parents"]
+    assert results["linear"]["features_per_example"] < results["apple"]["features_per_example"]
+
+
+def test_linear_alongside_is_linear(pairs: Path) -> None:
+    """What is shown beside apple is what `--method linear` shows for itself."""
+    apple, linear = (json.loads(evaluate(pairs, "--json", "--method", m).stdout) for m in ("apple", "linear"))
+    for part in ("progressive_loss", "test_loss"):
+        assert apple[f"linear_{part}"] == pytest.approx(linear[part], rel=1e-6)
+        assert linear[f"linear_{part}"] == linear[part]
+    assert apple["best_constant_loss"] == linear["best_constant_loss"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_auc_and_calibration_stand_beside_linears(pairs: Path, tmp_path: Path) -> None:
+    """Where linear ranks by chance, apple ranks all right; more labels than two have no ranking."""
+    result = json.loads(evaluate(pairs, "--json").stdout)
+    assert result["test_auc"] == 1.0 > result["progressive_auc"] > 0.8
+    assert result["linear_test_auc"] == pytest.approx(0.5, abs=0.1)
+    assert result["test_calibration_error"] < 0.02
+    assert result["linear_progressive_auc"] == pytest.approx(0.5, abs=0.1)
+    assert "linear test auc" in evaluate(pairs).stdout
+    numbers = tmp_path / "numbers.svm"
+    numbers.write_text("1 1:1\n2 2:1\n3 3:1\n" * 20)
+    result = json.loads(evaluate(numbers, "--json").stdout)
+    assert result["progressive_loss"] > 0
+    assert result["test_auc"] is result["progressive_calibration_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "of", "verdict"),
+    [
+        ("apple", (0.11, 0.10, 0.2), "apple is worse than linear: its progressive loss is 10.0% above linear's"),
+        ("apple", (0.09, 0.10, 0.2), "apple is better than linear: its progressive loss is 10.0% below linear's"),
+        ("apple", (0.1001, 0.1, 0.2), "apple is as good as linear: its progressive loss differs by less than 0.5%"),
+        ("linear", (0.1, 0.1, 0.2), "linear is better than the best constant: its progressive loss is 50.0% below "),
+        ("apple", (0.1, 0.0, 0.2), "apple is worse than linear, whose loss is 0"),
+        ("apple", (0.0, 0.0, 0.2), "apple is as good as linear, whose loss is 0"),
+        ("apple", (None, None, None), ""),
+    ],
+)  # fmt: skip
+def test_the_verdict(method: str, of: tuple[float | None, float | None, float | None], verdict: str) -> None:
+    """A sentence that nobody can overlook: whether the products were worth it."""
+    result = Pass(method, 100, *of, None, None, None, None, 10.0, 5, 1.0)
+    assert result.verdict() == verdict + ("the best constant's" if verdict.endswith(" ") else "")
+
+
+@pytest.mark.parametrize(
+    ("of", "alone", "verdict"),
+    [
+        ((0.0964, 0.1, 0.2), 0.105, "better than linear: its progressive loss is 3.6% below linear's; {} 5.0% above"),
+        ((0.1001, 0.1, 0.2), 0.09, "as good as linear: its progressive loss differs by less than 0.5%; {} 10.0% below"),
+        ((0.0, 0.0, 0.2), 0.1, "as good as linear, whose loss is 0"),
+    ],
+)
+def test_the_verdict_of_a_mixture(of: tuple[float, float, float], alone: float, verdict: str) -> None:
+    """It is about what is published, and tells what mixing has changed."""
+    said = Pass("apple", 100, *of, None, None, None, None, 10.0, 5, 1.0).verdict(alone)
+    assert said == "the mixture is " + verdict.format("apple alone would be")
+
+
+def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
+    """Its losses, AUC and calibration error: those of its own score; null, and not shown, where it is the method."""
+    mixture = json.loads(evaluate(pairs, "--json").stdout)
+    plain = json.loads(evaluate(pairs, "--json", "--combine", "off").stdout)
+    assert 0 < mixture["apple_progressive_loss"] != mixture["progressive_loss"]
+    assert 0 <= mixture["apple_test_loss"] < mixture["linear_test_loss"]
+    assert mixture["apple_test_auc"] == 1.0 > mixture["apple_progressive_auc"] > 0.8
+    assert {plain[name] for name in KEYS if name.startswith("apple_")} == {None}
+    assert plain["progressive_loss"] > 0
+    assert plain["linear_progressive_loss"] == pytest.approx(mixture["linear_progressive_loss"], rel=1e-6)
+    assert "apple test loss" in evaluate(pairs).stdout
+    assert "apple test loss" not in evaluate(pairs, "--combine", "off").stdout
+
+
+def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
+    """Weighted mean squares of what apple said, of both parts."""
+    limits = Limits(1000, 1 << 20, 1e9, -1e9, 1e9, binary=False)
+    run = measured(read_batch([pairs], limits), Options(bits=12), Schedule())
+    expected = np.mean((run.scores.apple - run.trained.labels) ** 2)
+    assert run.alone.apple_progressive_loss == pytest.approx(expected)
+    assert run.apple_losses().mean() == pytest.approx(expected)
+    assert run.mixed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--combine", "off"),
+        ("--combine", "off", "--selection", "ssm"),
+        ("--combine", "off", "--fallback"),
+        ("--combine", "off", "--parents", 0.5),
+        ("--product-budget", 12),
+        ("--selection", "weight", "--parents", 1),
+        ("--combine", "off", "--loss", "logistic", "--l2", 0.01),
+        ("--method", "cubic"),
+    ],
+    ids=str,
+)
+def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tuple[object, ...]) -> None:
+    """It learns with it, and something else than without; and better than chance."""
+    result = json.loads(evaluate(pairs, "--json", *arguments).stdout)
+    usual = json.loads(evaluate(pairs, "--json").stdout)
+    assert result["progressive_loss"] != usual["progressive_loss"]
+    assert result["progressive_loss"] < 0.98 * result["best_constant_loss"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("--selection", "ssm"), "--selection: expected evidence or weight with combine = mix, found 'ssm'"),
+        (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
+        (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
+        (("--combine", "off", "--l2", 0.1), "--l2: expected 0 with loss squared, found 0.1"),
+    ],
+    ids=str,
+)
+def test_options_that_contradict_each_other_are_refused(pairs: Path, arguments: tuple[object, ...], fault: str) -> None:
+    """By their names on the command line."""
+    result = evaluate(pairs, *arguments)
+    assert result.exit_code == 2
+    assert fault in " ".join(result.stderr.split())
+
+
+def test_the_verdict_is_printed(pairs: Path) -> None:
+    """The last line for people; programs have the numbers."""
+    said = evaluate(pairs).stdout.splitlines()[-1]
+    assert said.startswith("the mixture is better than linear: its progressive loss is ")
+    assert "% below linear's; apple alone would be " in said
+    assert said.endswith("% below")
+    said = evaluate(pairs, "--combine", "off").stdout.splitlines()[-1]
+    assert said.startswith("apple is better than linear: its progressive loss is ")
+    assert "alone" not in said
+    assert "better" not in evaluate(pairs, "--json").stdout
+
+
+def test_predictions_are_one_a_training_example_and_give_the_loss(pairs: Path, tmp_path: Path) -> None:
+    """The file's mean squared error is the progressive loss, to the bit, without a shuffle and a test part."""
+    out = tmp_path / "out.txt"
+    arguments = ("--no-shuffle", "--test-fraction", 0, "--predictions", out, "--json")
+    result = json.loads(evaluate(pairs, *arguments).stdout)
+    predictions = np.array([float(line) for line in out.read_text().splitlines()])
+    labels = np.array([float(line.split()[0]) for line in pairs.read_text().splitlines()])
+    assert np.cumsum((predictions - labels) ** 2)[-1] / 3000 == result["progressive_loss"]
+    assert result["progressive_error"] == pytest.approx(np.mean((predictions > 0) != (labels > 0)))
+    assert result["test_loss"] is result["test_error"] is None
+
+
+def test_seed_decides_the_split(pairs: Path) -> None:
+    """The same seed gives the same result, another seed another."""
+    first, again, other = (
+        {k: v for k, v in json.loads(evaluate(pairs, "--json", "--seed", seed).stdout).items() if k != "seconds"}
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_logistic_takes_labels_0_and_1(tmp_path: Path) -> None:
+    """0 counts as -1; any other label is refused with file, example and reason."""
+    path = tmp_path / "clicks.svm"
+    path.write_text("1 1:1\n0 2:1\n" * 200)
+    result = json.loads(evaluate(path, "--json", "--loss", "logistic").stdout)
+    assert result["test_error"] == 0
+    assert result["test_loss"] < 0.2
+    path.write_text("1 1:1\n3 2:1\n")
+    error = evaluate(path, "--loss", "logistic").exception
+    assert "clicks.svm, example 2" in str(error)
+
+
+def test_rows_without_features_are_learned_by_the_constant(tmp_path: Path) -> None:
+    """Real sets have such rows; they count."""
+    path = tmp_path / "bare.svm"
+    path.write_text("1\n" * 50 + "1 3:1\n" * 50)
+    result = json.loads(evaluate(path, "--json").stdout)
+    assert result["examples"] == 100
+    assert result["test_loss"] < 0.1
+
+
+def test_no_examples_is_an_error(tmp_path: Path) -> None:
+    """An empty file is named."""
+    path = tmp_path / "empty.svm"
+    path.write_text("")
+    assert "expected at least one example" in str(evaluate(path).exception)
+
+
+def test_plot_is_drawn(pairs: Path, tmp_path: Path) -> None:
+    """--plot writes a picture."""
+    out = tmp_path / "curve.png"
+    assert evaluate(pairs, "--plot", out).exit_code == 0
+    assert out.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,57 @@
+"""What `inspect` prints of a model; where it finds models is tried in end_to_end/test_inspect_command.py."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
+
+from stream_apple.cli.inspect import command
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.runtime.monitoring.inspection import view_model
+from stream_apple.runtime.partition_model import PartitionModel
+
+RECORDS = stream(2000, seed=1)
+
+
+def printed(model: PartitionModel, path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, Any]]:
+    """What the command says of the model, and the facts that it is given."""
+    facts = view_model(model, Names(), 5).facts(5)
+    monkeypatch.setattr("stream_apple.cli.inspect.from_file", lambda *_: facts)
+    path.touch()
+    result = CliRunner().invoke(command, ["--file", str(path)], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    return result.output, facts
+
+
+def row(text: str, name: str) -> list[str]:
+    """The cells of the first line that begins with `name`."""
+    return next(line for line in text.splitlines() if line.strip().startswith(name)).split()
+
+
+def test_weights_shares_and_losses_of_a_mixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each predictor has its weight, those that are trusted their share, and apple's loss has a column."""
+    model = new_model()
+    model.process(RECORDS)
+    text, facts = printed(model, tmp_path / "model", monkeypatch)
+    shown = text[text.index("What is published") :]
+    for name, weight in facts["mixture"]["weights"].items():
+        assert row(shown, name)[1] == f"{weight:+.4f}"
+    assert row(shown, "stack")[1:] == ["-", f"{facts['mixture']['shares']['stack']:.1%}"]
+    losses = facts["losses"]["start"]
+    means = [f"{losses[name]:.4f}" for name in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
+    assert row(text, "since the start")[3:7] == means
+
+
+def test_a_plain_model_has_no_mixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said of weights; AUC and calibration are those of two labels."""
+    options = replace(SETTINGS.options, combine="off", parents=None, selection=None, product_budget=None)
+    model = PartitionModel(TOPIC, 0, new_model().lineage, SETTINGS._replace(options=options), DECODER)
+    model.process(RECORDS)
+    text, facts = printed(model, tmp_path / "model", monkeypatch)
+    assert facts["mixture"] == {"weights": {}, "shares": {}}
+    assert "What is published" not in text
+    auc = facts["quality"]["start"]["published"]["auc"]
+    assert row(text, "since the start")[-2] == ("-" if auc is None else f"{auc:.4f}")

@@ -1,0 +1,179 @@
+"""`stream-apple produce`: options, summary and signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from support.topics import read_all
+from support.waiting import wait_until
+
+from stream_apple.cli import main
+
+SECONDS = 30
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Five rows of svmlight, one of them without features."""
+    path = tmp_path / "rows"
+    path.write_text("1 1:1\n-1 2:1\n1\n-1 4:1\n1 5:1\n")
+    return path
+
+
+def produce(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(main, ["produce", *map(str, arguments)])
+
+
+def times(bootstrap: str) -> list[int]:
+    """The timestamps of all messages of partition 0."""
+    return [message.timestamp()[1] for message in read_all(bootstrap, "examples")]
+
+
+def test_the_summary_says_what_was_done(mock_examples: str, file: Path) -> None:
+    """One line with examples, bytes, seconds and rate; a warning for rows that the stream will reject."""
+    result = produce(file, "--bootstrap-servers", mock_examples)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("sent 5 examples (")
+    assert " to examples over 4 partitions in " in result.stdout
+    assert result.stderr == "stream-apple: 1 of the examples have no features: workers reject those\n"
+
+
+def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) -> None:
+    """Every number under its name."""
+    before = int(time.time() * 1000)
+    result = produce(file, file, "--bootstrap-servers", mock_examples, "--partitions", 2, "--json", "--quiet")
+    summary = json.loads(result.stdout)
+    assert before <= summary.pop("start_time_ms") <= int(time.time() * 1000)
+    assert summary.pop("seconds") > 0
+    assert summary.pop("examples_per_second") > 0
+    assert summary.pop("bytes") > 0
+    assert summary == {
+        "topic": "examples",
+        "partitions": 2,
+        "examples": 10,
+        "without_features": 2,
+        "interrupted": False,
+    }
+
+
+def test_quiet_prints_nothing_but_warnings(mock_examples: str, file: Path) -> None:
+    """No summary on standard output."""
+    assert produce(file, "--bootstrap-servers", mock_examples, "--quiet").stdout == ""
+
+
+def test_the_configuration_names_cluster_and_topic(mock_examples: str, file: Path, tmp_path: Path) -> None:
+    """Without options, the file's [kafka] and [topics] decide."""
+    config = tmp_path / "config.toml"
+    config.write_text(f'[kafka]\n"bootstrap.servers" = "{mock_examples}"\n[topics]\nexamples = "absent"\n')
+    assert "topic absent: expected it on" in produce(file, "--config", config).stderr
+    assert produce(file, "--config", config, "--topic", "examples").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (("--interval", "1m30s"), [90_000 * number for number in range(10)]),
+        (("--rate", "3000/s"), [number // 3 for number in range(10)]),
+        (("--rate", "3000", "--interval", "5ms"), [5 * number for number in range(10)]),
+        (("--limit", "7"), [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_times_are_evenly_spaced_over_all_files(
+    options: tuple[str, ...], expected: list[int], mock_examples: str, file: Path
+) -> None:
+    """Start + i * interval, i counted over repetitions and files; the default follows the rate."""
+    start = 1_700_000_000_000
+    common = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--start-time", "2023-11-14T22:13:20Z")
+    assert produce(file, *common, "--repeat", 2, *options).exit_code == 0
+    assert times(mock_examples) == [start + offset for offset in expected]
+
+
+def test_times_start_now_unless_told_otherwise(mock_examples: str, file: Path) -> None:
+    """The first example has the time at which the command was started."""
+    before = int(time.time() * 1000)
+    assert produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1).exit_code == 0
+    assert before <= times(mock_examples)[0] <= int(time.time() * 1000)
+
+
+def test_times_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None:
+    """Each example has the time that its field holds."""
+    path = tmp_path / "rows"
+    path.write_text('{"features": {"a": 1}, "at": 5}\n{"features": {"a": 1}, "at": "2023-11-14T22:13:20.5Z"}\n')
+    options = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--timestamp-field", "at", "--json")
+    assert json.loads(produce(path, *options).stdout)["start_time_ms"] is None
+    assert times(mock_examples) == [5000, 1_700_000_000_500]
+
+
+def test_an_unreadable_file_ends_with_its_own_exit_code(mock_examples: str, file: Path) -> None:
+    """The message says where, and how many examples were delivered before."""
+    file.write_text("1 1:1\n1 1:x\n")
+    result = produce(file, "--bootstrap-servers", mock_examples)
+    assert result.exit_code == 65
+    assert result.stderr.startswith(f"stream-apple: {file}:2: expected a finite number")
+    assert result.stderr.endswith("; 1 examples before it were delivered\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'FILE...'"),
+        (("x", "--rate", "0/s"), "expected a number of examples a second such as 500/s, found '0/s'"),
+        (("x", "--rate", "1/0"), "expected a number of examples a second such as 500/s, found '1/0'"),
+        (("x", "--rate", "fast"), "expected a number of examples a second such as 500/s, found 'fast'"),
+        (("x", "--start-time", "soon"), "expected a time from 1970 to 9999"),
+        (("x", "--interval", "5"), "expected a duration such as '250ms', '5m' or '1h30m', found '5'"),
+        (("x", "--partitions", "0"), "0 is not in the range x>=1"),
+        (("x", "--timestamp-field", "at", "--interval", "1s"), "--start-time and --interval do not apply"),
+        (("x", "--timestamp-field", "at", "--repeat", "2"), "would send the same times again"),
+        (("-", "--repeat", "2"), "standard input can be read once only"),
+        (("-", "-"), "standard input can be read once only"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    """Before anything is connected, with click's exit code for usage errors."""
+    result = produce(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def waiting(mock_examples: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process of its own, reading a pipe that nobody closes, with three examples delivered."""
+    arguments = ["produce", "-", "--bootstrap-servers", mock_examples, "--partitions", "1", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stream_apple", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("STREAM_APPLE_")},
+    )
+    assert process.stdin is not None
+    process.stdin.write("1 |f a\n1 |f b\n1 |f c\n")
+    process.stdin.flush()
+    wait_until(lambda: len(times(mock_examples)) == 3, "three messages")
+    yield process
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_the_count(number: signal.Signals, waiting: subprocess.Popen[str]) -> None:
+    """Even while a silent pipe is waited for: the summary is printed, and the exit code tells the signal."""
+    waiting.send_signal(number)
+    assert waiting.stdout is not None
+    summary = json.loads(waiting.stdout.read())
+    assert waiting.wait(SECONDS) == 128 + number
+    assert (summary["examples"], summary["interrupted"]) == (3, True)

@@ -1,0 +1,172 @@
+"""`stream-apple study` from its command line to its files; stopped, killed and started again."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+from study.tiny_sets import write_tiny_sets
+
+from stream_apple.cli.study import command
+from stream_apple.study import methods
+
+QUICK = ("--rates", "0.5", "--alphas", "0.5,1", "--bits", "12", "--seeds", "2", "--epochs", "3,6", "--jobs", "1")
+OURS = ("--methods", "linear,quadratic,cubic,apple")
+
+
+def study(*arguments: object) -> Result:
+    """Run the command in this process, with processes of its own."""
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two tiny sets."""
+    return write_tiny_sets(tmp_path / "sets")
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """Rows of a table of comma-separated values."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_whole_study(folder: Path, tmp_path: Path) -> None:
+    """Every method on both sets: runs, tables, figures, and a summary with what the paper has."""
+    pytest.importorskip("vowpalwabbit")
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    arguments = ["--methods", "linear,quadratic,cubic,apple,vw-stage-poly", "--epochs", "6"]
+    done = study(folder, "--out", out, *QUICK, *arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(out / "summary.md")
+    # 3 baselines, 2 apple, stage_poly, on 2 sets; 2 seeds, and once timed.
+    assert len(table(out / "results.csv")) == 6 * 2 * 3
+    derived = {(row["data_set"], row["method"]): row for row in table(out / "derived.csv")}
+    assert len(derived) == 2 * 8
+    assert float(derived["pairs", "quadratic"]["error"]) == 0.0 < float(derived["pairs", "linear"]["error"])
+    assert derived["pairs", "linear"]["relative_error"] == "1.0"
+    assert derived["slope", "linear"]["relative_time"] == "1.0"
+    ends = [row for row in table(out / "epoch_losses.csv") if row["method"] == "apple" and row["epochs"] == "6"]
+    assert {row["epoch"] for row in ends} == set("123456")
+    assert all(float(row["linear_progressive_loss"]) > 0 for row in ends)
+    # Whether the third has a set is a matter of seconds.
+    figures = {path.name for path in out.glob("figure-*.png")}
+    assert figures | {"figure-3.png"} == {f"figure-{number}.png" for number in range(1, 8)}
+    summary = (out / "summary.md").read_text()
+    for heading in ("Test errors (Table 2)", "Seconds (Table 3)", "Counts", "Better or worse", "after every epoch"):
+        assert heading in summary
+    assert "; load average " in summary
+    assert "apple α=1, 6 epochs: worst ratio" in summary  # noqa: RUF001  the paper's sign
+    assert summary.count("is missing") == ("figure-3.png" not in figures)
+
+
+def test_without_timing(folder: Path, tmp_path: Path) -> None:
+    """No seconds; the summary says so, and which pictures are missing for it."""
+    out = tmp_path / "out"
+    assert study(folder, "--out", out, *QUICK, *OURS, "--no-timing", "--sets", "slope").exit_code == 0
+    summary = (out / "summary.md").read_text()
+    assert "Not measured" in summary
+    assert "**Figure 1 is missing: " in summary
+    assert {row["purpose"] for row in table(out / "results.csv")} == {"error"}
+    assert {row["data_set"] for row in table(out / "results.csv")} == {"slope"}
+
+
+def test_a_killed_study_goes_on(folder: Path, tmp_path: Path) -> None:
+    """Killed without warning, and its last line torn: its processes end, and only what is missing is done."""
+    out = tmp_path / "out"
+    arguments = [folder, "--out", out, *QUICK, *OURS, "--no-timing", "--seeds", "40"]
+    process = _start(arguments, out)
+    family = [*psutil.Process(process.pid).children(recursive=True)]
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(family, 20)
+    assert alive == []
+    runs = out / "runs.jsonl"
+    before = runs.read_text().splitlines()
+    runs.write_text(runs.read_text()[:-20])
+    less = [*arguments[:-1], "3"]
+    assert study(*less).exit_code == 0
+    after = runs.read_text().splitlines()
+    assert after[: len(before) - 1] == before[:-1]
+    keys = [json.loads(line)["key"] for line in after]
+    assert len(keys) == len(set(keys))
+    assert len(table(out / "results.csv")) == 7 * 2 * 3
+
+
+def test_ctrl_c_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
+    """It ends as shells expect, says how to go on, and leaves no process behind."""
+    out = tmp_path / "out"
+    process = _start([folder, "--out", out, *QUICK, *OURS, "--no-timing", "--seeds", "40"], out)
+    family = [*psutil.Process(process.pid).children(recursive=True)]
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "finished runs are kept: the same command goes on" in said
+    assert "Traceback" not in said
+    assert psutil.wait_procs(family, 20)[1] == []
+    assert [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
+
+
+def _start(arguments: list[object], out: Path) -> subprocess.Popen[str]:
+    """Start the command, and wait for its first finished runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stream_apple", "study", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    runs, deadline = out / "runs.jsonl", time.monotonic() + 100
+    while not (runs.exists() and runs.read_text().count("\n") >= 3):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+def test_what_was_asked_for_and_is_not_there_is_said_loudly(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vowpal Wabbit by name is an error; without being asked for it is left out, with a note above the tables."""
+    monkeypatch.setattr("stream_apple.cli.study.vowpal_version", lambda: None)
+    asked = study(folder, "--methods", "linear,vw-linear")
+    assert asked.exit_code == 2
+    assert "expected Vowpal Wabbit to be installed for vw-linear" in asked.stderr
+    out = tmp_path / "out"
+    done = study(folder, "--out", out, "--rates", "default", "--alphas", "1", "--bits", 10, "--seeds", 1, "--no-timing")
+    assert done.exit_code == 0
+    assert "note: Vowpal Wabbit is not installed" in done.stderr
+    assert "**Vowpal Wabbit is not installed" in (out / "summary.md").read_text()
+    assert {row["method"] for row in table(out / "results.csv")} == set(methods.BASELINES) | {
+        "apple",
+        "apple-plain",
+        "ssm",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--methods", "apples"), "expected some of linear, quadratic"),
+        (("--rates", "fast"), "expected numbers with commas between"),
+        (("--rates", "0"), "expected a number above 0"),
+        (("--alphas", "3"), "expected a number above 0 and at most 2"),
+        (("--epochs", "0"), "expected whole numbers above 0"),
+        (("--sets", "none"), "--sets: expected some of pairs, slope, found none"),
+        (("--manifest", "none.toml"), "expected a readable file"),
+        (("--paper", "none.tsv"), "expected a readable table"),
+        (("--loss", "logistic", *OURS), "slope.svm.gz: expected two labels for the logistic loss"),
+    ],
+)
+def test_mistakes_are_told_early(folder: Path, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    """Before anything is learned."""
+    done = study(folder, "--out", tmp_path / "out", *arguments)
+    assert done.exit_code != 0
+    assert said in " ".join(done.stderr.split()) + str(done.exception)
+    assert not (tmp_path / "out" / "summary.md").exists()

@@ -1,0 +1,247 @@
+"""The settings: their defaults and bounds, and what other parts take from them."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+import pytest
+from pydantic import ValidationError
+
+from stream_apple.cli.evaluate import command as evaluate
+from stream_apple.config import Config, LearnerSettings, LimitSettings, load
+from stream_apple.config.sources import variable
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import ConfigurationError
+
+
+class TestDefaults:
+    """With nothing configured."""
+
+    def test_are_the_documented_ones(self) -> None:
+        """The defaults are the contract's."""
+        config = load(None, {})
+        assert config.redacted() == {
+            "kafka": {"bootstrap.servers": "localhost:9092"},
+            "topics": {
+                "examples": "examples",
+                "predictions": "predictions",
+                "dead_letters": "dead-letters",
+                "models": "models",
+            },
+            "worker": {
+                "group": "stream-apple",
+                "id": "worker-0",
+                "commit_interval": "500ms",
+                "commit_records": 50_000,
+                "snapshot_interval": "5m",
+                "fetch_records": 1000,
+                "threads": 0,
+                "on_stop": "stay",
+                "accept_gap": [],
+            },
+            "learner": {
+                "method": "apple",
+                "loss": "squared",
+                "combine": "mix",
+                "bits": 18,
+                "alpha": 1.0,
+                "parents": 2.0,
+                "product_budget": 1000,
+                "learning_rate": 0.5,
+            },
+            "epochs": {"length": "1h", "max_ahead": "7d"},
+            "http": {"host": "0.0.0.0", "port": 9400},
+            "limits": {
+                "max_features": 4096,
+                "max_features_per_example": 65_536,
+                "max_record_bytes": 1_000_000,
+                "max_weight": 1e6,
+                "min_label": -1e9,
+                "max_label": 1e9,
+                "max_reject_share": 0.5,
+                "max_consecutive_rejects": 1000,
+            },
+        }
+        assert config.worker.commit_interval == 500
+        assert config.epochs.max_ahead == 7 * 24 * 3_600_000
+
+    def test_stay_within_their_own_bounds(self) -> None:
+        """The defaults, written out as text and read back, are accepted and change nothing."""
+        shown = load(None, {}).redacted()
+        environ = {
+            variable(section, key): ", ".join(value) if isinstance(value, list) else str(value)
+            for section, table in shown.items()
+            for key, value in table.items()
+        }
+        assert load(None, environ) == load(None, {})
+
+    def test_accepted_gaps(self, tmp_path: Path) -> None:
+        """A list in a file, or a text with commas in the environment, names partitions and offsets."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[worker]\naccept_gap = ["3@12345", "0@7"]\n')
+        accepted = frozenset({(3, 12345), (0, 7)})
+        assert load(path, {}).worker.accepted_gaps == accepted
+        assert load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "3@12345, 0@7"}).worker.accepted_gaps == accepted
+        with pytest.raises(ConfigurationError, match=r"worker.accept_gap .*expected gaps as .*found 'all'"):
+            load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "all"})
+
+    def test_can_not_be_changed(self) -> None:
+        """Sections are frozen."""
+        with pytest.raises(ValidationError, match="frozen"):
+            load(None, {}).worker.id = "other"
+
+    def test_are_not_shared(self) -> None:
+        """Two configurations do not share their Kafka properties."""
+        first = load(None, {})
+        first.kafka["client.id"] = "mine"
+        assert "client.id" not in load(None, {}).kafka
+
+
+class TestOptionsOfTheLearner:
+    """The configuration, the learner and `evaluate` agree on what may be chosen."""
+
+    @pytest.mark.parametrize(
+        ("name", "value", "taken"),
+        [
+            ("method", "cubic", True),
+            ("method", "sextic", False),
+            ("loss", "logistic", True),
+            ("loss", "hinge", False),
+            ("bits", 7, False),
+            ("bits", 8, True),
+            ("bits", 30, True),
+            ("bits", 31, False),
+            ("alpha", 0.0, False),
+            ("alpha", 0.125, True),
+            ("alpha", 2.0, True),
+            ("alpha", 2.001, False),
+            ("learning_rate", 0.0, False),
+            ("learning_rate", 1e-9, True),
+            ("learning_rate", 1000.0, True),
+            ("learning_rate", 1000.1, False),
+        ],
+    )
+    def test_take_the_same_values(self, name: str, value: float | str, taken: bool) -> None:  # noqa: FBT001
+        """What one of them takes the others take, and what one refuses the others refuse."""
+        option = next(option for option in evaluate.params if option.name == name)
+        for make in (
+            lambda: LearnerSettings.model_validate({name: value}),
+            lambda: Options(**{name: value}),  # type: ignore[arg-type]
+            lambda: option.type.convert(value, option, None),
+        ):
+            with nullcontext() if taken else pytest.raises((ValueError, click.BadParameter)):
+                make()
+
+    @pytest.mark.parametrize("name", list(LearnerSettings.model_fields))
+    def test_have_the_same_defaults(self, name: str) -> None:
+        """A setting that is left out is the learner's own."""
+        option = next(option for option in evaluate.params if option.name == name)
+        assert getattr(LearnerSettings(), name) == getattr(Options(), name)
+        # None: as the learner chooses.
+        assert option.to_info_dict()["default"] in {getattr(Options(), name), None}
+
+    @pytest.mark.parametrize("features", [1, 1 << 24, (1 << 24) + 1])
+    def test_a_feature_budget_that_is_taken_makes_a_learner(self, features: int) -> None:
+        """A worker that has started does not end on a limit that only the learner knows."""
+        try:
+            limits = LimitSettings(max_features=1, max_features_per_example=features)
+        except ValidationError:
+            with pytest.raises(ValueError, match="max_features_per_example"):
+                Options(max_features_per_example=features)
+        else:
+            Options(max_features_per_example=limits.max_features_per_example)
+
+
+class TestViews:
+    """What other parts take from the configuration."""
+
+    def test_model_settings_are_those_the_model_depends_on(self) -> None:
+        """Changing anything about results changes them; changing anything else does not."""
+        base = load(None, {}).model_settings()
+        unrelated = {
+            "STREAM_APPLE_WORKER__COMMIT_INTERVAL": "1s",
+            "STREAM_APPLE_HTTP__PORT": "0",
+            "STREAM_APPLE_LIMITS__MAX_REJECT_SHARE": "0.9",
+            "STREAM_APPLE_LIMITS__MAX_CONSECUTIVE_REJECTS": "5",
+            "STREAM_APPLE_KAFKA__CLIENT_ID": "x",
+            "STREAM_APPLE_TOPICS__MODELS": "x",
+        }
+        assert load(None, unrelated).model_settings() == base
+        related = {
+            "STREAM_APPLE_LEARNER__METHOD": "linear",
+            "STREAM_APPLE_LEARNER__LOSS": "logistic",
+            "STREAM_APPLE_LEARNER__COMBINE": "off",
+            "STREAM_APPLE_LEARNER__PARENTS": "1",
+            "STREAM_APPLE_LEARNER__PRODUCT_BUDGET": "500",
+            "STREAM_APPLE_LEARNER__BITS": "20",
+            "STREAM_APPLE_LEARNER__ALPHA": "0.5",
+            "STREAM_APPLE_LEARNER__LEARNING_RATE": "0.1",
+            "STREAM_APPLE_EPOCHS__LENGTH": "2h",
+            "STREAM_APPLE_EPOCHS__MAX_AHEAD": "2d",
+            "STREAM_APPLE_LIMITS__MAX_FEATURES": "100",
+            "STREAM_APPLE_LIMITS__MAX_FEATURES_PER_EXAMPLE": "70000",
+            "STREAM_APPLE_LIMITS__MAX_RECORD_BYTES": "1000",
+            "STREAM_APPLE_LIMITS__MAX_WEIGHT": "10",
+            "STREAM_APPLE_LIMITS__MIN_LABEL": "0",
+            "STREAM_APPLE_LIMITS__MAX_LABEL": "1",
+        }
+        assert len(related) == sum(map(len, base.values()))
+        for name, value in related.items():
+            assert load(None, {name: value}).model_settings() != base
+
+    def test_models_of_before_keep_their_name(self) -> None:
+        """The plain learner's settings are those that it had when there was no other: so its models are continued."""
+        settings = load(None, {"STREAM_APPLE_LEARNER__COMBINE": "off"}).model_settings()["learner"]
+        assert settings == {
+            "method": "apple",
+            "loss": "squared",
+            "bits": 18,
+            "alpha": 1.0,
+            "learning_rate": 0.5,
+        }
+
+    def test_what_contradicts_itself_is_refused(self) -> None:
+        """Only apple has what can be mixed."""
+        with pytest.raises(ConfigurationError, match="expected off with method linear, found 'mix'"):
+            load(None, {"STREAM_APPLE_LEARNER__COMBINE": "mix", "STREAM_APPLE_LEARNER__METHOD": "linear"})
+
+    def test_model_settings_are_plain(self) -> None:
+        """They go through JSON unchanged, so that a fingerprint can be taken of them."""
+        settings = load(None, {}).model_settings()
+        assert json.loads(json.dumps(settings)) == settings
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "sasl.password",
+            "ssl.key.password",
+            "ssl.keystore.password",
+            "ssl.key.pem",
+            "sasl.oauthbearer.client.secret",
+            "sasl.oauthbearer.config",
+            "sasl.oauthbearer.assertion.private.key.passphrase",
+            "sasl.oauthbearer.assertion.private.key.pem",
+        ],
+    )
+    def test_secrets_are_not_shown(self, name: str) -> None:
+        """A log of the configuration has no secret in it."""
+        config = load(None, {variable("kafka", name): "hunter2"})
+        assert config.kafka[name] == "hunter2"
+        assert config.redacted()["kafka"] == {"bootstrap.servers": "localhost:9092", name: "***"}
+
+    def test_transactional_ids_differ_between_groups_and_workers(self) -> None:
+        """Two deployments on one cluster do not fence each other."""
+        ids = {
+            load(None, {"STREAM_APPLE_WORKER__GROUP": group, "STREAM_APPLE_WORKER__ID": worker}).worker.transactional_id
+            for group in ("a", "b")
+            for worker in ("0", "1")
+        }
+        assert len(ids) == 4
+
+    def test_sections_are_checked_without_a_file_too(self) -> None:
+        """A section built in code has the same bounds."""
+        with pytest.raises(ValidationError, match="max_features"):
+            LimitSettings(max_features=0)
+        with pytest.raises(ValidationError, match="Extra inputs"):
+            Config.model_validate({"nope": {}})

@@ -1,0 +1,172 @@
+"""The schemas that others program against describe what the codec really does."""
+
+import base64
+import json
+import re
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgpack
+import numpy as np
+import pytest
+from support.oracles.wire import LIMITS, Pairs, judge, unpack
+from support.oracles.wire_records import records
+
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.encode import PredictionEncoder, decode_prediction
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.rejects import Reason, explain
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SCHEMAS, WIRE_FORMAT = REPOSITORY / "schemas", REPOSITORY / "docs" / "wire-format.md"
+HEADER = "__stream_apple.errors."
+# Faults that a schema without lengths of bins, ranges from the configuration and binary32 can't see.
+BEYOND_THE_SCHEMA = {
+    Reason.RECORD_TOO_LARGE,
+    Reason.MALFORMED,
+    Reason.TOO_DEEP,
+    Reason.TOO_MANY_FEATURES,
+    Reason.BAD_VALUE,
+    Reason.BAD_LABEL,
+    Reason.BAD_WEIGHT,
+}
+
+
+def validator(name: str) -> Any:
+    """A validator of the schema in file `name`, which is itself checked."""
+    schema = json.loads((SCHEMAS / name).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def as_json(item: Any) -> Any:
+    """A message as JSON would show it; raises ValueError where it would not."""
+    if isinstance(item, Pairs | dict):
+        pairs = list(item.items()) if isinstance(item, dict) else item
+        if any(not isinstance(key, str) for key, _ in pairs) or len(dict(pairs)) < len(pairs):
+            raise ValueError("JSON has no such keys")
+        return {key: as_json(inner) for key, inner in pairs}
+    if isinstance(item, bytes):
+        return base64.b64encode(item).decode()
+    if isinstance(item, list):
+        return [as_json(inner) for inner in item]
+    if isinstance(item, str):
+        item.encode()  # a name that is not UTF-8 raises
+    elif isinstance(item, tuple | msgpack.Timestamp) or (isinstance(item, float) and not np.isfinite(item)):
+        raise ValueError("JSON has no extensions and no infinities")
+    return item
+
+
+def test_every_good_example_that_json_can_show_is_valid() -> None:
+    """The schema accepts what the decoder accepts."""
+    schema = validator("example.schema.json")
+    shown = 0
+    for value in islice(records(11), 6000):
+        if value is not None and judge(value, LIMITS).row is not None:
+            try:
+                example = as_json(unpack(value))
+            except ValueError:
+                continue
+            schema.validate(example)
+            shown += 1
+    assert shown > 500
+
+
+def test_every_invalid_example_is_refused() -> None:
+    """What the schema refuses, the decoder refuses; what it lets pass is refused for what it can't express."""
+    schema = validator("example.schema.json")
+    decoder = Decoder(LIMITS)
+    seen = {True: 0, False: 0}
+    for value in islice(records(12), 6000):
+        try:
+            example = as_json(unpack(value or b""))
+        except ValueError:
+            continue
+        if isinstance(example, dict) and isinstance(example.get("id"), float):
+            continue  # to JSON Schema 5.0 is an integer, to msgpack it is not
+        reason = Reason(int(decoder.decode([value]).reasons[0]))
+        if reason != Reason.OK:
+            valid = schema.is_valid(example)
+            assert not valid or reason in BEYOND_THE_SCHEMA, (value, reason)
+            seen[valid] += 1
+    assert min(seen.values()) > 100
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        Example(1.5, 1.0, None, {"a": 1.0, "b": -0.25, "c": 3}),
+        Example(None, 2.0, "user-1", {"ns": {"a": 1.0}, "": {"b": 2.0}}),
+        Example(-1, 0.0, 17, {"indices": b"\x07" + bytes(7)}),
+        Example(0.0, 1.0, b"\xff", {"indices": b"\x07" + bytes(3), "values": np.float32(2).tobytes()}),
+    ],
+)
+def test_encoded_examples_are_valid_and_come_back(example: Example) -> None:
+    """What `encode_example` writes is what the schema describes and the decoder reads."""
+    message = encode_example(example)
+    validator("example.schema.json").validate(as_json(msgpack.unpackb(message)))
+    decoded = Decoder(LIMITS).decode([message])
+    assert decoded.reasons.tolist() == [Reason.OK]
+    label, weight = decoded.batch.labels[0], decoded.batch.weights[0]
+    assert np.isnan(label) if example.label is None else label == example.label
+    assert weight == example.weight
+    start, stop = decoded.ids[0]
+    raw = decoded.buffer[start:stop].tobytes()
+    assert raw == (b"" if example.id is None else msgpack.packb(example.id))
+
+
+def test_predictions_are_valid() -> None:
+    """Labelled or not, with an id of any kind or none, a prediction is what its schema says, and no more."""
+    schema = validator("prediction.schema.json")
+    examples = [
+        Example(label, 1.0, identity, {"a": 1.0}) for label in (None, 1.0) for identity in (None, "u", -5, b"\xff\xfe")
+    ]
+    decoded = Decoder(LIMITS).decode([encode_example(example) for example in examples])
+    m = len(examples)
+    losses = np.where(np.isnan(decoded.batch.labels), np.nan, 0.25)
+    encoder = PredictionEncoder("examples", 3, "0123abcd")
+    messages = encoder.encode(decoded, 0, m, np.full(m, 0.5), losses, np.arange(m), 7)
+    assert len(messages) == m
+    for message in messages:
+        prediction = decode_prediction(message)
+        schema.validate(as_json(prediction))
+        assert set(prediction) - {"id"} == set(schema.schema["required"])
+        assert set(prediction) <= set(schema.schema["properties"])
+
+
+def test_reasons_are_those_of_the_schema_and_of_its_description() -> None:
+    """The list of reasons is closed: code, schema and page have the same, in the same order."""
+    codes = [reason.code for reason in Reason if reason != Reason.OK]
+    schema = json.loads((SCHEMAS / "dead_letter.schema.json").read_text())
+    assert schema["properties"][HEADER + "reason"]["enum"] == codes
+    section = WIRE_FORMAT.read_text(encoding="utf-8").split("## Dead letter")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == codes
+
+
+def test_numbers_of_reasons_follow_the_schema() -> None:
+    """0 is good, and the others follow without a gap, so that counts can be kept in an array."""
+    assert [int(reason) for reason in Reason] == list(range(len(Reason)))
+    assert Reason(0) is Reason.OK
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason != Reason.OK])
+def test_headers_of_a_dead_letter_are_valid(reason: Reason) -> None:
+    """Headers with any reason, and with what `explain` says of it, are what the schema describes."""
+    value = b"\x81\xa5label\xc3"
+    headers = {
+        HEADER + "reason": reason.code,
+        HEADER + "message": explain(reason, 7, value, LIMITS),
+        HEADER + "topic": "examples",
+        HEADER + "partition": "0",
+        HEADER + "offset": "41",
+        HEADER + "model": "0123456789abcdef",
+        "of-the-producer": "kept",
+    }
+    schema = validator("dead_letter.schema.json")
+    schema.validate(headers)
+    assert not schema.is_valid({**headers, HEADER + "offset": "-1"})
+    assert not schema.is_valid({**headers, HEADER + "reason": "unheard_of"})
+    headers.pop(HEADER + "message")
+    assert not schema.is_valid(headers)

@@ -1,0 +1,160 @@
+"""Which monomials are given slots, against plain Python."""
+
+import numpy as np
+import pytest
+from core.learner.test_learner import Row, batch_of, key, monomial_key, planted_rows
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.growth import FEWEST_EXAMPLES
+from stream_apple.core.learner.kernels import admission
+from stream_apple.core.learner.kernels.admission import AHEAD, OWN_VOTE
+from stream_apple.core.learner.kernels.table import Index
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+
+
+@kernel
+def _asks(admission_filter: NDArray[np.uint8], at: Index, product: Index) -> bool:
+    """What kernels call can't be called from here."""
+    return admission.is_ahead(admission_filter, at, product)
+
+
+class Vote:
+    """Boyer and Moore's majority vote, in which an own vote counts four times, and a new candidate begins with one."""
+
+    def __init__(self) -> None:
+        self.candidate, self.ahead = -1, 0
+
+    def asks(self, mark: int) -> bool:
+        """Whether it passes."""
+        if self.ahead and self.candidate == mark:
+            self.ahead += 4
+        elif self.ahead > 1:
+            self.ahead -= 1
+        else:
+            self.candidate, self.ahead = mark, 4
+        if self.ahead < 48:
+            return False
+        self.ahead = 0
+        return True
+
+
+@pytest.mark.parametrize("marks", [1, 2, 3, 20])
+def test_a_product_passes_when_it_is_ahead(marks: int) -> None:
+    """Two bytes a bucket vote as plain Python does, whoever asks in whatever order; other buckets are left alone."""
+    rng = np.random.default_rng(marks)
+    known = rng.choice(256, marks, replace=False)
+    popular = rng.dirichlet(np.full(marks, 0.3))
+    votes, passed = np.full(6, 77, np.uint8), 0
+    votes[2:4] = 0
+    vote = Vote()
+    for mark in rng.choice(known, 5000, p=popular).tolist():
+        product = np.uint64((mark << 56) | int(rng.integers(0, 1 << 56)))
+        expected = vote.asks(mark)
+        passed += expected
+        assert bool(_asks(votes, np.uint64(2), product)) == expected
+        assert votes[[0, 1, 4, 5]].tolist() == [77] * 4
+    assert passed > 0
+
+
+def test_products_that_are_equally_frequent_all_pass() -> None:
+    """Taking turns in one bucket, each passes in the end; with votes that count alike they would block each other."""
+    for together in (2, 3):
+        votes, asked, passed = np.zeros(2, np.uint8), 0, set[int]()
+        while len(passed) < together:
+            mark = asked % together
+            asked += 1
+            assert asked < 200
+            if mark not in passed and _asks(votes, np.uint64(0), np.uint64(mark << 56)):
+                passed.add(mark)
+
+
+def test_those_seen_once_do_not_pass() -> None:
+    """Neither do they let a frequent one wait for ever, as long as they are fewer than four for each of its votes."""
+    votes, passed = np.zeros(2, np.uint8), list[int]()
+    for asked in range(400):
+        mark = 255 if asked % 4 == 0 else asked % 255
+        if _asks(votes, np.uint64(0), np.uint64(mark << 56)):
+            passed.append(mark)
+    assert passed
+    assert set(passed) == {255}
+
+
+def learn(learner: Learner, rows: list[Row]) -> None:
+    """All of them, without an epoch's end."""
+    learner.learn(batch_of(rows), 0, len(rows), Scores.empty(len(rows)))
+
+
+def has(learner: Learner, *monomial: str) -> bool:
+    """Whether it has a slot."""
+    return monomial_key(monomial) in learner.slots()["key"].tolist()
+
+
+def test_base_features_come_at_once_and_products_when_they_are_frequent() -> None:
+    """One that every example has is a feature when all its votes are its own; one that is seen less often waits."""
+    learner = Learner(Options(bits=18))
+    learn(learner, [Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)])
+    assert has(learner, "a")
+    assert has(learner, "b")
+    learn(learner, [Row({"a": 1.0, "b": 1.0}, -1.0, 1.0)] * (FEWEST_EXAMPLES - 1))
+    learner.end_epoch()
+    assert learner.census().parents.tolist() == [1, 2]
+    votes = int(AHEAD // OWN_VOTE)
+    for sight in range(1, votes + 1):
+        learn(learner, [Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)])
+        # Both parents ask for a*b, so that it comes twice as fast as a*a and b*b.
+        assert has(learner, "a", "b") == (2 * sight >= votes)
+        assert has(learner, "a", "a") == has(learner, "b", "b") == (sight >= votes)
+    learn(learner, [Row({"a": 1.0, "c": 1.0}, 1.0, 1.0)] * (votes - 1))
+    assert has(learner, "c")
+    assert not has(learner, "a", "c")
+
+
+def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> None:
+    """As before."""
+    learner = Learner(Options(bits=18, combine="off"))
+    row = Row({"a": 1.0, "b": 2.0}, 1.0, 1.0)
+    learn(learner, [row])
+    learner.end_epoch()
+    learn(learner, [row])
+    assert learner.deferred == 0
+    assert all(has(learner, *monomial) for monomial in (("a",), ("b",), ("a", "a"), ("a", "b"), ("b", "b")))
+
+
+@pytest.mark.parametrize("combine", ["mix", "off"])
+def test_a_full_bucket_takes_a_base_feature_that_asks_twice(combine: str) -> None:
+    """With three times as many names as slots: each is let in when it is the last that has asked."""
+    learner = Learner(Options(bits=8, combine=combine))  # type: ignore[arg-type]
+    rows = [Row({f"n{number}": 1.0}, 1.0, 1.0) for number in range(768)]
+    learn(learner, rows)
+    assert learner.occupied > 240
+    before = learner.evicted
+    late = f"n{next(n for n in range(767, 0, -1) if not has(learner, f'n{n}'))}"
+    learn(learner, [Row({late: 1.0}, 1.0, 1.0)] * 2)
+    assert has(learner, late)
+    assert learner.evicted == before + 1
+
+
+def test_a_newcomer_starts_afresh_in_the_slot_of_another() -> None:
+    """Nothing of what the evicted one had learned is left, in the slot and in the companion."""
+    learner = Learner(Options(bits=8))
+    learn(learner, planted_rows(2000, seed=1, names=700))
+    assert learner.evicted > 0
+    slots = learner.slots()[:-1]
+    names = {key(f"n{i}") for i in range(700)}
+    assert set(slots["key"].tolist()) <= names
+    before = {int(k) for k in slots["key"]}
+    newcomer = next(f"n{i}" for i in range(700) if key(f"n{i}") not in before)
+    learner.learn(batch_of([Row({newcomer: 3.0}, 1.0, 1.0)] * 2), 0, 1, Scores.empty(2))
+    if not has(learner, newcomer):
+        learner.learn(batch_of([Row({newcomer: 3.0}, 1.0, 1.0)] * 2), 0, 1, Scores.empty(2))
+    (place,) = np.flatnonzero(learner.slots()["key"] == key(newcomer))
+    owner, companion = learner.table.slots[place], learner.table.companions[place]
+    assert owner["sights"] == 1
+    assert owner["scale"] == 3.0
+    assert owner["parent"] == 0
+    # One step from zero: all weights lie in the same direction, the faster the further; the average is the weight.
+    assert companion["average"] == owner["weight"]
+    assert abs(companion["slow_linear"]) < abs(owner["linear_weight"]) < abs(companion["fast_linear"])
+    assert abs(owner["weight"]) < abs(companion["fast"])

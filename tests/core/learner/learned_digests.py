@@ -1,0 +1,42 @@
+"""What a learner of each method makes of some examples, to be compared between processes."""
+
+import numpy as np
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Combine, Loss, Method, Options
+
+SIZE = 120
+CASES: tuple[tuple[Method, Loss, Combine], ...] = (
+    ("apple", "squared", "off"),
+    ("apple", "logistic", "off"),
+    ("linear", "squared", "off"),
+    ("quadratic", "squared", "off"),
+    ("cubic", "logistic", "off"),
+    ("apple", "squared", "mix"),
+    ("apple", "logistic", "mix"),
+)
+
+
+def _examples() -> Batch:
+    """Of up to 12 features each, of which many are products of no slot's in a small table."""
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 13, SIZE)
+    keys = rng.integers(1, 1 << 64, 40, np.uint64)
+    present = np.concatenate([rng.choice(40, size, replace=False) for size in sizes])
+    values = rng.normal(size=len(present)).astype(np.float32)
+    labels = np.where(rng.random(SIZE) < 0.5, -1.0, 1.0)
+    return Batch(np.concatenate([[0], sizes.cumsum()]).astype(np.int64), keys[present], values, labels, np.ones(SIZE))
+
+
+def show() -> None:
+    """Print a digest of the model and of its scores for each case."""
+    batch = _examples()
+    with np.errstate(over="ignore"):
+        for method, loss, combine in CASES:
+            options = Options(method=method, loss=loss, bits=8, combine=combine)
+            learner, scores = Learner(options), Scores.empty(SIZE)
+            for start in range(0, SIZE, SIZE // 4):
+                learner.learn(batch, start, start + SIZE // 4, scores)
+                learner.end_epoch()
+            print(method, loss, combine, learner.digest(), learner.evicted > 0, scores.predictions.tobytes().hex())

@@ -1,0 +1,44 @@
+"""Options that are the paper's: defaults that go by the method, and what contradicts each other."""
+
+from typing import Any
+
+import pytest
+
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.options import Method, Options
+
+
+@pytest.mark.parametrize(("method", "bits"), [("apple", 18), ("linear", 18), ("quadratic", 18), ("cubic", 24)])
+def test_bits_go_by_the_method(method: Method, bits: int) -> None:
+    """Triples need a larger table; and what is asked for is kept."""
+    assert Options(method=method).bits == bits
+    assert Options(method=method, bits=10).bits == 10
+    assert Learner(Options(method=method)).capacity == 1 << bits
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"combine": "mix", "selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
+        ({"selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
+        ({"loss": "logistic", "l2": 0.1}, "l2: expected 0 with combine = mix, found 0.1"),
+        ({"combine": "off", "l2": 0.1}, "l2: expected 0 with loss squared, found 0.1"),
+        ({"combine": "off", "loss": "logistic", "l2": -1.0}, "l2: expected 0 or a number above 0 and at most 1000"),
+        ({"combine": "off", "loss": "logistic", "l2": float("nan")}, "l2: expected 0 or a number above 0"),
+    ],
+)
+def test_contradictions_are_refused(given: dict[str, Any], expected: str) -> None:
+    """By the option's name, with what was expected and found."""
+    with pytest.raises(ValueError, match="expected") as caught:
+        Options(**given)
+    assert str(caught.value).startswith(f"Options.{expected}")
+
+
+def test_what_is_new_is_named_only_where_it_is_used() -> None:
+    """A model's name is that of before, unless one of these changes it."""
+    plain = Options(combine="off", loss="logistic")
+    named = {"method", "loss", "bits", "alpha", "learning_rate", "max_features_per_example"}
+    assert set(plain.identity()) == named
+    assert set(Options(combine="off", loss="logistic", l2=0.1, selection="ssm").identity()) == {
+        *named, "l2", "selection",
+    }  # fmt: skip

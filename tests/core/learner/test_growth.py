@@ -1,0 +1,240 @@
+"""An epoch's end: the best become parents; where features are limited, those that earn least cease to be."""
+
+import itertools
+
+import numpy as np
+import pytest
+from core.learner.test_learner import Row, batch_of, key, monomial_key, planted_rows
+from core.learner.test_parent_selection import MAX_DEGREE, chosen_by_sorting, random_table
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner import growth as growths
+from stream_apple.core.learner.appraisal import appraise
+from stream_apple.core.learner.growth import FEWEST_EXAMPLES, REST, grow
+from stream_apple.core.learner.kernels.model import EXAMPLES, NONZEROS
+from stream_apple.core.learner.kernels.table import PARENT
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.parent_selection import RESTING, take_census
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])
+def test_the_most_salient_become_parents(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for: none, few, many that tie, more than there are."""
+    monkeypatch.setattr(growths, "MAX_DEGREE", MAX_DEGREE)
+    options = Options(combine="off")
+    learner, table = Learner(options), random_table(wanted)
+    model = learner._model._replace(table=table)
+    model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted
+    before, expected = table.slots["parent"].copy(), chosen_by_sorting(table, wanted)
+    growth = grow(model, learner._work, options)
+    assert (growth.added, growth.retired) == (len(expected), 0)
+    assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(expected)
+    degrees = table.slots["degree"][table.slots["parent"] == PARENT]
+    assert growth.census.parents.tolist() == [1, *np.bincount(degrees)[1:].tolist()]
+    assert [counts.tolist() for counts in take_census(table)] == [counts.tolist() for counts in growth.census]
+
+
+def test_the_fallback_is_one_of_the_smallest_degree() -> None:
+    """The last of an epoch's parents is the first of those of degree 1, while there are any, whatever its weight."""
+    rows = [Row({"a": 1.0, "b": 1.0, f"c{at % 4}": 1.0}, float(at % 2), 1.0) for at in range(64)]
+    for fallback in (False, True):
+        learner = Learner(Options(bits=12, combine="off", fallback=fallback))
+        learner.learn(batch_of(rows), 0, 64, Scores.empty(64))
+        slots = learner.slots()[:-1]
+        weight = np.abs(slots["weight"]) * slots["scale"]
+        order = sorted(np.flatnonzero(slots["key"]), key=lambda at: (-weight[at], slots["key"][at]))
+        learner.end_epoch()
+        chosen = set(learner.slots()["key"][learner.slots()["parent"] == PARENT].tolist())
+        expected = {int(slots["key"][at]) for at in order[: 3 - fallback]}
+        if fallback:
+            expected.add(min(int(k) for k in slots["key"] if k and int(k) not in expected))
+        assert chosen == expected
+
+
+NAMES, PRESENT, PAIRS = 120, 20, 12
+
+
+class Changing:
+    """A stream whose label is a sum of planted pairs, drawn anew every so many epochs."""
+
+    def __init__(self, epochs: int, size: int, redrawn: int) -> None:
+        rng = np.random.default_rng(4)
+        self.size, keys = size, np.random.default_rng(5).integers(1, 1 << 64, NAMES, np.uint64)
+        self.batches: list[Batch] = []
+        for epoch in range(epochs):
+            if epoch % redrawn == 0:
+                pairs = rng.choice(20, (PAIRS, 2))
+                signs = rng.choice([-1.0, 1.0], PAIRS)
+            present = np.zeros((size, NAMES), bool)
+            for row in present:  # the popular ones are in half of the examples
+                row[rng.choice(20, 10, replace=False)] = True
+                row[20 + rng.choice(NAMES - 20, PRESENT - 10, replace=False)] = True
+            labels = (present[:, pairs[:, 0]] & present[:, pairs[:, 1]]) @ signs
+            which = np.tile(np.arange(NAMES), (size, 1))[present]
+            indptr = np.arange(size + 1, dtype=np.int64) * PRESENT
+            self.batches.append(Batch(indptr, keys[which], np.ones(len(which), np.float32), labels, np.ones(size)))
+
+
+class Seen:
+    """What a learner was like after each epoch."""
+
+    def __init__(self, learner: Learner, stream: Changing) -> None:
+        self.products: list[float] = []
+        self.losses: list[tuple[float, float]] = []
+        self.added: list[int] = []
+        self.retired: list[int] = []
+        self.parents: list[set[int]] = []
+        for batch in stream.batches:
+            learner.learn(batch, 0, stream.size, Scores.empty(stream.size))
+            grown = learner.end_epoch()
+            slots = learner.slots()
+            self.parents.append(set(slots["key"][slots["parent"] == PARENT].tolist()))
+            report = learner.progress.report("last_epoch")
+            self.losses.append((report.loss, report.linear_loss))
+            self.added.append(grown.added)
+            self.retired.append(grown.retired)
+            assert len(self.parents[-1]) == grown.census.parents.sum() - 1
+            none = np.zeros(0, np.int64)
+            places = np.flatnonzero(slots["parent"] == PARENT)
+            self.products.append(appraise(learner._model, learner._work, places, none).products)
+
+
+@pytest.fixture(scope="module")
+def stream() -> Changing:
+    """200 epochs, with other pairs from every fiftieth on."""
+    return Changing(200, 250, 50)
+
+
+@pytest.fixture(scope="module")
+def seen(stream: Changing) -> Seen:
+    """A learner with a tight budget."""
+    return Seen(Learner(Options(bits=14, product_budget=300)), stream)
+
+
+def test_the_budget_is_kept(seen: Seen) -> None:
+    """After each epoch the products that the latest examples look up are within it: of them it is computed.
+
+    Seldom they are a little more, where a new parent leads to a monomial that is one already and nobody reached.
+    """
+    assert max(seen.products) <= 300 * 1.02
+    assert np.mean(np.array(seen.products) > 300) < 0.05
+    assert np.mean(seen.products[20:]) > 300 * 0.8, "it is used, too"
+    assert max(map(len, seen.parents)) <= 300
+
+
+def test_without_a_budget_it_is_exceeded() -> None:
+    """So that the test above says something."""
+    few = Changing(12, 250, 50)
+    assert Seen(Learner(Options(bits=14, product_budget=0)), few).products[-1] > 600
+
+
+def test_it_goes_on_adapting(seen: Seen) -> None:
+    """Parents come and go to the end; each time the pairs are drawn anew they are learned again."""
+    assert sum(seen.retired[150:]) > 20
+    assert sum(seen.added[150:]) > 20
+    for last in (50, 100, 150, 200):
+        loss, linear = np.mean(seen.losses[last - 10 : last], axis=0)
+        assert loss < 0.6 * linear
+
+
+def test_those_who_rest_come_back(seen: Seen) -> None:
+    """Not before they have rested; but some are parents again later."""
+    came_back = 0
+    for epoch, (before, after) in enumerate(itertools.pairwise(seen.parents)):
+        retired = before - after
+        for later in range(epoch + 2, min(epoch + 2 + int(REST) - 1, len(seen.parents))):
+            assert not retired & seen.parents[later]
+        came_back += len(retired & set().union(*seen.parents[epoch + 1 :]))
+    assert came_back > 10
+
+
+def test_growth_is_deterministic(stream: Changing) -> None:
+    """Equal options and examples make equal models, to the bit."""
+    digests = set()
+    for _ in range(2):
+        learner, retired = Learner(Options(bits=12, product_budget=200)), 0
+        for batch in stream.batches[:12]:
+            learner.learn(batch, 0, stream.size, Scores.empty(stream.size))
+            retired += learner.end_epoch().retired
+        assert retired > 0
+        digests.add(learner.digest())
+    assert len(digests) == 1
+
+
+def test_nothing_grows_before_enough_examples_were_learned(stream: Changing) -> None:
+    """FEWEST_EXAMPLES since the last growth, in however many epochs; examples that are only scored do not count."""
+    learner, batch = Learner(Options(bits=14, product_budget=300)), stream.batches[0]
+    batch = batch._replace(labels=np.where(np.arange(stream.size) % 5 == 4, np.nan, batch.labels))
+    for _ in range(10):
+        assert learner.end_epoch()[:2] == (0, 0)
+    learned, grown_at = 0, [0]
+    for start in range(0, stream.size, 10):
+        learner.learn(batch, start, start + 10, Scores.empty(stream.size))
+        learned += 8
+        before = learner.slots().tobytes()
+        growth = learner.end_epoch()
+        assert [counts.tolist() for counts in growth.census] == [counts.tolist() for counts in learner.census()]
+        if learned - grown_at[-1] >= FEWEST_EXAMPLES:
+            grown_at.append(learned)
+            assert growth.added > 0
+        else:
+            assert growth[:2] == (0, 0)
+            assert learner.slots().tobytes() == before, "those that rest wait, too"
+    assert grown_at == [0, 56, 112, 168]
+
+
+def test_fifty_examples_are_enough(stream: Changing) -> None:
+    """And 49 are not."""
+    learner, scores = Learner(Options(bits=14, product_budget=300)), Scores.empty(stream.size)
+    learner.learn(stream.batches[0], 0, FEWEST_EXAMPLES - 1, scores)
+    assert learner.end_epoch().added == 0
+    learner.learn(stream.batches[0], FEWEST_EXAMPLES - 1, FEWEST_EXAMPLES, scores)
+    assert learner.end_epoch().added > 0
+    assert learner.end_epoch()[:2] == (0, 0)
+
+
+def test_without_a_budget_every_epoch_grows(stream: Changing) -> None:
+    """Also one of a single example."""
+    learner, scores = Learner(Options(bits=14, product_budget=0)), Scores.empty(stream.size)
+    for row in range(3):
+        learner.learn(stream.batches[0], row, row + 1, scores)
+        assert learner.end_epoch().added > 0
+
+
+def test_a_tiny_table_under_heavy_eviction() -> None:
+    """Hundreds of names in 256 slots over many epochs: parents keep their slots while they are parents."""
+    rows = planted_rows(2000, seed=9, names=300)
+    learner = Learner(Options(bits=8, product_budget=2000))
+    known = {key(f"n{i}") for i in range(300)}
+    for start in range(0, 2000, 50):
+        part = rows[start : start + 50]
+        slots = learner.slots()
+        parents = set(slots["key"][slots["parent"] == PARENT].tolist())
+        learner.learn(batch_of(part), 0, 50, scores := Scores.empty(50))
+        assert np.isfinite(scores.predictions).all()
+        slots = learner.slots()
+        assert parents == set(slots["key"][slots["parent"] == PARENT].tolist())
+        learner.end_epoch()
+    keys = slots["key"][slots["key"] != 0]
+    assert len(np.unique(keys)) == len(keys) == learner.occupied > 230
+    assert learner.evicted > 100
+    assert any(int(k) in known for k in keys)
+
+
+def test_a_parent_without_examples_goes_first() -> None:
+    """It costs and earns nothing; when room is needed it is the first to cease, and it rests."""
+    gone = [Row({"gone": 1.0, "a": 1.0}, float(at % 2), 1.0) for at in range(FEWEST_EXAMPLES)]
+    rng = np.random.default_rng(2)
+    present = [Row({f"n{i}": 1.0 for i in rng.choice(12, 8, replace=False)}, 1.0, 1.0) for _ in range(1200)]
+    present = [row._replace(label=float("n1" in row.features) - float("n2" in row.features)) for row in present]
+    learner = Learner(Options(bits=12, product_budget=30))
+    learner.learn(batch_of(gone), 0, len(gone), Scores.empty(len(gone)))
+    learner.end_epoch()
+    (place,) = np.flatnonzero(learner.slots()["key"] == monomial_key(("gone",)))
+    assert learner.slots()["parent"][place] == PARENT
+    for _ in range(6):  # new parents need time to earn
+        learner.learn(batch_of(present), 0, 1200, Scores.empty(1200))
+        if learner.end_epoch().retired:
+            break
+    assert learner.slots()["parent"][place] == REST * RESTING

@@ -1,0 +1,135 @@
+"""The dashboard is one that Grafana lays out as it is meant, works with any data source, and names what exists."""
+
+import json
+import re
+from itertools import combinations
+from typing import Any
+
+import pytest
+from deploy.monitoring.queries import DASHBOARD, Place, annotation_expressions, dashboard, faults, panel_expressions
+
+WIDTH = 24
+PANELS = [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+BUILT_IN = {"__rate_interval", "__interval", "__range", "__all"}
+NO_UNIT = {"none", ""}
+
+
+def variables() -> list[dict[str, Any]]:
+    """The dashboard's variables in their order."""
+    found: list[dict[str, Any]] = dashboard()["templating"]["list"]
+    return found
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """All JSON objects in `value`, itself included."""
+    if isinstance(value, dict):
+        return [value, *(each for inner in value.values() for each in objects(inner))]
+    return [each for inner in value for each in objects(inner)] if isinstance(value, list) else []
+
+
+def test_the_file_is_in_canonical_form() -> None:
+    """Two spaces, as Python writes it: a change made in Grafana shows as that change."""
+    text = DASHBOARD.read_text(encoding="utf-8")
+    assert text == json.dumps(json.loads(text), indent=2) + "\n"
+
+
+def test_it_can_be_provisioned() -> None:
+    """A uid that links can rely on, no id of some database, and a version of the schema."""
+    board = dashboard()
+    assert board["uid"] == "stream-apple"
+    assert "id" not in board
+    assert board["schemaVersion"] >= 39
+    assert board["annotations"]["list"]
+
+
+def test_the_data_source_is_only_known_through_the_variable() -> None:
+    """Every panel, query, annotation and variable asks the data source that the viewer has chosen."""
+    named = [each["datasource"] for each in objects(dashboard()) if "datasource" in each]
+    assert len(named) > 2 * len(PANELS)
+    assert {json.dumps(each) for each in named} == {'{"type": "prometheus", "uid": "${datasource}"}'}
+    assert variables()[0]["name"] == "datasource"
+    assert variables()[0]["type"] == "datasource"
+
+
+def test_panels_do_not_overlap_and_fill_the_width() -> None:
+    """Each place of the grid belongs to one panel, none reaches beyond it, and no line has holes."""
+    cells: dict[tuple[int, int], str] = {}
+    for panel in dashboard()["panels"]:
+        at = panel["gridPos"]
+        assert at["x"] >= 0
+        assert at["x"] + at["w"] <= WIDTH
+        for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
+            assert cell not in cells, f"{panel['title']} lies on {cells[cell]}"
+            cells[cell] = panel["title"]
+    height = max(y for _, y in cells) + 1
+    assert len(cells) == WIDTH * height
+
+
+def test_ids_and_titles_are_unique() -> None:
+    """Links to a panel go by its id; people and the runbook go by its title."""
+    for one, other in combinations(dashboard()["panels"], 2):
+        assert one["id"] != other["id"]
+        if {one["type"], other["type"]} <= {"timeseries"}:
+            assert one["title"] != other["title"]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: f"{panel['id']}-{panel['title']}")
+class TestPanels:
+    """What each panel must have."""
+
+    def test_it_says_what_it_shows(self, panel: dict[str, Any]) -> None:
+        """A title, a description in a sentence, and a unit."""
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        assert panel["fieldConfig"]["defaults"]["unit"] not in NO_UNIT
+
+    def test_its_queries_are_told_apart(self, panel: dict[str, Any]) -> None:
+        """Different letters, and a name for each line."""
+        letters = [target["refId"] for target in panel["targets"]]
+        assert letters == sorted(set(letters))
+        assert letters
+        assert all(target["legendFormat"] or target.get("format") == "table" for target in panel["targets"])
+
+    def test_it_follows_the_variables(self, panel: dict[str, Any]) -> None:
+        """Each query is confined to the chosen workers, and each series of a partition to the chosen partitions."""
+        for target in panel["targets"]:
+            braces = re.findall(r"\{([^}]*)\}", target["expr"])
+            assert braces
+            assert all('instance=~"$instance"' in inside for inside in braces)
+
+
+def test_the_first_row_answers_the_three_questions() -> None:
+    """Above everything else: is it learning, is it keeping up, is it losing anything."""
+    first = [panel for panel in PANELS if panel["gridPos"]["y"] == 0]
+    asked = [panel["description"].split("?")[0] for panel in sorted(first, key=lambda panel: panel["gridPos"]["x"])]
+    assert asked == [
+        "Is it learning",
+        "Is it learning",
+        "Is it keeping up",
+        "Is it keeping up",
+        "Is it losing anything",
+        "Is it losing time",
+    ]
+
+
+def test_variables_are_used_and_used_ones_exist() -> None:
+    """Nothing is asked of the viewer in vain, and no query waits for a variable that there is not."""
+    text = DASHBOARD.read_text(encoding="utf-8")
+    used = set(re.findall(r"\$\{?(\w+)", text)) - BUILT_IN
+    assert used == {variable["name"] for variable in variables()}
+    assert [variable["name"] for variable in variables()] == ["datasource", "topic", "group", "instance", "partition"]
+
+
+@pytest.mark.parametrize("place", panel_expressions() + annotation_expressions(), ids=lambda place: place.where)
+def test_the_dashboard_names_what_exists(place: Place) -> None:
+    """Every series, label and closed label value is one that workers export or that is recorded."""
+    assert faults(place) == []
+
+
+def test_variables_ask_for_what_exists() -> None:
+    """Each `label_values(series, label)` names a series of a worker and one of its labels."""
+    for variable in variables()[1:]:
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+        assert asked
+        assert variable["definition"] == variable["query"]["query"]
+        assert faults(Place(variable["name"], f"sum by ({asked[2]}) ({asked[1]})")) == []

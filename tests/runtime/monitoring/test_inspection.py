@@ -1,0 +1,161 @@
+"""The view of a model names what there is to find, and its numbers are those of the model."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from support.planted_pair import PAIR, finder, planted
+from support.records import SETTINGS, good, new_model
+from support.snapshots import PLAIN, empty, pointer
+
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.runtime.lineage import SnapshotPointer
+from stream_apple.runtime.monitoring.inspection import name_of, plain, view_model
+from stream_apple.runtime.monitoring.predictors import losses_of
+from stream_apple.runtime.partition_model import ModelSettings
+from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
+
+
+def test_the_planted_pair_is_named_first() -> None:
+    """The label is the product of two named features: this product heads the list, and its parent the parents."""
+    model, names = finder(planted(3000))
+    view = view_model(model, names, top=10)
+    assert view.monomials.top[0].name == PAIR
+    assert view.monomials.products[0] == view.monomials.top[0]
+    assert view.monomials.top[0].weight > 1.0
+    assert view.monomials.top[0].degree == 2
+    assert view.monomials.parents[0].name == "price"
+    assert view.monomials.parents[0].heaviest == PAIR
+    assert view.monomials.named == 1.0
+
+
+def test_numbers_are_those_of_the_model() -> None:
+    """Counts, losses, degrees and positions agree with the learner's own."""
+    model, names = finder(planted(2000))
+    learner, pointer = model.learner, SnapshotPointer(5, 1, 2, "f" * 32)
+    view = view_model(model, names, top=7, snapshot=pointer)
+    assert (view.state.at, view.learning.examples, view.state.snapshot) == (2000, 2000, pointer)
+    assert (view.state.epoch, view.state.ended_epoch, view.state.digest) == (
+        model.clock.epoch,
+        model.ended.epoch,
+        model.ended.digest,
+    )
+    assert view.learning.fill.occupied == learner.occupied == sum(each.monomials for each in view.monomials.degrees)
+    assert [each.parents for each in view.monomials.degrees] == learner.census().parents[1:].tolist() + [0] * (
+        len(view.monomials.degrees) + 1 - len(learner.census().parents)
+    )
+    assert view.learning.losses["start"].loss == learner.progress.progressive_loss
+    assert view.learning.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
+    assert list(view.learning.mixture.weights.values()) == learner.mixture_weights().tolist()
+    assert sum(view.learning.mixture.shares.values()) == pytest.approx(1.0)
+    slots = learner.slots()[:-1]
+    salience = np.abs(slots["weight"]) * slots["scale"]
+    np.testing.assert_allclose([each.salience for each in view.monomials.top], np.sort(salience)[::-1][:7], rtol=1e-6)
+    assert view.learning.constant == float(learner.slots()["weight"][-1])
+    assert len(view.monomials.top) == len(view.monomials.products) == 7
+    assert all(each.degree > 1 and each.linear_weight == 0.0 for each in view.monomials.products)
+    for each in view.monomials.top:
+        (slot,) = slots[slots["key"] == int(each.key, 16)]
+        assert each.parent == bool(slot["parent"] & 1)
+        if each.degree == 1:
+            assert each.linear_weight == slot["linear_weight"] != 0.0
+    assert any(each.degree == 1 for each in view.monomials.top)
+
+
+def test_one_that_rests_is_no_parent() -> None:
+    """It is shown as any other monomial, and counted as none; its products keep their names."""
+    model, names = finder(planted(2000))
+    before = view_model(model, names, top=20).monomials
+    slots = model.learner.table.slots
+    (parents,) = np.nonzero((slots["parent"][:-1] & 1) != 0)
+    slots["parent"][parents] = 8
+    after = view_model(model, names, top=20).monomials
+    assert any(each.parent for each in before.top)
+    assert not any(each.parent for each in after.top)
+    assert sum(each.parents for each in before.degrees) == len(parents) > 0
+    assert sum(each.parents for each in after.degrees) == 0
+    assert after.parents == ()
+    assert [each.name for each in after.products] == [each.name for each in before.products]
+    assert after.products[0].name == PAIR
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, PLAIN], ids=["mixed", "plain"])
+def test_a_restored_model_shows_what_it_showed(settings: ModelSettings) -> None:
+    """Losses of all predictors, AUC, calibration and mixture come with the snapshot; and nothing in a copy moves on."""
+    model = empty(settings=settings)
+    model.process([good(at, at % 2, hours=at / 50) for at in range(200)])
+    copied = model.copied_image()
+    snapshot = encode_snapshot(model)
+    restored = empty(settings=settings)
+    decoder = SnapshotDecoder(restored, pointer(snapshot))
+    for message in snapshot.messages:
+        decoder.add(message)
+    shown, found = (view_model(each, Names(), 5).learning for each in (model, restored))
+    assert plain(found) == plain(shown)
+    assert shown.quality["start"]["published"].auc >= 0.0
+    assert shown.quality["last_epoch"]["linear"].auc >= 0.0
+    before = {name: array.copy() for name, array in copied.observed.items()}
+    model.process([good(at, at % 2, hours=at / 50) for at in range(200, 300)])
+    assert all(np.array_equal(copied.observed[name], array) for name, array in before.items())
+    assert not all(np.array_equal(model.learner.observed[name], array) for name, array in before.items())
+
+
+def test_looking_changes_nothing() -> None:
+    """A model that is looked at has the digest that it had."""
+    model, names = finder(planted(1000))
+    before = model.digest()
+    view_model(model, names, top=50)
+    assert model.digest() == before
+
+
+def test_features_without_names_are_told_by_their_keys() -> None:
+    """What was never seen by name has hex digits, is counted, and is asked for."""
+    model, names = finder(planted(1000))
+    nothing = Names()
+    view = view_model(model, nothing, top=5)
+    assert view.monomials.named == 0.0
+    assert view.monomials.top[0].factors[0].startswith("?")
+    assert len(view.monomials.top[0].factors[0]) == 17
+    assert nothing.missing
+    nothing.add(names.known().items())
+    assert nothing.missing == frozenset()
+    assert view_model(model, nothing, top=5).monomials.named == 1.0
+
+
+def test_an_empty_model_has_a_view() -> None:
+    """Before the first example there is nothing to show, and no error."""
+    view = view_model(new_model(), Names(), top=5)
+    assert (view.monomials.top, view.monomials.products, view.monomials.parents, view.monomials.degrees) == (
+        (),
+        (),
+        (),
+        (),
+    )
+    assert view.state.epoch == -1
+    assert math.isnan(view.learning.losses["recent"].loss)
+    told = json.loads(json.dumps(view.facts(5), allow_nan=False))
+    assert told["losses"]["recent"]["loss"] is None
+    assert told["quality"]["recent"]["linear"]["auc"] is None
+    assert told["lineage"] == {"start": 0, "model": "0123456789abcdef", "gaps": []}
+
+
+def test_losses_have_all_spans() -> None:
+    """The four spans that metrics have."""
+    model, _ = finder(planted(500))
+    assert list(losses_of(model.learner)) == ["start", "epoch", "last_epoch", "recent"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "name"),
+    [
+        (("a",), "a"),
+        (("a", "b"), "a \u00d7 b"),
+        (("a", "a", "b"), "a\u00b2 \u00d7 b"),
+        (("a",) * 12, "a\u00b9\u00b2"),
+        (("a", "?", "?"), "a \u00d7 ? \u00d7 ?"),
+    ],
+)
+def test_products_read_as_people_write_them(factors: tuple[str, ...], name: str) -> None:
+    """Powers are powers; unknown factors need not be the same one."""
+    assert name_of(factors) == name

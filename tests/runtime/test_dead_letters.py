@@ -1,0 +1,100 @@
+"""What is written about a record that can't be used, and when there are too many."""
+
+from collections import deque
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.records import good
+
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.runtime import dead_letters
+from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits, dead_letter_headers
+
+
+def plain_watch(bits: list[bool], limits: RejectLimits) -> int | None:
+    """The first record that makes it too many, counted one by one."""
+    recent: deque[bool] = deque(maxlen=dead_letters.WINDOW)
+    run = 0
+    for index, bad in enumerate(bits):
+        recent.append(bad)
+        run = run + 1 if bad else 0
+        share = sum(recent) / len(recent)
+        if run > limits.max_consecutive or (len(recent) >= dead_letters.WINDOW_START and share > limits.max_share):
+            return index
+    return None
+
+
+class TestHeaders:
+    """The form of a dead letter."""
+
+    def test_own_headers_come_first_and_unchanged(self) -> None:
+        """Repeated and empty headers stay as they are; what we add is UTF-8 text."""
+        record = good(12)._replace(extra=[("a", b"\xff"), ("a", None)])
+        headers = dead_letter_headers(Reject(record, Reason.BAD_LABEL, "expected this"), "examples", "0f3b")
+        assert headers == [
+            ("a", b"\xff"),
+            ("a", None),
+            ("__stream_apple.errors.reason", b"bad_label"),
+            ("__stream_apple.errors.message", b"expected this"),
+            ("__stream_apple.errors.topic", b"examples"),
+            ("__stream_apple.errors.partition", b"0"),
+            ("__stream_apple.errors.offset", b"12"),
+            ("__stream_apple.errors.model", b"0f3b"),
+        ]
+
+    def test_a_record_without_headers_gets_ours_only(self) -> None:
+        """None and a mapping are forms in which clients give headers."""
+        reject = Reject(good(1), Reason.MALFORMED, "m")
+        assert len(dead_letter_headers(reject, "t", "m")) == 6
+        mapped = good(1)._replace(extra={"b": b"2"})  # type: ignore[arg-type]
+        assert dead_letter_headers(reject._replace(record=mapped), "t", "m")[0] == ("b", b"2")
+
+
+class TestRejectCounter:
+    """When to stop."""
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(st.tuples(st.booleans(), st.integers(1, 700), st.integers(1, 5)), max_size=8),
+        st.lists(st.integers(0, 4000), max_size=6),
+        st.integers(1, 900),
+        st.sampled_from([0.1, 0.25, 0.5, 1.0]),
+    )
+    def test_finds_the_same_record_as_counting_one_by_one(
+        self, runs: list[tuple[bool, int, int]], cuts: list[int], max_consecutive: int, max_share: float
+    ) -> None:
+        """Whatever the sequence and its batches; runs make long series reachable."""
+        bits = [bad and i % step == 0 for bad, count, step in runs for i in range(count)]
+        limits = RejectLimits(max_consecutive, max_share)
+        watch = RejectCounter(limits)
+        found = None
+        places = [0, *sorted(min(cut, len(bits)) for cut in cuts), len(bits)]
+        for start, stop in pairwise(places):
+            excess = watch.observe(np.array(bits[start:stop], np.bool_))
+            if excess is not None:
+                found = start + excess[0]
+                break
+        assert found == plain_watch(bits, limits)
+
+    def test_old_rejects_leave_the_window(self) -> None:
+        """A reject is forgotten when ten thousand newer records have come, and not before."""
+        watch = RejectCounter(RejectLimits(10_000, 0.05))
+        start = np.zeros(dead_letters.WINDOW, np.bool_)
+        start[:500] = True
+        assert watch.observe(start, judged_from=len(start)) is None
+        assert watch.observe(np.ones(500, np.bool_)) is None
+        assert watch.observe(np.ones(1, np.bool_)) == (
+            0,
+            "expected at most 5% unusable records (limits.max_reject_share), found 501 of the last 10000",
+        )
+
+    def test_the_first_thousand_have_no_share(self) -> None:
+        """All bad, but not yet enough of them to judge by; the thousandth record is judged."""
+        watch = RejectCounter(RejectLimits(100_000, 0.5))
+        assert watch.observe(np.ones(dead_letters.WINDOW_START - 1, np.bool_)) is None
+        assert watch.observe(np.zeros(1, np.bool_)) == (
+            0,
+            "expected at most 50% unusable records (limits.max_reject_share), found 999 of the last 1000",
+        )

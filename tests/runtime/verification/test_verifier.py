@@ -1,0 +1,257 @@
+"""A verification finds no fault where there is none, and says what it can't prove."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from runtime.verification.published_logs import (
+    COUNT,
+    DEAD_LETTER_PARTITIONS,
+    INPUT,
+    LETTERS,
+    PARTITION,
+    PREDICTIONS,
+    PROVENANCE,
+    MemoryLogs,
+    MemoryReader,
+    answer,
+    changed,
+    commit,
+    damaged_snapshot,
+    life,
+    new_model,
+    pointer_of,
+    prediction_with,
+    save,
+    verify,
+    without,
+)
+from support.records import FakeRecord, stream
+
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.runtime.lineage import Gap, OffsetMetadata
+from stream_apple.runtime.log_scan import LogScan
+from stream_apple.runtime.ports import Committed
+from stream_apple.runtime.verification.comparison import Kind
+from stream_apple.runtime.verification.verifier import Covered, Verifier
+
+
+class TestNoFaults:
+    """What is as it must be is not called a fault."""
+
+    def test_a_clean_run(self) -> None:
+        """Everything is matched, from the first record on, and the state at the snapshot is its own."""
+        logs = life()
+        report = verify(logs)
+        assert report.faults == []
+        assert report.covered == Covered("start", 0, logs.logs[INPUT][-1].at + 1, COUNT)
+        assert report.covered.records == COUNT == report.predictions.matched + report.dead_letters.matched
+        assert report.predictions.expected == len(logs.logs[PREDICTIONS])
+        assert report.dead_letters.expected == len(logs.logs[LETTERS]) > 10
+        assert report.snapshot is not None
+        assert report.relearned == report.snapshot.digest
+
+    def test_other_models_and_partitions_are_passed_over(self) -> None:
+        """Outputs of another group between ours, and dead letters of another partition, are only counted."""
+        logs = life(PARTITION)
+        logs = life(PARTITION - DEAD_LETTER_PARTITIONS, logs)
+        for place in (PREDICTIONS, LETTERS):
+            ours = logs.logs[place]
+            mixed: list[FakeRecord] = []
+            for record in ours:
+                value = prediction_with(record.payload, model="f" * 16) if place == PREDICTIONS else record.payload
+                headers = [(n, b"f" * 16 if n.endswith("errors.model") else v) for n, v in record.extra or ()]
+                mixed += [record, record._replace(payload=value, extra=headers or None)]
+            logs.logs[place] = [record._replace(at=at) for at, record in enumerate(mixed)]
+        report = verify(logs)
+        assert report.faults == []
+        assert report.predictions.foreign == report.predictions.matched
+        assert report.dead_letters.foreign > report.dead_letters.matched > 0
+
+    def test_a_dead_letter_that_was_one_before(self) -> None:
+        """A record with the headers of an earlier dead letter is matched by the headers that came last."""
+        logs = MemoryLogs()
+        old = [("__stream_apple.errors.offset", b"77"), ("__stream_apple.errors.model", b"0" * 16)]
+        records = [FakeRecord(PARTITION, at, b"\xc1", 1000 + at, b"k", old) for at in range(20)]
+        logs.logs[INPUT] = records
+        model = new_model(PARTITION, PROVENANCE.lineage(PARTITION, 0))
+        answer(logs, model, records)
+        commit(logs, model, None)
+        report = verify(logs)
+        assert report.faults == []
+        assert report.dead_letters.matched == 20
+
+    def test_what_comes_behind_the_end_is_not_judged(self) -> None:
+        """Verified up to an offset, later answers are neither missing nor too much."""
+        logs = life()
+        middle = logs.logs[INPUT][200].at
+        whole = verify(logs)
+        report = verify(logs, middle)
+        assert report.faults == []
+        assert report.covered.records == 200
+        assert report.relearned is None  # the snapshot is further on
+        assert whole.relearned is not None
+
+    def test_outputs_that_retention_has_removed_are_gone(self) -> None:
+        """A prediction that the output topic no longer has is no missing one; a hole behind them is."""
+        logs = life()
+        count = len(logs.logs[PREDICTIONS])
+        logs.remove_before(PREDICTIONS, logs.logs[PREDICTIONS][100].at)
+        report = verify(logs)
+        assert report.faults == []
+        assert report.predictions.gone == 100
+        assert report.predictions.matched == count - 100
+        without(logs, PREDICTIONS, 50)
+        assert [fault.kind for fault in verify(logs).faults] == [Kind.MISSING]
+
+    def test_the_broker_s_own_timestamps_prove_nothing(self) -> None:
+        """In a topic with log append time, and for records without a time of their own, times are not compared."""
+        logs = life()
+        changed(logs, PREDICTIONS, 3, time_ms=5)
+        assert verify(logs).fault_count == 1
+        record = logs.logs[PREDICTIONS][3]
+
+        class Stamped(FakeRecord):
+            def timestamp(self) -> tuple[int, int]:
+                return 2, self.time_ms
+
+        logs.logs[PREDICTIONS][3] = Stamped(*record)
+        assert verify(logs).faults == []
+
+
+class TestOrigin:
+    """What the model is learned again from."""
+
+    def test_from_the_snapshot_when_the_start_is_gone(self) -> None:
+        """Retention has removed the first records: what follows the snapshot is proved, and said so."""
+        logs = life()
+        pointer = pointer_of(logs)
+        logs.remove_before(INPUT, pointer.at)
+        report = verify(logs)
+        assert report.faults == []
+        assert (report.covered.origin, report.covered.start) == ("snapshot", pointer.at)
+        assert report.covered.records == COUNT // 2
+        assert report.relearned is None
+        without(logs, PREDICTIONS, -5)
+        assert [fault.kind for fault in verify(logs).faults] == [Kind.MISSING]
+
+    def test_not_at_all_when_the_rest_is_gone_too(self) -> None:
+        """Records behind the snapshot are missing: the error names the first one needed and the first one there."""
+        logs = life()
+        at = pointer_of(logs).at
+        logs.remove_before(INPUT, at + 100)
+        with pytest.raises(GapError, match=rf"from offset {at} on, .* found {at + 100} as the first"):
+            verify(logs)
+
+    def test_not_at_all_when_the_snapshot_is_damaged(self) -> None:
+        """Without its start and without its snapshot there is no model."""
+        logs = life()
+        logs.remove_before(INPUT, pointer_of(logs).at)
+        damaged_snapshot(logs)
+        with pytest.raises(GapError, match="from offset 0 on"):
+            verify(logs)
+
+    def test_an_end_before_the_snapshot_can_not_be_verified_without_the_start(self) -> None:
+        """There is nothing to learn it from."""
+        logs = life()
+        at = pointer_of(logs).at
+        logs.remove_before(INPUT, at)
+        with pytest.raises(ConfigurationError, match=f"at or behind the newest snapshot at offset {at}"):
+            verify(logs, at - 1)
+
+    def test_nothing_committed(self) -> None:
+        """A partition without a committed offset has no model."""
+        logs = life()
+        logs.offsets.clear()
+        report = verify(logs)
+        assert (report.model, report.covered.origin, report.covered.records) == (None, None, 0)
+
+    def test_an_end_behind_the_committed_offset(self) -> None:
+        """What has no answers yet can't be verified."""
+        logs = life()
+        with pytest.raises(ConfigurationError, match="at most at the committed offset"):
+            verify(logs, 10_000)
+
+    def test_another_configuration(self) -> None:
+        """A model of other settings is refused by the committed offset."""
+        logs = life()
+        other = Verifier(logs, PROVENANCE._replace(settings={}), new_model, 50, lambda *_: None)
+        with pytest.raises(ConfigurationError, match="of this configuration"):
+            other.verify(PARTITION)
+
+    def test_a_snapshot_that_a_newer_one_displaces_meanwhile(self) -> None:
+        """The pointer leads to nothing, and the committed offset has another one by then: that one is verified."""
+        logs = life()
+        fresh = logs.offsets[PARTITION]
+        assert fresh is not None
+        pointer = pointer_of(logs)
+        stale = OffsetMetadata(PROVENANCE.lineage(PARTITION, 0), pointer._replace(first=-9, last=-8, at=7))
+        answers = iter([fresh._replace(metadata=stale.to_text())])
+        present = logs.committed
+
+        def committed(partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+            return {PARTITION: next(answers, present(partitions)[PARTITION])}
+
+        logs.committed = committed  # type: ignore[method-assign]
+        report = verify(logs)
+        assert report.faults == []
+        assert report.snapshot == pointer
+
+
+class TestGaps:
+    """An accepted gap is left out, as the worker has left it out."""
+
+    @pytest.fixture
+    def logs(self) -> MemoryLogs:
+        """A model that lost records behind its snapshot, some of them answered, and went on.
+
+        The snapshot is of record 200, answers are committed up to 260, records up to 240 are gone.
+        """
+        logs = MemoryLogs()
+        records = stream(COUNT, seed=5, partition=PARTITION)
+        logs.logs[INPUT] = records
+        old = new_model(PARTITION, PROVENANCE.lineage(PARTITION, 0))
+        answer(logs, old, records[:200])
+        pointer = save(logs, old)
+        state = new_model(PARTITION, old.lineage)
+        state.process(records[:200])
+        answer(logs, old, records[200:260])
+        gap = Gap(state.next_offset, records[240].at)
+        logs.remove_before(INPUT, gap.stop)
+        state.publish_from = old.next_offset
+        state.jump(PROVENANCE.lineage(PARTITION, 0, [gap]), gap)
+        answer(logs, state, records[240:])
+        commit(logs, state, pointer)
+        return logs
+
+    def test_is_left_out_and_reported(self, logs: MemoryLogs) -> None:
+        """The model jumps; answers from before the jump are counted, not compared."""
+        report = verify(logs)
+        assert report.faults == []
+        assert report.covered.origin == "snapshot"
+        assert report.covered.records == COUNT - 240
+        (gap,) = report.gaps
+        assert gap.start == report.covered.start
+        assert report.predictions.earlier + report.dead_letters.earlier == 20
+        matched = report.predictions.matched + report.dead_letters.matched
+        assert matched == COUNT - 260
+
+    def test_faults_behind_it_are_found(self, logs: MemoryLogs) -> None:
+        """A lost and a changed prediction of the model behind the gap."""
+        without(logs, PREDICTIONS, -5)
+        changed(logs, PREDICTIONS, -9, named=b"x")
+        assert [fault.kind for fault in verify(logs).faults] == [Kind.DIFFERENT, Kind.MISSING]
+
+    def test_the_old_model_may_not_go_on(self, logs: MemoryLogs) -> None:
+        """An answer under the old fingerprint among those of the new one comes from a zombie."""
+        value = prediction_with(logs.logs[PREDICTIONS][-5].payload, model=PROVENANCE.lineage(PARTITION, 0).model)
+        changed(logs, PREDICTIONS, -5, payload=value)
+        assert [fault.kind for fault in verify(logs).faults] == [Kind.DIFFERENT]
+
+
+def test_a_log_that_does_not_go_on_is_an_error() -> None:
+    """A reader that stands still before the end ends the verification: half of a log proves nothing."""
+    clock = iter(range(100))
+    reader = MemoryReader([], 3, 5)
+    scan = LogScan(reader, "t-0", 9, 10, patience_s=10, now=lambda: float(next(clock)))
+    with pytest.raises(BrokerError, match=r"expected t-0 to go on from offset 5 to 9, found nothing for 10 s"):
+        scan.take()

@@ -1,0 +1,197 @@
+"""The status page of a real worker in a real browser: live, named, escaped, readable, and honest in an outage."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from status_page.browser import Browser
+from status_page.click_feed import HOSTILE, click_feed
+from support.kafka.mock_cluster import MockCluster, make_mock_topics
+from support.page_site import HOSTILE as HOSTILE_MESSAGE
+from support.page_site import Site
+from support.planted_pair import PAIR
+from support.ports import free_ports
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
+
+START_S = 120.0  # the kernels may have to be compiled first
+PHONE, DESK = (360, 740), (1280, 900)
+
+# The contrast of every text with what is behind it, by the formula of WCAG 2; lists those below 4.5.
+LOW_CONTRAST = """
+const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const linear = (share) => share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+const behind = (node) => {
+  for (let at = node; at; at = at.parentElement) {
+    const found = numbers(getComputedStyle(at).backgroundColor);
+    if (found.length < 4 || found[3] > 0) return found;
+  }
+  return [255, 255, 255];
+};
+const low = [];
+for (const node of document.querySelectorAll('body *')) {
+  const texts = [...node.childNodes].filter((each) => each.nodeType === 3);
+  const own = texts.map((each) => each.textContent).join('').trim();
+  if (!own || !node.getClientRects().length || ['SCRIPT', 'OPTION', 'NOSCRIPT'].includes(node.tagName)) continue;
+  const drawn = node instanceof SVGElement;
+  const front = light(numbers(getComputedStyle(node)[drawn ? 'fill' : 'color']));
+  const back = light(behind(drawn ? node.closest('svg').parentElement : node));
+  const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+  if (ratio < 4.5) low.push(`${node.tagName} ${own.slice(0, 40)}: ${ratio.toFixed(2)}`);
+}
+return low;
+"""
+EXAMPLES = "return Number(document.querySelector('#model-facts dd')?.innerText.replaceAll(',', ''))"
+APPLE = "return Number(document.querySelector('#loss-legend li b')?.innerText)"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a worker's port is, which learns for as long as the tests run."""
+    directory = tmp_path_factory.mktemp("worker")
+    (directory / "password").write_text("hunter2")
+    with MockCluster() as cluster:
+        make_mock_topics(cluster.bootstrap, "examples", "predictions", "dead-letters", "models")
+        config = write_config(
+            directory / "stream_apple.toml",
+            cluster.bootstrap,
+            kafka={"sasl.password": f"file:{directory / 'password'}", "log_level": 3},
+            worker={"commit_interval": "100ms", "snapshot_interval": "1h"},
+            learner={"bits": 14},
+            epochs={"length": "1h", "max_ahead": "365d"},
+        )
+        with WorkerProcess(config, directory / "worker.log") as worker:
+            port = worker.http_port
+            with click_feed(cluster.bootstrap, "examples"):
+                yield f"http://127.0.0.1:{port}/"
+            assert worker.running, worker.tail()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Browser:
+    """The page, on which the pair has been found."""
+    browser.screen(*DESK)
+    browser.complaints()
+    browser.requested()
+    browser.open(address)
+    browser.wait_until(
+        "return [...document.querySelectorAll('#monomials .name')].some((each) => each.innerText === arguments[0])",
+        PAIR,
+        seconds=START_S,
+    )
+    return browser
+
+
+def test_is_alive(page: Browser) -> None:
+    """Without being touched, it shows more examples, a lower loss, and no complaint in the console."""
+    page.wait_until("return document.querySelector('#state').classList.contains('good')")
+    page.click("#span-whole")
+    loss = page.wait_until(f"return (() => {{ {APPLE} }})()")
+    examples = page.run(EXAMPLES)
+    page.wait_until(f"return (() => {{ {EXAMPLES} }})() > arguments[0] + 100", examples)
+    page.wait_until(f"return (() => {{ {APPLE} }})() < arguments[0]", loss)
+    assert (
+        page.run("return document.querySelectorAll('#loss-chart path.curve').length") == 4
+    )  # published, apple alone, linear, best constant
+    page.wait_until("return document.querySelectorAll('#loss-chart line.epoch').length > 0", seconds=START_S)
+    assert page.complaints() == []
+
+
+def test_history_is_there_at_first_sight(page: Browser) -> None:
+    """A page that is opened later begins with what the worker has kept, not with an empty chart."""
+    page.wait_until("return Number(document.querySelector('#v-grow').innerText.split(' ')[0]) > 0")
+    page.run("location.reload()")
+    page.wait_until(
+        "return (document.querySelector('#loss-chart path.c-published')?.getAttribute('d') ?? '').split('L').length > 4"
+    )
+
+
+def test_asks_nobody_else(page: Browser, address: str) -> None:
+    """Every request goes to the worker."""
+    page.click("#list-top")
+    asked = page.requested()
+    hosts = {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "chrome:"))}
+    assert hosts == {urlsplit(address).netloc}
+    assert any("/model?" in url for url in asked)
+
+
+def test_names_and_messages_of_records_are_text(page: Browser) -> None:
+    """A feature and a label that are HTML are shown as they are, and run nothing."""
+    page.wait_until(f"return document.querySelector('#letters').innerText.includes({HOSTILE[:12]!r})")
+    page.click("#list-top")
+    page.wait_until("return document.querySelector('#monomials').innerText.includes(arguments[0])", HOSTILE)
+    assert page.run("return document.querySelectorAll('img, iframe, object, script:not([src])').length") == 0
+    assert page.run("return window.hacked") is None
+    page.click("#list-products")
+
+
+def test_secrets_are_not_shown(page: Browser) -> None:
+    """The configuration is there without the password."""
+    assert "bootstrap.servers" in page.text("#config")
+    assert "***" in page.text("#config")
+    assert "hunter2" not in page.run("return document.documentElement.outerHTML")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_is_readable(page: Browser, tmp_path: Path, size: tuple[int, int], dark: bool) -> None:  # noqa: FBT001
+    """On a phone nothing is wider than the screen; in both schemes every text has a contrast of 4.5 and more."""
+    page.screen(*size, dark=dark)
+    page.wait_until("return document.querySelectorAll('#letters li').length > 0")
+    assert page.run("return document.documentElement.scrollWidth") <= size[0]
+    ground = page.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(ground) < 64) if dark else (min(ground) > 192)
+    page.wait_until(f"return (() => {{ {LOW_CONTRAST} }})().length === 0", seconds=10)
+    page.picture(tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+def test_the_keyboard_is_enough(page: Browser) -> None:
+    """The chart can be read with arrow keys; the choices are buttons that say which is on."""
+    page.keys("#loss-chart svg", "\ue012\ue012")
+    assert "published" in page.text("#loss-chart .tip")
+    page.keys("#span-whole", "\ue007")
+    assert page.run("return document.querySelector('#span-whole').getAttribute('aria-pressed')") == "true"
+    assert page.run("return document.querySelector('#span-recent').getAttribute('aria-pressed')") == "false"
+    label = page.run("return document.querySelector('#loss-chart svg').getAttribute('aria-label')")
+    assert "Now: published" in label
+    assert "apple alone" in label
+
+
+def test_says_when_the_worker_is_gone_and_when_it_is_back(browser: Browser) -> None:
+    """Old numbers are never shown as if they were new: an alert says since when; it goes with the next answer."""
+    (port,) = free_ports(1)
+    browser.screen(*DESK)
+    site = Site(port)
+    with site.server:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait_until("return document.querySelector('#monomials .name')?.innerText === arguments[0]", PAIR)
+        assert HOSTILE_MESSAGE in browser.text("#letters")
+        assert "partition" in browser.text("#partition-choice")
+        assert browser.text("#gone") == ""
+    browser.wait_until("return document.querySelector('#gone').innerText.startsWith('The worker does not answer.')")
+    assert "What you see is from " in browser.text("#gone")
+    assert browser.text("#state-text") == "no answer"
+    assert browser.run("return document.body.classList.contains('stale')")
+    again = Site(port)
+    with again.server:
+        browser.wait_until("return document.querySelector('#gone').hidden")
+        assert browser.run("return document.body.classList.contains('stale')") is False
+    browser.complaints()
+
+
+def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
+    """While the chosen partition's model is being restored, the page says so instead of showing another's."""
+    (port,) = free_ports(1)
+    with Site(port).server:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait_until("return document.querySelectorAll('#partition option').length === 2")
+        browser.run(
+            "const s = document.querySelector('#partition'); s.value = '1'; s.dispatchEvent(new Event('change'))"
+        )
+        browser.wait_until("return document.querySelector('#found-more').innerText.includes('nothing to show yet')")
+        assert browser.text("#monomials") == ""
+        assert "restoring, 5 records to go" in browser.text("#partitions")
+    browser.complaints()

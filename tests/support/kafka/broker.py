@@ -1,0 +1,208 @@
+"""A real Apache Kafka broker as a child process: one node, KRaft, nothing to install but Java and Maven.
+
+The jars are resolved by Maven once and kept in the repository's `.cache`; each broker has its own ports and
+its own directory. It dies with the test process, however that ends.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from support.child_process import start_child
+from support.ports import free_ports
+from support.required import UnavailableError, fetch_once
+
+VERSION = "4.3.1"
+CACHE = Path(__file__).resolve().parents[3] / ".cache" / "kafka" / VERSION
+
+_JAVA_AT_LEAST = 17
+_START_SECONDS = 90
+_STOP_SECONDS = 30
+_RESOLVE_SECONDS = 300
+
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>stream-apple</groupId>
+  <artifactId>test-broker</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1} %m%n
+"""
+
+# Everything that a broker does late by default is done soon: rebalances, clean-up, compaction, timeouts.
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={directory}/logs
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+group.consumer.heartbeat.interval.ms=500
+group.consumer.min.heartbeat.interval.ms=100
+log.initial.task.delay.ms=500
+log.retention.check.interval.ms=1000
+log.cleaner.backoff.ms=500
+"""
+
+
+def resolve_jars(cache: Path = CACHE) -> Path:
+    """The directory of Kafka's jars, filled by Maven if need be; UnavailableError if that can't be done."""
+    java = shutil.which("java")
+    if java is None:
+        raise UnavailableError(f"a Kafka broker needs Java {_JAVA_AT_LEAST} or newer; there is no `java` on the path")
+    spoken = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    major = spoken.partition('"')[2].partition(".")[0].partition('"')[0]
+    if not major.isdigit() or int(major) < _JAVA_AT_LEAST:
+        raise UnavailableError(f"a Kafka broker needs Java {_JAVA_AT_LEAST} or newer; `java -version` says: {spoken}")
+    return fetch_once(cache, _fetch_jars)
+
+
+def _fetch_jars(directory: Path) -> Path:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise UnavailableError(f"Kafka {VERSION} is not in {CACHE}, and there is no `mvn` on the path to fetch it")
+    pom, jars = directory / "pom.xml", directory / "jars"
+    pom.write_text(_POM, encoding="utf-8")
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"Maven did not resolve Kafka {VERSION} within {_RESOLVE_SECONDS} s") from None
+    if done.returncode:
+        raise UnavailableError(f"Maven can't resolve Kafka {VERSION}: {(done.stdout + done.stderr)[-2000:]}")
+    return jars
+
+
+class Broker:
+    """One broker process. Its address and its data stay the same from one start to the next.
+
+    directory  empty or not there yet; gets the log directory, the configuration and the output.
+    extra      broker properties besides those in this file; `{port}` and `{controller}` in them are its ports.
+    Start it in a thread that outlives it: the kernel ties the child to the thread that made it.
+    """
+
+    def __init__(self, directory: Path, jars: Path, extra: dict[str, str] | None = None) -> None:
+        self.directory = directory
+        self.log = directory / "broker.log"
+        self._classpath = f"{jars}/*"
+        self._extra = extra or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for `bootstrap.servers`."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process and wait until it answers; RuntimeError with the end of its log if it fails."""
+        if self.running:
+            raise RuntimeError(f"the broker at {self.bootstrap} is already running")
+        if not self._port:
+            self._format()
+        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={self._logging}"]
+        command = [*java, "-cp", self._classpath, "kafka.Kafka", str(self._properties)]
+        self._process = start_child(command, self.log)
+        self._await_answer()
+
+    def kill(self) -> None:
+        """SIGKILL: what was not on disk or in the page cache is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Let the broker shut down in order; SIGKILL if it takes too long."""
+        self._end(signal.SIGTERM)
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def _logging(self) -> Path:
+        return self.directory / "log4j2.properties"
+
+    def _format(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._port, controller = free_ports(2)
+        text = _PROPERTIES.format(port=self._port, controller=controller, directory=self.directory)
+        text += "".join(f"{name}={value}\n" for name, value in self._extra.items()).format(
+            port=self._port, controller=controller
+        )
+        self._properties.write_text(text, encoding="utf-8")
+        self._logging.write_text(_LOGGING, encoding="utf-8")
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = ["java", "-cp", self._classpath, f"-Dlog4j2.configurationFile={self._logging}"]
+        # `--cluster-id=`: an id may begin with a dash, and would be taken for an option.
+        command += ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
+        command += ["-c", str(self._properties)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"the broker's storage can't be formatted: {done.stdout}{done.stderr}")
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while time.monotonic() < deadline:
+            if not self.running:
+                break
+            try:
+                if client.list_topics(timeout=0.5).brokers:
+                    return
+            except KafkaException:
+                continue
+        self.kill()
+        tail = self.log.read_text(encoding="utf-8", errors="replace")[-4000:]
+        raise RuntimeError(f"no broker answers at {self.bootstrap} within {_START_SECONDS} s; its log ends:\n{tail}")
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        for wanted in (how, signal.SIGKILL):
+            if self.running:
+                os.killpg(self._process.pid, wanted)
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            return

@@ -1,0 +1,297 @@
+"""The example format a second time, slow and plain: msgpack and xxhash, objects instead of bytes.
+
+`judge` says what becomes of a record; `disagreement` compares that with what the decoder made of it.
+"""
+
+import math
+import struct
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+import xxhash
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoded, Decoder
+from stream_apple.core.codec.rejects import Reason
+
+LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False)
+BINARY = LIMITS._replace(binary=True)
+
+_MASK = 2**64 - 1
+
+
+class Pairs(list[tuple[Any, Any]]):
+    """A msgpack map with its duplicates, told from an array by its class."""
+
+
+# The default ext_hook refuses the types that the specification reserves.
+_OPTIONS: dict[str, Any] = {
+    "raw": False,
+    "unicode_errors": "surrogateescape",
+    "object_pairs_hook": Pairs,
+    "strict_map_key": False,
+    "ext_hook": lambda code, data: (code, data),
+}
+
+
+class Row(NamedTuple):
+    """A good record as the decoder has to see it; `id` is raw msgpack."""
+
+    label: float
+    weight: float
+    id: bytes
+    keys: list[int]
+    values: list[float]
+
+
+class Verdict(NamedTuple):
+    """`row` of a good record. `exact` is false where bytes are no msgpack: any reason will do."""
+
+    reason: Reason
+    row: Row | None = None
+    exact: bool = True
+
+
+class _FaultError(Exception):
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.code)
+        self.reason = reason
+
+
+def key_of_name(name: bytes, namespace: bytes = b"") -> int:
+    """The key of a named feature."""
+    seed = xxhash.xxh64_intdigest(namespace) if namespace else 0
+    return xxhash.xxh64_intdigest(name, seed) or 0x9E3779B97F4A7C15
+
+
+def key_of_index(index: int) -> int:
+    """The key of a packed index: the finalizer of splitmix64, in Python's integers."""
+    index = ((index ^ (index >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    index = ((index ^ (index >> 27)) * 0x94D049BB133111EB) & _MASK
+    return (index ^ (index >> 31)) or 0x9E3779B97F4A7C15
+
+
+def unpack(value: bytes) -> Any:
+    """`value` as objects that keep all that the format cares about; raises ValueError if not msgpack."""
+    return msgpack.unpackb(value, **_OPTIONS)
+
+
+def judge(value: bytes | None, limits: Limits) -> Verdict:
+    """What becomes of the record with `value`."""
+    if value is None:
+        return Verdict(Reason.NULL_VALUE)
+    if len(value) > limits.max_record_bytes:
+        return Verdict(Reason.RECORD_TOO_LARGE)
+    try:
+        example = unpack(value)
+    except ValueError:
+        return Verdict(Reason.MALFORMED, exact=False)
+    try:
+        return Verdict(Reason.OK, _row(example, value, limits))
+    except _FaultError as fault:
+        return Verdict(fault.reason)
+
+
+def _row(example: Any, value: bytes, limits: Limits) -> Row:
+    if not isinstance(example, Pairs):
+        raise _FaultError(Reason.WRONG_TYPE)
+    found: dict[str, Any] = {}
+    for key, item in example:
+        if not isinstance(key, str):
+            raise _FaultError(Reason.WRONG_TYPE)
+        if key in found:
+            raise _FaultError(Reason.DUPLICATE_KEY)
+        if key == "label":
+            found[key] = _label(item, limits)
+        elif key == "weight":
+            found[key] = _weight(item, limits)
+        elif key == "id":
+            _check_id(item)
+            found[key] = item
+        elif key == "features":
+            found[key] = _features(item, limits)
+        elif _depth(item) + 1 > 16:
+            raise _FaultError(Reason.TOO_DEEP)
+    if "features" not in found:
+        raise _FaultError(Reason.NO_FEATURES)
+    entries = [(key, number) for key, number in found["features"] if number != 0]
+    return Row(
+        found.get("label", math.nan),
+        found.get("weight", 1.0),
+        _raw_id(value) if "id" in found else b"",
+        [key for key, _ in entries],
+        [number for _, number in entries],
+    )
+
+
+def _depth(item: Any) -> int:
+    if isinstance(item, Pairs):
+        return 1 + max((_depth(part) for pair in item for part in pair), default=0)
+    if isinstance(item, list):
+        return 1 + max((_depth(part) for part in item), default=0)
+    return 0
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool)
+
+
+def _label(item: Any, limits: Limits) -> float:
+    if item is None:
+        return math.nan
+    if not _is_number(item):
+        raise _FaultError(Reason.WRONG_TYPE)
+    label = float(item)
+    if limits.binary:
+        if label not in {1.0, 0.0, -1.0}:
+            raise _FaultError(Reason.BAD_LABEL)
+        return label or -1.0
+    if not limits.min_label <= label <= limits.max_label or not math.isfinite(label):
+        raise _FaultError(Reason.BAD_LABEL)
+    return label
+
+
+def _weight(item: Any, limits: Limits) -> float:
+    if not _is_number(item):
+        raise _FaultError(Reason.WRONG_TYPE)
+    weight = float(item)
+    if not 0 <= weight <= limits.max_weight or not math.isfinite(weight):
+        raise _FaultError(Reason.BAD_WEIGHT)
+    return weight
+
+
+def _check_id(item: Any) -> None:
+    if isinstance(item, bool) or not isinstance(item, str | bytes | int):
+        raise _FaultError(Reason.WRONG_TYPE)
+    if isinstance(item, str):
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise _FaultError(Reason.BAD_ID) from None
+
+
+def _raw_id(value: bytes) -> bytes:
+    unpacker = msgpack.Unpacker(**_OPTIONS)
+    unpacker.feed(value)
+    for _ in range(unpacker.read_map_header()):
+        key = unpacker.unpack()
+        start = unpacker.tell()
+        unpacker.skip()
+        if key == "id":
+            return value[start : unpacker.tell()]
+    raise AssertionError
+
+
+def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
+    if not isinstance(item, Pairs):
+        raise _FaultError(Reason.WRONG_TYPE)
+    if not item:
+        raise _FaultError(Reason.NO_FEATURES)
+    name, first = item[0]
+    if not isinstance(name, str):
+        raise _FaultError(Reason.WRONG_TYPE)
+    if isinstance(first, Pairs):
+        return _namespaces(item, limits)
+    if isinstance(first, bytes):
+        return _packed(item, limits)
+    if not isinstance(first, int | float):
+        raise _FaultError(Reason.WRONG_TYPE)
+    if len(item) > limits.max_features:
+        raise _FaultError(Reason.TOO_MANY_FEATURES)
+    return _names(item, b"")
+
+
+def _names(pairs: Pairs, namespace: bytes) -> list[tuple[int, float]]:
+    entries = []
+    for name, number in pairs:
+        if not isinstance(name, str) or not isinstance(number, int | float):
+            raise _FaultError(Reason.WRONG_TYPE)
+        entries.append((key_of_name(name.encode("utf-8", "surrogateescape"), namespace), _single(float(number))))
+    return entries
+
+
+def _single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        single = float(np.float32(number))
+    if not math.isfinite(single):
+        raise _FaultError(Reason.BAD_VALUE)
+    return single
+
+
+def _namespaces(pairs: Pairs, limits: Limits) -> list[tuple[int, float]]:
+    entries: list[tuple[int, float]] = []
+    for namespace, inner in pairs:
+        if not isinstance(namespace, str) or not isinstance(inner, Pairs):
+            raise _FaultError(Reason.WRONG_TYPE)
+        if len(entries) + len(inner) > limits.max_features:
+            raise _FaultError(Reason.TOO_MANY_FEATURES)
+        entries += _names(inner, namespace.encode("utf-8", "surrogateescape"))
+    if not entries:
+        raise _FaultError(Reason.NO_FEATURES)
+    return entries
+
+
+def _packed(pairs: Pairs, limits: Limits) -> list[tuple[int, float]]:
+    found: dict[str, bytes] = {}
+    for key, item in pairs:
+        if key not in {"indices", "values"} if isinstance(key, str) else True:
+            raise _FaultError(Reason.WRONG_TYPE)
+        if key in found:
+            raise _FaultError(Reason.DUPLICATE_KEY)
+        if not isinstance(item, bytes):
+            raise _FaultError(Reason.WRONG_TYPE)
+        found[key] = item
+    if "indices" not in found:
+        raise _FaultError(Reason.WRONG_TYPE)
+    raw, values = found["indices"], found.get("values")
+    count = len(raw) // 8 if values is None else len(values) // 4
+    fits = len(raw) == 8 * count if values is None else len(values) == 4 * count and len(raw) in {4 * count, 8 * count}
+    if not fits:
+        raise _FaultError(Reason.MALFORMED)
+    if count == 0:
+        raise _FaultError(Reason.NO_FEATURES)
+    if count > limits.max_features:
+        raise _FaultError(Reason.TOO_MANY_FEATURES)
+    width = len(raw) // count
+    indices = [int.from_bytes(raw[at : at + width], "little") for at in range(0, len(raw), width)]
+    numbers = [1.0] * count if values is None else [_single(number) for number in struct.unpack(f"<{count}f", values)]
+    return [(key_of_index(index), number) for index, number in zip(indices, numbers, strict=True)]
+
+
+def rows_of(decoded: Decoded) -> list[Row]:
+    """The rows of a decoded batch, one by one."""
+    batch = decoded.batch
+    rows = []
+    for row, (first, last) in enumerate(zip(batch.indptr[:-1], batch.indptr[1:], strict=True)):
+        start, stop = decoded.ids[row]
+        rows.append(
+            Row(
+                float(batch.labels[row]),
+                float(batch.weights[row]),
+                decoded.buffer[start:stop].tobytes(),
+                [int(key) for key in batch.keys[first:last]],
+                [float(number) for number in batch.values[first:last]],
+            )
+        )
+    return rows
+
+
+def disagreement(decoder: Decoder, values: list[bytes | None], limits: Limits) -> str | None:
+    """Where the decoder's batch is not, to the bit, what the oracle says of the records; None if nowhere."""
+    decoded = decoder.decode(values)
+    verdicts = [judge(value, limits) for value in values]
+    for index, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
+        reason, place = Reason(int(decoded.reasons[index])), int(decoded.places[index])
+        agreed = reason == verdict.reason if verdict.exact else reason != Reason.OK
+        placed = (place == -1) == (reason == Reason.OK) and place <= len(value or b"")
+        if not (agreed and placed):
+            return f"record {index} {value!r}: expected {verdict.reason.code}, found {reason.code} at {place}"
+    good = [(index, verdict.row) for index, verdict in enumerate(verdicts) if verdict.row is not None]
+    if decoded.rows.tolist() != [index for index, _ in good]:
+        return f"expected rows {[index for index, _ in good]}, found {decoded.rows.tolist()}"
+    for (index, expected), found in zip(good, rows_of(decoded), strict=True):
+        # repr tells -0.0 from 0.0 and makes NaN equal to itself.
+        if repr(expected) != repr(found):
+            return f"record {index} {values[index]!r}: expected {expected}, found {found}"
+    return None

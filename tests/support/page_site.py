@@ -1,0 +1,77 @@
+"""A server of the status page beside a worker that is made up, except for its model."""
+
+from typing import Any
+
+from support.clock import Clock
+from support.local_http import Answer, fetch
+from support.planted_pair import SETTINGS, finder, planted
+from support.records import DECODER, FakeRecord
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.http.pages import page_routes
+from stream_apple.adapters.http.server import Server, routes
+from stream_apple.adapters.http.status import Status
+from stream_apple.config import Config
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.runtime.dead_letters import Reject
+from stream_apple.runtime.lineage import Lineage
+from stream_apple.runtime.monitoring.health import Health
+from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.observer import WorkerObserver
+from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
+from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition_model import BatchResult, PartitionModel
+from stream_apple.runtime.recovery import RecoveryPlan
+from stream_apple.runtime.time_budget import Phase, TimeBudget
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+CONFIG = Config.model_validate(
+    {"kafka": {"bootstrap.servers": "kafka:9092", "sasl.password": "hunter2"}, "worker": {"id": "worker-7"}}
+)
+
+
+class Site:
+    """A server of a worker with two partitions: 0 has found the pair, 1 is being restored."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.clock = Clock(1000.0)
+        self.watch = WorkerObserver()
+        health, metrics = Health(), Metrics()
+        metrics.describe(
+            {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
+        )
+        status = Status(self.watch, metrics, health, CONFIG.redacted(), self.clock)
+        paths = {**routes(health, metrics.registry), **page_routes(status)}
+        self.server = Server(listen("127.0.0.1", port), paths)
+        records = planted(800)
+        self.model, names = finder(records)
+        self.watch.names.add(names.known().items())
+        self.owned = {0: self._partition(self.model, State.LIVE), 1: self._partition(self._empty(), State.RESTORING)}
+        self.watch.follow(lambda: self.owned)
+        letter = FakeRecord(0, 77, b"?", 5)
+        result = BatchResult([], [], [], [Reject(letter, Reason.MALFORMED, f"found {HOSTILE}")], [], 800, 0, 0, 800, {})
+        for partition in self.owned.values():
+            metrics.entered(partition, partition.state)
+        metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
+        metrics.processed(self.owned[0], result)
+        self.watch.processed(self.owned[0], [letter], result)
+        self.watch.take_points()
+
+    @staticmethod
+    def _empty() -> PartitionModel:
+        return PartitionModel("examples", 1, Lineage(0, "f" * 16), SETTINGS, DECODER)
+
+    @staticmethod
+    def _partition(model: PartitionModel, state: State) -> Partition:
+        partition = Partition(model, RecoveryPlan(model.lineage, 0))
+        partition.enter(state)
+        return partition
+
+    def ask(self, path: str) -> Answer:
+        """What it answers."""
+        return fetch(self.server.port, path)
+
+    def facts(self, path: str) -> tuple[int, dict[str, Any]]:
+        """Status and the JSON body."""
+        answer = self.ask(path)
+        return answer.status, answer.json()

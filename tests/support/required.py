@@ -1,0 +1,46 @@
+"""What tests need and this repository does not have: fetched once, or said to be missing."""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+
+class UnavailableError(Exception):
+    """This machine can't run something that a test needs; the message says what is missing."""
+
+
+def fetch_once(place: Path, fetch: Callable[[Path], Path]) -> Path:
+    """`place`, a directory that `fetch` makes if it is not there: once, though several processes ask at a time.
+
+    fetch  makes it somewhere in the empty directory that it is given, and returns where; UnavailableError if it can't
+    """
+    if place.is_dir():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(place.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=f"{place.name}-") as work:
+                # Atomic: an aborted run leaves nothing that looks done.
+                fetch(Path(work)).rename(place)
+    finally:
+        os.close(lock)
+    return place
+
+
+def in_ci() -> bool:
+    """Whether this is the place where nothing may be left unproved."""
+    return os.environ.get("CI", "").lower() == "true"
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip, or fail in CI: a skip that nobody reads would let the promises go unproved where they are to be proved."""
+    if in_ci():
+        pytest.fail(reason)
+    pytest.skip(reason)

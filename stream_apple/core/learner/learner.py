@@ -22,7 +22,7 @@ from stream_apple.core.learner.kernels.model import (
     Model,
     empty_scalars,
 )
-from stream_apple.core.learner.kernels.recent import empty_recent
+from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.options import Method, Options
@@ -99,6 +99,8 @@ class Learner:
         self.progress.end_epoch()
         if self.options.method != "apple":
             return Growth(0, 0, take_census(self._table))
+        # The latest examples are looked at again, and a model that was restored has not seen them in this process.
+        self._make_room(longest_recent(self._recent) if self.options.mixed else 0)
         return grow(self._model, self._work, self.options)
 
     @property
@@ -206,15 +208,18 @@ class Learner:
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool) -> None:
         """Run the kernel, with scratch that fits the longest row."""
-        longest = int(np.diff(batch.indptr).max(initial=0))
-        if longest > self._longest:
-            self._longest = longest
-            self._work = empty_work(self.options.max_features_per_example, longest)
+        self._make_room(int(np.diff(batch.indptr).max(initial=0)))
         row = process(self._model, self._work, batch, scores, start, stop, learn)
         if row >= 0:
             raise ModelError(
                 f"expected a finite score, found infinity or NaN at row {row}: weights or values overflow", row
             )
+
+    def _make_room(self, longest: int) -> None:
+        """Have scratch for examples of so many base features: kernels check no bounds."""
+        if longest > self._longest:
+            self._longest = longest
+            self._work = empty_work(self.options.max_features_per_example, longest)
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

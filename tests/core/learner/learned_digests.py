@@ -29,6 +29,15 @@ def _examples() -> Batch:
     return Batch(np.concatenate([[0], sizes.cumsum()]).astype(np.int64), keys[present], values, labels, np.ones(SIZE))
 
 
+def _restored(learner: Learner) -> Learner:
+    """One that has the model, and has seen nothing in this process: its scratch fits no example yet."""
+    restored = Learner(learner.options)
+    for own, given in zip(restored.table, learner.table, strict=True):
+        own[:] = given
+    restored.restore(learner.sums)
+    return restored
+
+
 def show() -> None:
     """Print a digest of the model and of its scores for each case."""
     batch = _examples()
@@ -38,5 +47,8 @@ def show() -> None:
             learner, scores = Learner(options), Scores.empty(SIZE)
             for start in range(0, SIZE, SIZE // 4):
                 learner.learn(batch, start, start + SIZE // 4, scores)
+                restored = _restored(learner)
                 learner.end_epoch()
+                restored.end_epoch()
+                assert restored.digest() == learner.digest()
             print(method, loss, combine, learner.digest(), learner.evicted > 0, scores.predictions.tobytes().hex())

@@ -21,6 +21,15 @@ def empty_recent(*, mixed: bool) -> Recent:
     )
 
 
+def longest_recent(recent: Recent) -> int:
+    """The number of base features of the longest of them."""
+    longest = 0
+    for half, count in enumerate(recent.filled[1:3].tolist()):
+        ends = recent.ends[half * RECENT_EXAMPLES :][:count]
+        longest = max(longest, int(np.diff(ends, prepend=0).max(initial=0)))
+    return longest
+
+
 @part
 def keep_recent(recent: Recent, example: BaseFeatures) -> None:
     """Keep the example, unless it alone is too long; the older half is given up when the newer is full."""

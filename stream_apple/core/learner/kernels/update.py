@@ -15,6 +15,7 @@ from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelSc
 from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
 from stream_apple.core.learner.kernels.work import ActiveFeatures
 
+_LARGEST = float(MOST)
 NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 
 
@@ -117,7 +118,7 @@ def normalise(
 ) -> tuple[float, float]:
     """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); its normaliser and sensitivity."""
     slope = squared_slope(rule.logistic, target.score, target.label)
-    accumulate(features, size, np.float32(min(target.importance * slope, MOST)))
+    accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
     norm, sensitivity = sums(features, size)
     scalars.norm[which] += target.importance * norm
     scalars.weight[which] += target.importance
@@ -129,7 +130,7 @@ def normalise(
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
     """How far each weight goes along its feature's step, when it is learned at `rate`."""
     by = invariant_step(rule.logistic, target.score, target.label, rate * target.importance, sensitivity * normaliser)
-    return np.float32(min(max(by * normaliser, -MOST), MOST))
+    return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
 @part

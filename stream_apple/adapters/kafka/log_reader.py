@@ -113,6 +113,15 @@ class KafkaLogs:
         """The group's committed offsets; an open transaction is not waited for."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
 
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets; waits for transactions that are still deciding them."""
+        with refused_configuration():
+            consumer = Consumer(self._properties, logger=SILENT)
+        try:
+            return committed_offsets(consumer, self._retry, self._examples, partitions)
+        finally:
+            consumer.close()
+
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Offsets in the log, up to its very end."""
         return log_range(self._consumer, self._retry, topic, partition)

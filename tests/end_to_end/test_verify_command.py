@@ -158,8 +158,8 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     copier.produce(topics.predictions, ahead, message.key(), 1)
     assert copier.flush(30) == 0
     whole = json.loads(deployment.verify("--json").stdout)
-    found = [sorted(fault["kind"] for fault in each["faults"]) for each in whole["partitions"]]
-    assert found == [["misplaced", "of another model", "unreadable", "unreadable"], ["duplicated", "extra"]]
+    kinds = [sorted(fault["kind"] for fault in each["faults"]) for each in whole["partitions"]]
+    assert kinds == [["misplaced", "of another model", "unreadable", "unreadable"], ["duplicated", "extra"]]
     done = deployment.verify()
     assert done.returncode == 74
     assert f"partition 0: unreadable: {topics.dead_letters}-0@" in done.stdout

@@ -1,7 +1,8 @@
 """Records that can't be used: what is written about them, and when there are too many to go on.
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
-headers that say why and where from.
+headers that say why and where from. One that would be too large has the headers alone: the record itself is still in
+the examples topic.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.ports import Header, Record
 
@@ -21,9 +23,10 @@ WINDOW_START = 1_000
 PREFIX = "__stream_apple.errors."
 """Of the headers that are added to a dead letter."""
 
-_MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = (
-    PREFIX + name for name in ("message", "topic", "partition", "offset", "model")
+_MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL, _OMITTED = (
+    PREFIX + name for name in ("message", "topic", "partition", "offset", "model", "omitted")
 )
+_MESSAGE_BYTES = 4_096  # a message may quote a name of any length
 _REASONS: dict[Reason, Header] = {reason: (PREFIX + "reason", reason.code.encode()) for reason in Reason}
 
 
@@ -35,19 +38,41 @@ class Reject(NamedTuple):
     message: str
 
 
+class DeadLetterMessage(NamedTuple):
+    """The message about a reject."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
 def header_list(record: Record) -> list[Header]:
     """The record's headers in their order, in whichever form its client gives them."""
     headers = record.headers() or []
     return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
 
 
+def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
+    """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
+    key, value, headers = reject.record.key(), reject.record.value(), dead_letter_headers(reject, topic, model)
+    if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
+        return DeadLetterMessage(key, value, headers)
+    omitted = (_OMITTED, b"%d" % message_bytes(key, value, header_list(reject.record)))
+    return DeadLetterMessage(None, None, [*_reason_headers(reject, topic, model), omitted])
+
+
 def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
-    record = reject.record
+    return [*header_list(reject.record), *_reason_headers(reject, topic, model)]
+
+
+def _reason_headers(reject: Reject, topic: str, model: str) -> list[Header]:
+    record, message = reject.record, reject.message.encode()
+    if len(message) > _MESSAGE_BYTES:
+        message = message[: _MESSAGE_BYTES - 3].decode(errors="ignore").encode() + b"..."
     return [
-        *header_list(record),
         _REASONS[reject.reason],
-        (_MESSAGE, reject.message.encode()),
+        (_MESSAGE, message),
         (_TOPIC, topic.encode()),
         (_PARTITION, b"%d" % record.partition()),
         (_OFFSET, b"%d" % record.offset()),

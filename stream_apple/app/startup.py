@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.adapters.kafka.client_properties import Identity, with_room
 from stream_apple.config import Config
+from stream_apple.core.codec.message_size import largest_dead_letter
 
 
 class Opening(NamedTuple):
@@ -32,4 +33,5 @@ def connect(config: Config) -> KafkaBroker:
     """The Kafka clients of this worker."""
     worker = config.worker
     identity = Identity(worker.group, worker.id, worker.transactional_id)
-    return KafkaBroker(config.kafka, identity, config.topics.examples)
+    properties = with_room(config.kafka, largest_dead_letter(config.limits.max_record_bytes))
+    return KafkaBroker(properties, identity, config.topics.examples)

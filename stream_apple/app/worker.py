@@ -29,6 +29,7 @@ from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObser
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker
+from stream_apple.runtime.recovery import Exceptions
 from stream_apple.runtime.transaction import LoopSettings
 from stream_apple.runtime.warmup import warm_up
 from stream_apple.signals import Signals
@@ -118,7 +119,7 @@ class Assembly(NamedTuple):
 def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
     """Put a loop together."""
     worker = config.worker
-    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, worker.accepted_gaps)
+    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, Exceptions.of(config))
     settings = LoopSettings(
         worker.fetch_records,
         worker.commit_records,

@@ -94,6 +94,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
+        *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
     ):
         console.print(Text(f"  {line}"))
     console.print(_losses(facts["losses"], facts["quality"]))

@@ -34,6 +34,11 @@ def _number_from_text(value: object) -> object:
     return float(value) if isinstance(value, str) else value
 
 
+def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
+    pairs = (name.split("@") for name in names)
+    return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+
+
 def _names_of_gaps(value: object) -> object:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
@@ -62,6 +67,11 @@ GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
     BeforeValidator(_names_of_gaps),
     Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
+]
+SkipNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
+    BeforeValidator(_names_of_gaps),
+    Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
 HostName = Annotated[
     str,
@@ -127,6 +137,10 @@ class WorkerSettings(_Section):
     accept_gap: GapNames = ()
     """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
 
+    skip: SkipNames = Field(default=(), json_schema_extra={"since": "0.2.0"})
+    """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
+    becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
+
     @property
     def transactional_id(self) -> str:
         """The same after every restart, so that a successor aborts what its predecessor left open."""
@@ -136,8 +150,12 @@ class WorkerSettings(_Section):
     @property
     def accepted_gaps(self) -> frozenset[tuple[int, int]]:
         """(partition, first missing offset) of each gap that may be left out of a model."""
-        pairs = (name.split("@") for name in self.accept_gap)
-        return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+        return _places(self.accept_gap)
+
+    @property
+    def skipped_records(self) -> frozenset[tuple[int, int]]:
+        """(partition, offset) of each record that is to be left out."""
+        return _places(self.skip)
 
 
 class LearnerSettings(_Section):
@@ -212,7 +230,7 @@ class LimitSettings(_Section):
     )
     """Features of an example after expansion, which stops there. At least `max_features`."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
-    """The largest value of a record; a larger one is a dead letter."""
+    """The largest value of a record; a larger one is a dead letter. The bounds of all outputs follow from it."""
     max_weight: Number = Field(default=1e6, gt=0, le=1e12)
     """The largest importance weight of an example; a larger one makes it a dead letter."""
     min_label: Number = Field(default=-1e9, ge=-1e18, le=1e18)

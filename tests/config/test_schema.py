@@ -39,6 +39,7 @@ class TestDefaults:
                 "threads": 0,
                 "on_stop": "stay",
                 "accept_gap": [],
+                "skip": [],
             },
             "learner": {
                 "method": "apple",
@@ -85,6 +86,15 @@ class TestDefaults:
         assert load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "3@12345, 0@7"}).worker.accepted_gaps == accepted
         with pytest.raises(ConfigurationError, match=r"worker.accept_gap .*expected gaps as .*found 'all'"):
             load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "all"})
+
+    def test_skipped_records(self, tmp_path: Path) -> None:
+        """As the names of gaps."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[worker]\nskip = ["3@12345", "0@7"]\n')
+        assert load(path, {}).worker.skipped_records == frozenset({(3, 12345), (0, 7)})
+        assert load(None, {"STREAM_APPLE_WORKER__SKIP": "3@12345"}).worker.skipped_records == frozenset({(3, 12345)})
+        with pytest.raises(ConfigurationError, match=r"worker.skip .*expected records as .*found '3:1'"):
+            load(None, {"STREAM_APPLE_WORKER__SKIP": "3:1"})
 
     def test_can_not_be_changed(self) -> None:
         """Sections are frozen."""

@@ -159,6 +159,14 @@ def producer_properties(properties: Properties, identity: Identity) -> dict[str,
     }
 
 
+def with_room(properties: Properties, largest: int) -> Properties:
+    """With a producer's queue for messages of `largest` bytes, unless somebody has set one: one that is too small for
+    a single message is full for ever.
+    """
+    name = "queue.buffering.max.kbytes"
+    return {name: max(_PRODUCER_DEFAULTS[name], -(-largest // 1024)), **properties}
+
+
 def open_clients(
     properties: Properties, identity: Identity, on_error: Callable[[KafkaError], None]
 ) -> tuple[Consumer, Producer]:

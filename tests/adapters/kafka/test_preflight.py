@@ -70,6 +70,56 @@ class TestCheck:
             ),
         }
 
+    def test_finds_outputs_that_are_compacted(self, config: Config) -> None:
+        """As `topics` does."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics.model_copy(update={"predictions": f"{topics.predictions}-other"}))
+        make_topic(config, topics.predictions, cleanup_policy="compact")
+        found = [text for subject, text in _faults(config) if subject == f"topic {topics.predictions}"]
+        assert found[0] == "cleanup.policy: expected delete, found compact"
+
+    def test_compares_all_sizes(self, config: Config) -> None:
+        """What the limits of records allow, what topics take, and what both clients can hold."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics)
+        around = "(receive.message.max.bytes of the client, less 512 for what is around a batch)"
+        limits = config.limits.model_copy(update={"max_record_bytes": 3_000_000})
+        kafka = {
+            **config.kafka,
+            "message.max.bytes": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000,
+            "batch.size": 1_048_577,
+            "receive.message.max.bytes": 1_048_999,
+            "fetch.max.bytes": 1_000_000,
+        }
+        assert set(_faults(config.model_copy(update={"limits": limits, "kafka": kafka}))) == {
+            (f"topic {topics.predictions}", "max.message.bytes: expected at least 3048588, found 1048588"),
+            (f"topic {topics.dead_letters}", "max.message.bytes: expected at least 3114124, found 1114124"),
+            (
+                f"topic {topics.examples}",
+                f"max.message.bytes: expected at most 1048487 {around}, found 1048588",
+            ),
+            (
+                "kafka.message.max.bytes",
+                "expected at least 3114124 (the largest message that the limits of records allow), found 1000000",
+            ),
+            (
+                "kafka.queue.buffering.max.kbytes",
+                "expected at least 3042 (the largest message that the limits of records allow), found 1000",
+            ),
+            ("kafka.batch.size", "expected at most 1048576 (the least max.message.bytes), found 1048577"),
+        }
+
+    def test_says_what_is_not_repeated(self, config: Config) -> None:
+        """Where the topic takes records that are far above the limit, their dead letters don't have them."""
+        ensure(Cluster(config.kafka), config.topics.model_copy(update={"examples": f"{config.topics.examples}-other"}))
+        make_topic(config, config.topics.examples, max_message_bytes="4000000", retention_ms="-1")
+        notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
+        assert notes[-1] == (
+            "max.message.bytes 4000000: a record above 1114124 bytes, which limits.max_record_bytes 1000000 refuses, "
+            "is not repeated in its dead letter"
+        )
+
     def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
         """Where the broker stamps the examples, the note says so."""
         make_topic(config, config.topics.examples, 1, message_timestamp_type="LogAppendTime", retention_ms="-1")

@@ -94,45 +94,45 @@ def _advance(
     epochs: NDArray[np.int64],
 ) -> None:
     """Move `state` over n timestamps and write n epochs; `state` and `epochs` are modified in place."""
+    clock, votes, rival = state[_WATERMARK], state[_VOTES], state[_RIVAL]
+    begin = clock // length * length  # of the clock's epoch: divisions are slow, and boundaries rare
     for row in range(len(timestamps)):
         timestamp = timestamps[row]
         # Kafka's clients can't send a timestamp of 0: they replace it by the time of day.
         if timestamp <= 0 or timestamp >= LATEST_MS:
             epochs[row] = NO_EPOCH
             continue
-        epoch = timestamp // length
-        if state[_WATERMARK] < 0:
-            state[_WATERMARK] = timestamp
-            state[_EPOCH] = epoch
-        clock = state[_WATERMARK]
-        votes = state[_VOTES]
-        if epoch < clock // length:
+        if clock < 0:
+            clock = timestamp
+            state[_EPOCH] = clock // length
+            begin = clock // length * length
+        if timestamp < begin:
             state[_LATE] += 1
         if abs(timestamp - clock) <= max_ahead:
             # A rival that more than a few have spoken for stays known: if it comes again, nothing of it is refused.
-            state[_VOTES] = max(LONE + 1, votes - 1) if votes > LONE else 0
-            if timestamp > clock:
-                state[_WATERMARK] = timestamp
-                if epoch > clock // length:
-                    state[_EPOCH] = epoch
+            votes = max(LONE + 1, votes - 1) if votes > LONE else 0
+            if timestamp - begin >= length:
+                state[_EPOCH] = timestamp // length
+                begin = timestamp // length * length
+            clock = max(clock, timestamp)
             epochs[row] = state[_EPOCH]
             continue
-        if votes > 0 and abs(timestamp - state[_RIVAL]) <= max_ahead:
+        if votes > 0 and abs(timestamp - rival) <= max_ahead:
             votes += 1
             state[_RIVAL_LOW] = min(state[_RIVAL_LOW], timestamp)
-            state[_RIVAL] = max(state[_RIVAL], timestamp)
+            rival = max(rival, timestamp)
         elif votes > LONE:
             votes -= 1
         else:
             votes = 1
             state[_RIVAL_LOW] = timestamp
-            state[_RIVAL] = timestamp
-        rival = state[_RIVAL]
+            rival = timestamp
+        refused = timestamp > clock and votes <= LONE
         if votes >= (VOTES_AHEAD if rival > clock else VOTES_BEHIND):
             votes = LONE + 1
-            state[_WATERMARK] = rival
             state[_EPOCH] = min(clock, rival) // length
             state[_RIVAL_LOW] = clock
-            state[_RIVAL] = clock
-        state[_VOTES] = votes
-        epochs[row] = NO_EPOCH if timestamp > clock and votes <= LONE else state[_EPOCH]
+            clock, rival = rival, clock
+            begin = clock // length * length
+        epochs[row] = NO_EPOCH if refused else state[_EPOCH]
+    state[_WATERMARK], state[_VOTES], state[_RIVAL] = clock, votes, rival

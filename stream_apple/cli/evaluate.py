@@ -69,7 +69,7 @@ class _Output(NamedTuple):
     default=format_duration(EpochSettings().max_ahead),
     show_default=True,
     metavar="DURATION",
-    help="With --epoch-length: an example whose time is further ahead of all before it is left out.",
+    help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
 @times_options(start="the beginning of an epoch")
 @click.option(
@@ -164,7 +164,7 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
     if len(rows):
         click.echo(
             f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
-            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of all before, found first "
+            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of those before, found first "
             f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
             err=True,
         )

@@ -205,7 +205,8 @@ class EpochSettings(_Section):
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
     """The span of event time after which the model grows. Event time is the records' timestamps."""
     max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
-    """How far a timestamp may lie past the highest one of its partition so far; further is a dead letter."""
+    """How far clocks may differ. A timestamp further past the highest one of its partition so far is a dead letter,
+    unless more than three in a row agree; many can put the clock right, ahead or back: see `docs/wire-format.md`."""
 
 
 class HttpSettings(_Section):

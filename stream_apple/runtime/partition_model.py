@@ -256,7 +256,8 @@ class PartitionModel:
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
         for start, stop in _runs(triaged.epochs):
-            if epoch not in (-1, triaged.epochs[start]):
+            # Where the number falls, the clock was put back: nothing has ended.
+            if -1 < epoch < triaged.epochs[start]:
                 ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])

@@ -45,6 +45,7 @@ class Cluster:
     """A cluster that has answered at least once.
 
     topics      name -> number of partitions, of all topics that this client may see
+    has_controller  whether one of its brokers answers questions about settings; librdkafka's own cluster has none
     properties  librdkafka's
 
     ConfigurationError if librdkafka refuses a property, BrokerError if no broker answers within CONNECT_S.
@@ -68,6 +69,7 @@ class Cluster:
                 + "; ".join(reasons or [error_text(error.args[0])])
             ) from error
         self.brokers = len(answer.brokers)
+        self.has_controller = answer.controller_id in answer.brokers
         self.topics = {name: len(topic.partitions) for name, topic in answer.topics.items()}
         self.id = answer.cluster_id
 

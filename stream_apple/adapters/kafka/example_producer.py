@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
+from stream_apple.adapters.kafka.topics import accepted_times
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
 
@@ -96,7 +98,8 @@ class TopicWriter:
         self, properties: Mapping[str, str | int | float | bool], topic: str, partitions: int | None = None
     ) -> None:
         self.topic = topic
-        self.partitions = _partitions(Cluster(properties), topic, partitions)
+        self._cluster = Cluster(properties)
+        self.partitions = _partitions(self._cluster, topic, partitions)
         self.totals = DeliveryTotals()
         self._failure: KafkaError | None = None
         settings: dict[str, Any] = {
@@ -108,6 +111,17 @@ class TopicWriter:
         }
         with refused_configuration():
             self._producer = Producer(settings)
+
+    def check_times(self, first_ms: int, last_ms: int) -> None:
+        """ConfigurationError if the topic would refuse or delete examples of these times, milliseconds since 1970."""
+        accepted = accepted_times(self._cluster, self.topic, time.time_ns() // 1_000_000)
+        if accepted is not None and not accepted.first_ms <= first_ms <= last_ms <= accepted.last_ms:
+            raise ConfigurationError(
+                f"topic {self.topic}: expected times from {time_text(accepted.first_ms)} ({accepted.first_by}) "
+                f"to {time_text(accepted.last_ms)} ({accepted.last_by}), found {time_text(first_ms)} to "
+                f"{time_text(last_ms)}: choose --start-time or --interval so that they fit, or for a history make the "
+                f"topic with `stream-apple topics --retention forever`; nothing was sent"
+            )
 
     def write(
         self,
@@ -209,6 +223,14 @@ class TopicWriter:
                 yield
         except KafkaException as error:
             self._failure = error.args[0]
+
+
+def time_text(time_ms: int) -> str:
+    """A time in milliseconds since 1970 as people read it, in UTC: ISO 8601 to the second."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "any time"  # beyond what a calendar has: a limit that is none
 
 
 def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:

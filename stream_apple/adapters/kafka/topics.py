@@ -176,6 +176,37 @@ def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
     return found
 
 
+class AcceptedTimes(NamedTuple):
+    """Which timestamps a topic takes and keeps, milliseconds since 1970, and the settings that say so."""
+
+    first_ms: int
+    first_by: str
+    last_ms: int
+    last_by: str
+
+
+def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
+    """Which timestamps topic `name` takes at `now_ms`; None if it replaces them all, or this client may not look."""
+    if not cluster.has_controller:
+        return None
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
+    try:
+        entries = cluster.result(future, f"reading the settings of topic {name}")
+    except BrokerError:
+        return None  # it need not be allowed: then the brokers say so themselves, record by record
+    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    if found.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    backwards = {_BEFORE: int(found.get(_BEFORE, UNLIMITED))}
+    kept = int(found.get("retention.ms", FOREVER))
+    if "delete" in found.get("cleanup.policy", "") and kept != FOREVER:
+        backwards["retention.ms"] = kept  # what is older is taken, and deleted within minutes
+    first_by = min(backwards, key=lambda setting: backwards[setting])
+    ahead = int(found.get(_AFTER, UNLIMITED))
+    return AcceptedTimes(now_ms - backwards[first_by], first_by, now_ms + ahead, _AFTER)
+
+
 def compare(
     name: str,
     found: Existing,

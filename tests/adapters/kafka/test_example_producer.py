@@ -303,6 +303,36 @@ def test_a_real_broker_holds_the_same(kafka: str, topic: TopicFactory) -> None:
         assert [message.timestamp()[1] for message in messages] == [START_MS + label for label in labels]
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("config", "taken", "refused"),
+    [
+        ({"message.timestamp.before.max.ms": str(DAY_MS)}, [(-0.9, 0.04)], [(-1.1, 0), (0, 0.05), (-9, 9)]),
+        ({"message.timestamp.after.max.ms": str(DAY_MS), "retention.ms": str(2 * DAY_MS)}, [(-1.9, 0.9)], [(-2.1, 0)]),
+        ({"message.timestamp.after.max.ms": str(1 << 62), "retention.ms": "-1"}, [(-9999, 9999)], []),
+        ({"message.timestamp.type": "LogAppendTime"}, [(-9999, 9999)], []),
+        ({"cleanup.policy": "compact", "retention.ms": "1000"}, [(-9999, 0)], [(0, 1)]),
+    ],
+)
+def test_which_times_a_topic_takes_is_known_beforehand(
+    kafka: str,
+    topic: TopicFactory,
+    config: dict[str, str],
+    taken: list[tuple[float, float]],
+    refused: list[tuple[float, float]],
+) -> None:
+    """What its brokers would refuse, and what its retention would delete; by days from now."""
+    writer = TopicWriter({"bootstrap.servers": kafka}, topic("examples", config=config))
+    now = time.time_ns() // 1_000_000
+    for first, last in taken:
+        writer.check_times(now + round(first * DAY_MS), now + round(last * DAY_MS))
+    for first, last in refused:
+        with pytest.raises(ConfigurationError, match=r"expected times from .* to .*, found 20.*; nothing was sent"):
+            writer.check_times(now + round(first * DAY_MS), now + round(last * DAY_MS))
+
+
 @pytest.mark.parametrize("count", [1, 5])
 def test_a_time_that_the_topic_refuses_is_explained(kafka: str, topic: TopicFactory, count: int) -> None:
     """The error names the broker's reason and what such examples need."""

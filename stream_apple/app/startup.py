@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.adapters.kafka.client_properties import Identity, check_properties
 from stream_apple.config import Config
+from stream_apple.config.memory import check_models_fit
 
 
 class Opening(NamedTuple):
@@ -21,7 +22,12 @@ class Opening(NamedTuple):
 
 
 def open_up(config: Config) -> Opening:
-    """Take the port, connect to Kafka and begin to fence; ConfigurationError if the port or the client refuses."""
+    """Take the port, connect to Kafka and begin to fence.
+
+    ConfigurationError if one model and the copy for its snapshot don't fit into memory, or the port or the client
+    refuses.
+    """
+    check_models_fit(config.learner.options(config.limits.max_features_per_example), models=2)
     listener = listen(config.http.host, config.http.port)
     kafka = connect(config)
     kafka.start_fencing()
@@ -29,7 +35,8 @@ def open_up(config: Config) -> Opening:
 
 
 def connect(config: Config) -> KafkaBroker:
-    """The Kafka clients of this worker."""
+    """The Kafka clients of this worker; ConfigurationError if they can't work with their properties."""
     worker = config.worker
+    check_properties(config.kafka, worker.commit_interval)
     identity = Identity(worker.group, worker.id, worker.transactional_id)
     return KafkaBroker(config.kafka, identity, config.topics.examples)

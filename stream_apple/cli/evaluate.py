@@ -18,6 +18,7 @@ from stream_apple.cli.output import table_console
 from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
+from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Limits
 from stream_apple.core.event_time import EpochClock
@@ -110,6 +111,7 @@ def command(
         binary=learner.loss == "logistic",
     )
     options = learner.options(defaults.max_features_per_example)
+    check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
         batch = read_batch(files, limits)

@@ -54,7 +54,14 @@ def _passed_through(name: str) -> str:
 def _scalar(value: object) -> object:
     if not isinstance(value, str | int | float):
         raise ValueError("expected text, a number, true or false")  # noqa: TRY004  pydantic turns only ValueError into a fault
+    if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogate(value))):
+        raise ValueError("expected text in UTF-8 without NUL, where the client would cut it")
     return value
+
+
+def _has_surrogate(text: str) -> bool:
+    """Whether there were bytes in the environment that are no UTF-8, which Python keeps as such."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:

@@ -6,12 +6,14 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream_apple.adapters.kafka import topics as needs
-from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding
+from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
+from stream_apple.adapters.kafka.client_properties import property_faults
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight_recovery import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
 from stream_apple.config import Config, TopicSettings
 from stream_apple.config.duration import format_duration
+from stream_apple.config.memory import memory_limit, too_large, worker_bytes
 from stream_apple.errors import BrokerError, ConfigurationError
 
 _OUTAGE_MS = needs.RETENTION_MS // 2
@@ -25,8 +27,10 @@ def check_cluster(config: Config) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", "cluster", str(error))
         return
-    brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    brokers = "1 broker" if len(cluster.brokers) == 1 else f"{len(cluster.brokers)} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
+    yield from _properties(cluster, config)
+    yield from _memory(config, cluster.topics.get(config.topics.examples, 1))
     yield from _guarded("topics", _topics(cluster, config.topics))
     subject = f"group {config.worker.group}"
     yield from _guarded(subject, check_recovery(cluster, config))
@@ -34,10 +38,39 @@ def check_cluster(config: Config) -> Iterator[Finding]:
     yield _transactions(cluster, f"{config.worker.transactional_id}-check")
 
 
+def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
+    """The [kafka] section beside the rest of the configuration, and beside what the brokers accept."""
+    faults = property_faults(config.kafka, config.worker.commit_interval)
+    try:
+        faults += timeout_faults(cluster)
+    except BrokerError as error:
+        yield Finding("note", "brokers", f"session and transaction timeouts are not compared with theirs: {error}")
+    for fault in faults:
+        yield Finding("fault", "kafka", fault)
+    if not faults:
+        yield Finding("ok", "kafka", "timeouts and sizes fit together, and the brokers")
+
+
+def _memory(config: Config, partitions: int) -> Iterator[Finding]:
+    """Whether models fit into the memory that there is where the check runs."""
+    limit = memory_limit()
+    if limit is None:
+        return
+    options = config.learner.options(config.limits.max_features_per_example)
+    most = (limit.bytes - worker_bytes(options, 0)) // options.model_bytes()
+    if most < 1:
+        yield Finding("fault", "memory", too_large(options, worker_bytes(options, 1), limit))
+    elif most < partitions:
+        text = f"a worker here has memory for {most} of the {partitions} partitions, by the {limit.origin}: "
+        yield Finding("note", "memory", f"{text}so many it may own, also while others are down")
+    else:
+        yield Finding("ok", "memory", f"a worker here has room for all {partitions} partitions, by the {limit.origin}")
+
+
 def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     try:
         yield from findings
-    except BrokerError as error:
+    except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", subject, str(error))
 
 

@@ -21,6 +21,7 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight import check_cluster
 from stream_apple.adapters.kafka.topics import UNLIMITED, ensure
 from stream_apple.config import Config
+from stream_apple.config.memory import MemoryLimit
 
 
 def _faults(config: Config) -> list[tuple[str, str]]:
@@ -38,6 +39,8 @@ class TestCheck:
         topics = config.topics
         assert {finding.subject for finding in findings if finding.verdict == "ok"} == {
             "cluster",
+            "kafka",
+            "memory",
             *(f"topic {name}" for name in topics.model_dump().values()),
             f"group {config.worker.group}",
             f"transactional id {config.worker.transactional_id}-check",
@@ -69,6 +72,50 @@ class TestCheck:
                 "max.compaction.lag.ms: expected at most 3600000, found 9223372036854775807",
             ),
         }
+
+    def test_finds_timeouts_that_the_brokers_refuse(self, config: Config) -> None:
+        """Each with the bound, whose it is, and what it is compared with; and properties that do not fit together."""
+        ensure(Cluster(config.kafka), config.topics)
+        given = {
+            "session.timeout.ms": 3_600_000,
+            "max.poll.interval.ms": 3_600_000,
+            "transaction.timeout.ms": "900001",
+            "message.max.bytes": 5000,
+        }
+        wrong = config.model_copy(update={"kafka": {**config.kafka, **given}})
+        assert [text for subject, text in _faults(wrong) if subject == "kafka"] == [
+            "kafka.message.max.bytes: expected at least 1048576, what a message of a snapshot may take, found 5000",
+            (
+                "kafka.session.timeout.ms: expected at most 1800000, the group.max.session.timeout.ms of broker 1, "
+                "found 3600000"
+            ),
+            (
+                "kafka.transaction.timeout.ms: expected at most 900000, the transaction.max.timeout.ms of broker 1, "
+                "found 900001"
+            ),
+        ]
+
+    def test_compares_models_with_the_memory(self, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fault if not even one partition has room; a note if a worker could not own all of them."""
+        ensure(Cluster(config.kafka), config.topics, 3)
+
+        def verdict(mebibytes: int) -> tuple[str, str]:
+            limit = MemoryLimit(mebibytes << 20, "limit of x")
+            monkeypatch.setattr("stream_apple.adapters.kafka.preflight.memory_limit", lambda: limit)
+            (found,) = [each for each in check_cluster(config) if each.subject == "memory"]
+            return found.verdict, found.text
+
+        assert verdict(500) == ("ok", "a worker here has room for all 3 partitions, by the limit of x")
+        assert verdict(450) == (
+            "note",
+            (
+                "a worker here has memory for 2 of the 3 partitions, by the limit of x: "
+                "so many it may own, also while others are down"
+            ),
+        )
+        kind, text = verdict(400)
+        assert kind == "fault"
+        assert text.startswith("learner.bits, limits.max_features_per_example: expected models that fit into 400 MiB")
 
     def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
         """Where the broker stamps the examples, the note says so."""

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from stream_apple.cli.example_times import Times, times_options
 from stream_apple.cli.learner_options import LearnerChoice, learner_options
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
@@ -129,7 +129,7 @@ def command(
     if output.plot is not None:
         draw_learning_curve(run, output.plot)
     if output.as_json:
-        click.echo(json.dumps(run.facts() | found))
+        say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
 
@@ -164,7 +164,7 @@ def _given(*names: str) -> list[str]:
 def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:
     """Say on stderr that examples are left out, if any are."""
     if len(rows):
-        click.echo(
+        say(
             f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
             f"them: expected times at most {format_duration(max_ahead_ms)} ahead of all before, found first "
             f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
@@ -181,4 +181,4 @@ def _show(run: Run, found: Mapping[str, int]) -> None:
         shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
         table.add_row(name.replace("_", " "), shown)
     table_console().print(table)
-    click.echo(run.verdict())
+    say(run.verdict())

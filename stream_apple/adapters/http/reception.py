@@ -127,7 +127,7 @@ class Reception:
             if connection.open:
                 step(connection)
         except Exception:  # noqa: BLE001  whatever it is, it is told
-            _log.exception("http_failed")
+            _log.error("http_failed", exc_info=True)
             self._close(connection)
 
     def _accept(self) -> None:

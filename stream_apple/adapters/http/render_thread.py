@@ -56,5 +56,5 @@ def answer(route: Route, head: Head) -> Reply:
     try:
         return route(head.request())
     except Exception:  # noqa: BLE001  whatever it is, it is told
-        _log.exception("http_failed")
+        _log.error("http_failed", exc_info=True)
         return json_reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"status": "a defect, see http_failed in the log"})

@@ -100,7 +100,7 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 
     They may differ from broker to broker, and each may coordinate the group or the transaction.
     """
-    faults = {}
+    faults: dict[tuple[str, str], str] = {}
     told = _broker_settings(cluster)
     for name, setting, rule in _TIMEOUT_BOUNDS:
         value = int(float(str(cluster.properties.get(name, SESSION_MS))))

@@ -12,6 +12,7 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties
 from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
+from stream_apple.errors import ConfigurationError
 
 
 class Opening(NamedTuple):
@@ -24,19 +25,23 @@ class Opening(NamedTuple):
 def open_up(config: Config) -> Opening:
     """Take the port, connect to Kafka and begin to fence.
 
-    ConfigurationError if one model and the copy for its snapshot don't fit into memory, or the port or the client
-    refuses.
+    ConfigurationError if one model and the copy for its snapshot don't fit into memory, if the clients can't work with
+    their properties, or if the port or a client refuses.
     """
     check_models_fit(config.learner.options(config.limits.max_features_per_example), models=2)
+    check_properties(config.kafka, config.worker.commit_interval)
     listener = listen(config.http.host, config.http.port)
-    kafka = connect(config)
+    try:
+        kafka = connect(config)
+    except ConfigurationError:
+        listener.close()
+        raise
     kafka.start_fencing()
     return Opening(listener, kafka)
 
 
 def connect(config: Config) -> KafkaBroker:
-    """The Kafka clients of this worker; ConfigurationError if they can't work with their properties."""
+    """The Kafka clients of this worker."""
     worker = config.worker
-    check_properties(config.kafka, worker.commit_interval)
     identity = Identity(worker.group, worker.id, worker.transactional_id)
     return KafkaBroker(config.kafka, identity, config.topics.examples)

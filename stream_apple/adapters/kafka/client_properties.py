@@ -180,7 +180,14 @@ def property_faults(properties: Properties, commit_interval_ms: int) -> list[str
     transaction, open_ms = number("transaction.timeout.ms", default=SESSION_MS)
     delivery, delivery_ms = number("message.timeout.ms", "delivery.timeout.ms", default=open_ms)
     linger, linger_ms = number("queue.buffering.max.ms", "linger.ms", default=0)
+    heartbeat, heartbeat_ms = number("heartbeat.interval.ms", default=0)
+    _, session_ms = number("session.timeout.ms", default=SESSION_MS)
     faults = []
+    if heartbeat_ms >= session_ms:
+        faults.append(
+            f"{heartbeat}: expected less than {session_ms:.15g}, the session.timeout.ms, found {heartbeat_ms:.15g}: "
+            f"the group would lose this worker between two signs of life"
+        )
     if linger_ms >= delivery_ms:
         bound = delivery if delivery in given else transaction
         faults.append(f"{linger}: expected less than {delivery_ms:.15g}, the {bound}, found {linger_ms:.15g}")

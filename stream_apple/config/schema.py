@@ -6,7 +6,7 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
@@ -49,12 +49,25 @@ def _names_of_gaps(value: object) -> object:
 Integer = Annotated[int, BeforeValidator(_integer_from_text)]
 Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 
+# Kafka makes directories of topics' names, and writes these four itself.
+_NO_TOPICS = {".", "..", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
+
+def _free_topic(name: str) -> str:
+    if name in _NO_TOPICS:
+        raise ValueError("a name that Kafka refuses")
+    return name
+
+
 TopicName = Annotated[
     str,
     Field(
         pattern=r"^[a-zA-Z0-9._-]{1,249}$",
-        json_schema_extra={"expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -)"},
+        json_schema_extra={
+            "expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
+        },
     ),
+    AfterValidator(_free_topic),
 ]
 Identifier = Annotated[
     str,
@@ -105,8 +118,9 @@ class TopicSettings(_Section):
     @model_validator(mode="after")
     def _are_different(self) -> Self:
         names = list(self.model_dump().values())
-        if len(set(names)) < len(names):
-            raise ValueError(f"expected four different topics, found {', '.join(names)}")
+        # Kafka's metrics have "_" for ".", so it refuses to create a topic whose name differs in nothing else.
+        if len({name.replace(".", "_") for name in names}) < len(names):
+            raise ValueError(f"expected four different topics ('.' counts as '_'), found {', '.join(names)}")
         return self
 
 

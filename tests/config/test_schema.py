@@ -255,3 +255,26 @@ class TestViews:
             LimitSettings(max_features=0)
         with pytest.raises(ValidationError, match="Extra inputs"):
             Config.model_validate({"nope": {}})
+
+
+class TestAddresses:
+    """Where the brokers are: the client takes any text, and would look for it without end."""
+
+    @pytest.mark.parametrize(
+        "text",
+        ["a", "a:1", "a.b-c_d:65535", "a:1,b:2", " a:1 , b:2 ,", "[::1]:9092", "[fe80::1%eth0]:1", "10.0.0.1:9092",
+         "SASL_SSL://a:9093", "PLAINTEXT://[::1]:1"],
+    )  # fmt: skip
+    def test_of_any_form_are_taken(self, text: str) -> None:
+        """Names and numbers of both versions, with or without port or protocol."""
+        assert load(None, {variable("kafka", "bootstrap.servers"): text}).kafka["bootstrap.servers"] == text
+
+    @pytest.mark.parametrize(
+        "text", ["", " ", ",", "a b", "a:0", "a:65536", "a:999999", "a:b", ":9092", "http://", "a:1 b:2"]
+    )
+    def test_of_no_form_are_refused(self, text: str) -> None:
+        """With the form that is expected, and what was found."""
+        with pytest.raises(ConfigurationError) as caught:
+            load(None, {variable("kafka", "bootstrap.servers"): text})
+        expected = "kafka: bootstrap.servers: expected addresses such as host:9092, separated by commas, "
+        assert str(caught.value).endswith(f"{expected}found {text!r}")

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
+from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import TopicSettings
@@ -22,7 +23,6 @@ from stream_apple.errors import BrokerError, ConfigurationError
 Rule = Literal["exactly", "at least", "at most"]
 
 KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
-SNAPSHOT_MESSAGE_BYTES = 1_048_576
 COMPACTION_LAG_MS = 3_600_000
 DAY_MS = 86_400_000
 RETENTION_MS = 14 * DAY_MS

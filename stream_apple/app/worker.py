@@ -45,7 +45,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     paths = {**routes(health, metrics.registry), **page_routes(status)}
     with Server(listener, paths) as server, ObserverThread(observer):
         _log.info("started", http_port=server.port, config=config.redacted())
-        metrics.watch_brokers(lambda: kafka.reachable)
+        for watcher in (metrics, health):
+            watcher.watch_brokers(lambda: kafka.reachable)
         settings = settings_of(config)
         decoder = Decoder(settings.limits)
         warm_up(settings, decoder)

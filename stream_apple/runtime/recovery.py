@@ -1,6 +1,6 @@
 """Where the model of a newly assigned partition comes from, decided by what is committed and what is in the log.
 
-    nothing committed             a new model, from the first record that the log has
+    nothing committed             a new model, from the first record that the log has, if `evidence.py` finds no old one
     committed, model still here   go on from where it stands, unless it has learned what was never committed
     committed, with a snapshot    a new model that is restored from it and replays, silent up to the committed offset
     committed, without one        a new model that replays from its first record
@@ -36,6 +36,7 @@ class RecoveryPlan(NamedTuple):
     kept          the model that is still here and goes on; None if one must be made
     snapshot      the newest one of the model, if there is any
     jump          what to do before the first record, when the model stands where `kept` or the snapshot does
+    first         nothing is committed: by all that the group knows, the model is a new one
     """
 
     lineage: Lineage
@@ -43,6 +44,7 @@ class RecoveryPlan(NamedTuple):
     kept: PartitionModel | None = None
     snapshot: SnapshotPointer | None = None
     jump: Jump | None = None
+    first: bool = False
 
     @property
     def restore(self) -> bool:
@@ -75,7 +77,7 @@ def plan_recovery(
     ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
     """
     if committed is None:
-        return RecoveryPlan(provenance.lineage(partition, log.low), log.low)
+        return RecoveryPlan(provenance.lineage(partition, log.low), log.low, first=True)
     lineage, snapshot = provenance.read_metadata(partition, committed)
     topic = provenance.topics.examples
     if committed.offset > log.high:

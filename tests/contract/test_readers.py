@@ -70,14 +70,19 @@ class TestReaders:
         reader = alone.broker.reader(harness.outputs, 1, 1)
         assert reader.position == 1
         found = read_on(reader, 2)
-        until(lambda: not found.extend(reader.fetch(2, 0.1)) and reader.position == stable)
+
+        def read_to_the_end() -> bool:
+            found.extend(reader.fetch(2, 0.1))
+            return reader.position == stable
+
+        until(read_to_the_end)
         assert [record.value() for record in found] == [b"1", b"0"]
         assert reader.log_end == stable + 2
         foreign.abort()
         harness.append(harness.outputs, 1, b"last")
         read_on(reader, 1)
-        end = alone.broker.log_range(harness.outputs, 1).high
-        assert (reader.position, reader.log_end) == (end, end)
+        last = alone.broker.log_range(harness.outputs, 1).high
+        assert (reader.position, reader.log_end) == (last, last)
         reader.close()
 
     def test_the_end_of_an_empty_log(self, harness: Harness, alone: Client) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import structlog
 
 from stream_apple.runtime.columns import runs_by_partition
-from stream_apple.runtime.evidence import is_untouched
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
@@ -19,6 +18,7 @@ from stream_apple.runtime.partition import INCOMPLETE, Partition, State
 from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Record, Start
 from stream_apple.runtime.recovery import AcceptedGaps, plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_untouched
 from stream_apple.runtime.snapshots.restorer import Restorer
 
 _log = structlog.get_logger()

@@ -1,13 +1,13 @@
 """Where the model of a newly assigned partition comes from, decided by what is committed and what is in the log.
 
-    nothing committed             a new model, from the first record that the log has, if `evidence.py` finds no old one
+    nothing committed             a new model, from the first record that the log has
     committed, model still here   go on from where it stands, unless it has learned what was never committed
     committed, with a snapshot    a new model that is restored from it and replays, silent up to the committed offset
     committed, without one        a new model that replays from its first record
 
 A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
 accepted that very gap by name. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the
-check before a start only reads it.
+check before a start only reads it. Whether what is committed can be believed is for `snapshots/evidence.py` to say.
 """
 
 from typing import NamedTuple

@@ -8,11 +8,11 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.evidence import is_of_snapshot, lost_offset
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.recovery import plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_of_snapshot, lost_offset
 from stream_apple.runtime.snapshots.reader import check_in_log
 from stream_apple.runtime.snapshots.store import FEW_LARGE
 

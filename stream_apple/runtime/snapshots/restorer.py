@@ -1,6 +1,6 @@
 """Reading snapshots back into models, a little in each iteration of the loop, one model at a time.
 
-Before a model is believed, the evidence about it is looked at (`runtime/evidence.py`), while the snapshot is fetched.
+Before a model is believed, the evidence about it is looked at (`evidence.py`), while the snapshot is fetched.
 """
 
 import time
@@ -9,11 +9,11 @@ from collections.abc import Callable
 import structlog
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.runtime.evidence import examine
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import Partition
 from stream_apple.runtime.ports import Broker, Reader
+from stream_apple.runtime.snapshots.evidence import examine
 from stream_apple.runtime.snapshots.reader import SnapshotReader
 
 PATIENCE_S = 120.0

@@ -14,8 +14,8 @@ from support.records import stream
 
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime import evidence
 from stream_apple.runtime.partition import State
+from stream_apple.runtime.snapshots import evidence
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

@@ -126,6 +126,8 @@ class TestConnectivity:
         for _ in range(100):
             connectivity.check()
             cluster.clock.now += 0.1
+            if connectivity.reachable:
+                connectivity.hear(cluster.clock.now)
         gone, back = log_events
         assert (gone["event"], back["event"]) == ("brokers_unreachable", "brokers_reachable")
         assert 10 <= back["seconds"] <= 17

@@ -122,9 +122,9 @@ def test_waiting_for_the_queue_is_waiting_for_kafka(parts: Parts, queue: Queue) 
     waited: list[bool] = []
     poll = queue.poll
 
-    def watched(seconds: float) -> None:
+    def watched(_seconds: float) -> None:
         waited.append(retry.waiting_s > 0)
-        poll(seconds)
+        poll(_seconds)
 
     queue.poll = watched  # type: ignore[method-assign]
     producer.send("predictions", 1, None, b"1", 0)

@@ -58,7 +58,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     paths = {**routes(health, metrics.registry), **page_routes(status)}
     with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
-        metrics.watch_brokers(lambda: kafka.reachable)
+        for watcher in (metrics, health):
+            watcher.watch_brokers(lambda: kafka.reachable)
         warm_up(settings, decoder)
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)

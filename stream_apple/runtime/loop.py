@@ -12,8 +12,7 @@ of them, and now and then commit. A transaction holds, in this order:
 
 Readers see all of it or nothing. A model is always ahead of what is sent, and that of what is committed; if a
 transaction fails, the models are dropped and found again as after a crash (`recovery.py`): restored from the snapshot
-(`snapshots/restorer.py`), and replayed in silence up to the committed offset. So there is one recovery path, and it is
-used daily.
+(`snapshots/restorer.py`), and replayed in silence up to the committed offset: one recovery path, and a daily one.
 
 What is in a transaction never depends on when it is committed: time decides only how much is lost in a crash.
 """
@@ -84,6 +83,7 @@ class Loop:
     def stop(self) -> None:
         """Finish the batch in hand, commit, save the models and leave."""
         self._stopping = True
+        self._monitoring.health.leave()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
@@ -97,6 +97,7 @@ class Loop:
             raise
         finally:
             # An open transaction is aborted by closing: one failure must not hide another.
+            self._monitoring.health.leave()
             self._learning.close()
             self._owned.close()
             self._broker.close()
@@ -124,7 +125,7 @@ class Loop:
             self._start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._monitoring.health.iterated(self._owned, self._learning.longest_s)
+        self._monitoring.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what was fetched, and save all models."""
@@ -260,7 +261,6 @@ class Loop:
         self._metrics.rebalanced("assigned")
         self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
-        self._monitoring.health.assigned()
         self._budget.lap(Phase.REBALANCE)
         return starts
 

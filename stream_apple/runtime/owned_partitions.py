@@ -14,10 +14,11 @@ from stream_apple.runtime.columns import runs_by_partition
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
-from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition import INCOMPLETE, Partition, State
 from stream_apple.runtime.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Record, Start
 from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_untouched
 from stream_apple.runtime.snapshots.restorer import Restorer
 
 _log = structlog.get_logger()
@@ -30,6 +31,7 @@ class OwnedPartitions:
     new_model   makes a model that has learned nothing
     exceptions  what the operator lets models leave out
 
+    told          whether the group has said what is ours, and has not taken it back since
     progress      of the recoveries, for logs and metrics
     by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
     arrived       partitions whose models have become complete, for whoever takes them from here
@@ -45,6 +47,7 @@ class OwnedPartitions:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.provenance = provenance
+        self.told = False
         self.progress = RecoveryProgress(now)
         self.by_number: Mapping[int, Partition] = {}
         self.arrived: list[Partition] = []
@@ -75,7 +78,7 @@ class OwnedPartitions:
 
     @property
     def restoring(self) -> bool:
-        """Whether a snapshot is being read."""
+        """Whether a model is still to be found."""
         return self._restorer.busy
 
     def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
@@ -97,18 +100,22 @@ class OwnedPartitions:
             model.publish_from = plan.publish_from
             model.skips = deque(plan.skips)
             partition = owned[number] = Partition(model, plan)
+            if plan.kept is not None or (plan.first and is_untouched(self._broker, self.provenance, number)):
+                self._go_on(partition)
+                continue
             if plan.restore:
                 self.enter(partition, State.RESTORING)
-                self._restorer.add(partition)
             else:
-                self._go_on(partition)
+                self._metrics.entered(partition, State.ASSIGNED)
+            self._restorer.add(partition)
+        self.told = True
         return {
-            number: Start(partition.plan.fetch_from, held=partition.state is State.RESTORING)
+            number: Start(partition.plan.fetch_from, held=partition.state in INCOMPLETE)
             for number, partition in owned.items()
         }
 
     def restore(self) -> None:
-        """Read on in a snapshot; a partition whose model is complete is delivered from now on."""
+        """Read on in what a model is found by; a partition whose model is complete is delivered from now on."""
         partition = self._restorer.read_on()
         if partition is not None:
             self._go_on(partition)
@@ -133,16 +140,18 @@ class OwnedPartitions:
 
     def give_back(self, numbers: Collection[int]) -> None:
         """The partitions go; their models stay here in case they return."""
+        self.told = False
         gone = [self.by_number[number] for number in numbers if number in self.by_number]
         self.by_number = {number: each for number, each in self.by_number.items() if number not in numbers}
         for partition in gone:
-            if partition.state is not State.RESTORING:  # half a model is none
+            if partition.state not in INCOMPLETE:  # half a model is none
                 self._kept[partition.number] = partition.model
             self._restorer.drop(partition)
             self.enter(partition, State.REVOKED)
 
     def drop_all(self) -> None:
         """Own nothing and forget every model: they may have learned what was never committed."""
+        self.told = False
         gone, self.by_number, self._kept = self.by_number, {}, {}
         for partition in gone.values():
             self._restorer.drop(partition)

@@ -11,7 +11,7 @@ from stream_apple.runtime.recovery import RecoveryPlan
 class State(StrEnum):
     """Where a partition stands."""
 
-    ASSIGNED = "assigned"  # ours; its model is being found
+    ASSIGNED = "assigned"  # ours; whether there is a model is being found out
     RESTORING = "restoring"  # its model is being read from a snapshot
     REPLAYING = "replaying"  # learning records whose outputs are committed already
     LIVE = "live"  # every further record is published and committed
@@ -28,6 +28,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.LOST: frozenset(),
 }
 """What may follow what. A partition that returns begins a new life, perhaps with its old model."""
+
+INCOMPLETE = frozenset({State.ASSIGNED, State.RESTORING})
+"""States in which there is no model to learn with yet."""
 
 RECOVERING = frozenset({State.RESTORING, State.REPLAYING})
 """States in which a partition's records are not answered yet."""

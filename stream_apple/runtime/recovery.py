@@ -7,8 +7,8 @@
 
 A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
 accepted that very gap by name. A record that nobody can get past is left out, too, if the operator has named it before
-it was answered. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the
-check before a start only reads it.
+it was answered. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the check before a
+start only reads it. Whether what is committed can be believed is for `snapshots/evidence.py` to say.
 """
 
 from collections.abc import Sequence
@@ -56,6 +56,7 @@ class RecoveryPlan(NamedTuple):
     snapshot      the newest one of the model, if there is any
     jump          what to do before the first record, when the model stands where `kept` or the snapshot does
     skips         records that the model leaves out further on, in their order
+    first         nothing is committed: by all that the group knows, the model is a new one
     """
 
     lineage: Lineage
@@ -64,6 +65,7 @@ class RecoveryPlan(NamedTuple):
     snapshot: SnapshotPointer | None = None
     jump: Jump | None = None
     skips: Sequence[Skip] = ()
+    first: bool = False
 
     @property
     def restore(self) -> bool:
@@ -97,9 +99,8 @@ def plan_recovery(
     answered; GapError if records are gone.
     """
     if committed is None:
-        return _with_skips(
-            RecoveryPlan(provenance.lineage(partition, log.low), log.low), provenance, partition, exceptions
-        )
+        plan = RecoveryPlan(provenance.lineage(partition, log.low), log.low, first=True)
+        return _with_skips(plan, provenance, partition, exceptions)
     lineage, snapshot = provenance.read_metadata(partition, committed)
     topic = provenance.topics.examples
     if committed.offset > log.high:

@@ -174,6 +174,26 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="gone"):
             Worker(cluster).run()
 
+    @pytest.mark.parametrize("foreign", [0, 1])
+    def test_a_models_topic_that_was_made_anew(self, foreign: int) -> None:
+        """What is asked for may come yet, as far as the log can say: but not for longer than a leader needs."""
+        cluster = cluster_with({0: input_log()[0]})
+        Worker(cluster).run()
+        cluster.renew(TOPICS.models)
+        for _ in range(foreign):
+            cluster.log(TOPICS.models, 0).append(Message(OTHERS.snapshot_key(0, 0), b"foreign", 1))
+        committed = offsets_of(cluster)[0]
+        assert '"snapshot":[' in committed.metadata
+        worker = Process(cluster, WORKER, tick=0.02)
+        for _ in range(MOST_FETCHES):
+            worker.step()
+            if worker.ended is not None:
+                break
+        assert isinstance(worker.error, SnapshotError)
+        assert f"found the end of the log at {foreign}: was the topic made anew?" in str(worker.error)
+        assert worker.error.exit_code == 73
+        assert offsets_of(cluster)[0] == committed
+
     def _own(self, cluster: MemoryCluster, pointer: SnapshotPointer) -> list[FakeRecord]:
         records = cluster.log(TOPICS.models, 0).committed()
         own = SETUP.provenance.snapshot_key(0)

@@ -11,7 +11,7 @@ from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_mo
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.partition import State
+from stream_apple.runtime.partition import INCOMPLETE
 
 MOST_TOP = 200
 """Monomials, products and parents of a model that can be asked for."""
@@ -96,9 +96,9 @@ class Status:
                 raise NotShownError(
                     f"expected a partition of this worker ({have} at the moment), found {partition}", absent=True
                 )
-            if found.state is State.RESTORING:
+            if found.state in INCOMPLETE:
                 raise NotShownError(
-                    f"expected a complete model of partition {partition}, found it being restored", absent=False
+                    f"expected a complete model of partition {partition}, found it {found.state.value}", absent=False
                 )
             self._views = {number: known for number, known in self._views.items() if number in owned}
             known = self._views.get(partition)

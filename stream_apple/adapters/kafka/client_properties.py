@@ -15,6 +15,8 @@ Properties = Mapping[str, str | int | float | bool]
 SESSION_MS = 45_000
 SNAPSHOT_MESSAGE_BYTES = 1_048_576
 """No message of a snapshot is larger, whatever the model holds."""
+STATISTICS_MS = 1_000
+"""How often the consumer tells when it last heard from a broker: a few kilobytes of JSON for each partition."""
 
 
 class Identity(NamedTuple):
@@ -130,6 +132,7 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
         # eager assignor, because the transaction of a revoked partition can be committed before the partition moves
         # only if all members stop for a moment.
         "group.protocol": "classic",
+        "statistics.interval.ms": STATISTICS_MS,
         "partition.assignment.strategy": "range",
         "isolation.level": "read_committed",
     }
@@ -145,6 +148,7 @@ def reader_properties(properties: Properties, group: str) -> dict[str, Any]:
         "check.crcs": True,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         "fetch.min.bytes": 1,
         "fetch.queue.backoff.ms": 1,
         "group.id": group,
@@ -222,12 +226,19 @@ def check_properties(properties: Properties, commit_interval_ms: int, largest: i
 
 
 def open_clients(
-    properties: Properties, identity: Identity, on_error: Callable[[KafkaError], None]
+    properties: Properties,
+    identity: Identity,
+    on_error: Callable[[KafkaError], None],
+    on_statistics: Callable[[str], None],
 ) -> tuple[Consumer, Producer]:
-    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused."""
+    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused.
+
+    on_statistics  is given the consumer's, as JSON
+    """
     logger = logging.getLogger("librdkafka")
     shared: dict[str, Any] = {"error_cb": on_error}
     with refused_configuration():
         producer = Producer({**producer_properties(properties, identity), **shared}, logger=logger)
-        consumer = Consumer({**consumer_properties(properties, identity), **shared}, logger=logger)
+        listening = {**consumer_properties(properties, identity), **shared, "stats_cb": on_statistics}
+        consumer = Consumer(listening, logger=logger)
     return consumer, producer

@@ -9,9 +9,12 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.recovery import Exceptions, plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_of_snapshot, lost_offset
 from stream_apple.runtime.snapshots.reader import check_in_log
+from stream_apple.runtime.snapshots.store import FEW_LARGE
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -29,6 +32,9 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
             findings = [
                 finding for number, each in committed.items() for finding in _partition(logs, config, number, each)
             ]
+            if config.topics.models in cluster.topics:
+                for number in offsets.keys() - committed.keys():
+                    findings += _without_an_offset(logs, config, number)
         except (BrokerError, ConfigurationError) as error:
             yield Finding("fault", subject, f"expected readable offsets, found: {error}")
             return
@@ -75,3 +81,19 @@ def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Commi
             check_in_log(provenance, partition, plan.snapshot, logs.log_range(topics.models, partition))
         except SnapshotError as error:
             yield Finding("fault", subject, str(error))
+
+
+def _without_an_offset(logs: KafkaLogs, config: Config, partition: int) -> Iterator[Finding]:
+    """A fault if the group has a snapshot of a partition that it has no offset of."""
+    provenance, topic = Provenance.of(config), config.topics.models
+    low, high = logs.log_range(topic, partition)
+    if low == high:
+        return
+    with closing(LogScan(logs.reader(topic, partition, low), f"{topic}-{partition}", high, FEW_LARGE)) as scan:
+        while (record := scan.take()) is not None:
+            if is_of_snapshot(provenance, partition, record):
+                # A worker may have begun meanwhile.
+                if logs.committed([partition])[partition] is None:
+                    error = lost_offset(provenance, partition, record)
+                    yield Finding("fault", f"group {config.worker.group}", str(error))
+                return

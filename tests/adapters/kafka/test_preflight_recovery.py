@@ -122,6 +122,25 @@ def test_a_snapshot_that_is_gone_is_a_fault(left: Left, first: int, last: int) -
     )
 
 
+def test_a_snapshot_without_an_offset_is_a_fault(left: Left) -> None:
+    """The offsets are lost: a worker would answer everything again. Snapshots of other groups mean nothing."""
+    config = left.config
+    models, producer = config.topics.models, Producer(config.kafka)
+
+    def write(provenance: Provenance) -> None:
+        producer.produce(models, b"part", provenance.snapshot_key(0, 0), 0)
+        assert producer.flush(20) == 0
+
+    write(Provenance.of(config)._replace(group="another"))
+    assert left.findings("fault") == []
+    write(Provenance.of(config))
+    (fault,) = left.findings("fault")
+    assert fault.startswith(f"expected an offset of {config.topics.examples}-0 that group {config.worker.group} has ")
+    assert f"it has a snapshot in {models}-0 at message 11, found none: the offsets are lost" in fault
+    left.commit(8, None)
+    assert left.findings("fault") == []
+
+
 def test_an_offset_behind_the_end_is_a_fault(left: Left) -> None:
     """The topic was deleted and made anew under the same name."""
     left.commit(11, None)

@@ -1,4 +1,4 @@
-"""Where commands print their tables."""
+"""Where commands print their tables, and text of others as it may be printed."""
 
 from rich.console import Console
 
@@ -11,3 +11,10 @@ def table_console() -> Console:
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
     return console
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal or turn a line around: such signs become escapes, as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -55,6 +55,19 @@ def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     ]
 
 
+def told_of_dead_letter(record: Record) -> dict[str, str]:
+    """What a dead letter's added headers say: reason, message, topic, partition, offset and model, as far as they do.
+
+    Bytes that are not UTF-8 are shown as escapes: anyone may write to the topic.
+    """
+    # The record's own headers come first, and are those of another dead letter if it was one before.
+    told = {name.removeprefix(PREFIX): text for name, text in header_list(record) if name.startswith(PREFIX)}
+    return {
+        name: text.decode(errors="backslashreplace") if isinstance(text, bytes) else text or ""
+        for name, text in told.items()
+    }
+
+
 class RejectLimits(NamedTuple):
     """More than `max_consecutive` in a row, or more than `max_share` of the window, is too many."""
 

@@ -24,12 +24,15 @@ from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.table import Table, copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.lineage import Gap, Lineage
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
+
+_ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
@@ -49,6 +52,7 @@ class EpochEnd(NamedTuple):
     offset: int
     growth: Growth
     digest: str
+    losses: LossReport
 
 
 class BatchResult(NamedTuple):
@@ -124,6 +128,8 @@ class PartitionModel:
     lineage       where the model begins; `next_offset` starts there
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
+                  whole, by any thread
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -134,6 +140,7 @@ class PartitionModel:
         self.publish_from = lineage.start
         self.learner = Learner(settings.options)
         self.ended = Ended()
+        self.attachments: Mapping[str, NDArray[np.generic]] = {}
         self._triage = Triage(
             f"{topic}-{partition}",
             decoder,
@@ -179,6 +186,16 @@ class PartitionModel:
         self.next_offset = next_offset
         self.ended = ended
 
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
+
+        ValueError for an array of another type or size than the learner's.
+        """
+        self.learner.restore_observed(observed)
+        self.attachments = {
+            name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
+        }
+
     def jump(self, lineage: Lineage, gap: Gap) -> None:
         """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
         self.lineage = lineage
@@ -189,9 +206,9 @@ class PartitionModel:
     def image(self) -> ModelImage:
         """Its state now, by reference."""
         learner = self.learner
-        return ModelImage(
-            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, learner.observed
-        )
+        attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
+        observed = {**learner.observed, **attached}
+        return ModelImage(self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed)
 
     def copied_image(self) -> ModelImage:
         """Its state now, in memory of its own: for those who need it while the model learns on."""
@@ -247,7 +264,7 @@ class PartitionModel:
         """Let the model grow before the example at `offset` is scored."""
         growth = self.learner.end_epoch()
         self.ended = Ended(epoch, self.learner.digest())
-        return EpochEnd(epoch, offset, growth, self.ended.digest)
+        return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
     def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
         try:

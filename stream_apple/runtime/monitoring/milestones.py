@@ -11,6 +11,8 @@ from stream_apple.runtime.partition_model import EpochEnd
 
 LONG_BEHIND_S = 60.0
 """After so long behind, it is worth a line that the worker has caught up again."""
+LOOKS = 2
+"""In a row that a worker must be level: after a rebalance, what is known of the log's end may be old for a moment."""
 
 _log = structlog.get_logger()
 
@@ -44,13 +46,18 @@ class CaughtUp:
         self._told_of: frozenset[int] = frozenset()
         self._told_examples = 0
         self._behind_since: float | None = None
+        self._level = 0
 
     def look(self, owned: Mapping[int, Partition], lag: Callable[[int], float | None]) -> None:
         """See how the partitions stand; `lag` has the records behind each, None while that is not known."""
         before, self._offsets = self._offsets, {number: each.next_offset for number, each in owned.items()}
         if not owned or not all(self._is_level(each, before, lag) for each in owned.values()):
+            self._level = 0
             if self._behind_since is None:
                 self._behind_since = self._now()
+            return
+        self._level += 1
+        if self._level < LOOKS:
             return
         behind_since, self._behind_since = self._behind_since, None
         examples = sum(each.model.learner.examples for each in owned.values())

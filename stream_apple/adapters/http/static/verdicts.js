@@ -83,7 +83,7 @@ export function drawVerdicts(status, previous) {
 }
 
 const NOTED = 0.01; // worse by less is noise
-const SETTLED = 1000; // examples: the first ones say little
+const SETTLED = 500; // examples: the first ones say little
 
 /** Say where predictions are worse than simpler ones would be, of recent examples; returns the figure's class. */
 function drawNotice(parts) {

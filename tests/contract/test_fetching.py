@@ -131,7 +131,7 @@ class TestFetching:
         assert client.events == [("assigned", (0, 1))] * 2
 
     def test_backlog_and_log_range(self, harness: Harness, alone: Client, join: Join) -> None:
-        """Backlog is 0 where nothing came, and counts down to 0 across markers; retention and transactions make ranges."""
+        """Backlog is 0 where nothing came, and counts down to 0 across markers; ranges are as retention makes them."""
         other = join("b")
         until(lambda: alone.owned == {0} and other.owned == {1}, alone, other)
         assert alone.broker.backlog(1) == -1

@@ -177,7 +177,8 @@ def test_shows_rate_and_lag_over_time(page: Browser) -> None:
     for kind in ("rate", "lag"):
         page.wait_until(f"return document.querySelectorAll('#{kind}-chart path.c-{kind}').length === 1")
         page.wait_until(f"return document.querySelector('#{kind}-more').innerText.startsWith('now ')")
-    page.wait_until("return Number(document.querySelector('#rate-more').innerText.match(/at most ([0-9,]+)/)[1]) > 100")
+    most = "document.querySelector('#rate-more').innerText.match(/at most ([0-9,]+)/)[1].replace(',', '')"
+    page.wait_until(f"return Number({most}) > 100")
     page.keys("#rate-chart svg", "\ue012")
     assert "records a second" in page.text("#rate-chart .tip")
 

@@ -60,6 +60,7 @@ class Site:
 
     def refresh(self) -> None:
         """Let the metrics see the model as it is now."""
+        self.clock.now += 1.0  # what was shown before is out of date
         self._metrics._refresh_at = 0.0
         self._metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
 

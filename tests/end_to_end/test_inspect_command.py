@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 from support.command import run_command
+from support.local_http import fetch
 from support.planted_pair import PAIR, planted
 from support.ports import free_ports
 from support.topics import TopicFactory, create_worker_topics
@@ -113,7 +114,10 @@ def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
-    """Without options but the configuration: the worker that runs with it on this machine, and no other's."""
+    """Without options but the configuration: the worker that runs with it on this machine, and no other's.
+
+    And its history is there again after a restart.
+    """
     (port,) = free_ports(1)
     sections: dict[str, dict[str, Any]] = {
         "topics": create_worker_topics(topic),
@@ -142,3 +146,9 @@ def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicF
         other = run_command("inspect", "--config", write_config(tmp_path / "other.toml", kafka, **sections))
         assert other.returncode == 78
         assert "is of group group-of-" in other.stderr
+        seen = fetch(port, "/status").json()["history"]["0"]
+        assert worker.terminate() == 0
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+        worker.wait_for_event("live")
+        found = worker.wait_until(lambda: fetch(port, "/status").json()["history"].get("0"), "a history")
+        assert found[0] == seen[0], "the page's curves begin where they began before the restart"

@@ -59,9 +59,10 @@ export function drawVerdicts(status, previous) {
   const records = sum(parts.map((part) => part.lag_records));
   const seconds = Math.max(0, ...parts.map((part) => part.lag_seconds ?? 0));
   figure("v-lag", compact(records), records === 1 ? "record behind" : "records behind", "");
+  const told = parts.every((part) => typeof part.lag_records === "number");
   const rate = perSecond(status, previous);
   const speed = rate === null ? "" : `${compact(rate)} records a second`;
-  put("v-lag-more", [speed, records > 0 ? `event time ${duration(seconds)} behind` : "all that has come is answered"].filter(Boolean).join("; "));
+  put("v-lag-more", [speed, records > 0 ? `event time ${duration(seconds)} behind` : told ? "all that has come is answered" : "how far behind is not known yet"].filter(Boolean).join("; "));
 
   const reasons = Object.entries(status.dead_letters.by_reason).sort((a, b) => b[1] - a[1]);
   const dead = sum(reasons.map(([, count]) => count));

@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(_escaped, text)
 
 
+def printable_line(text: str) -> str:
+    """The same, with tabs and ends of lines escaped, too: for text that must stay in its place on a line."""
+    return printable(text).replace("\t", "\\t").replace("\n", "\\n")
+
+
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}"

@@ -67,6 +67,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.kafka",
         "adapters.http",
         "app",
+        "cli.options",
         "config",
         "demo",
         "errors",
@@ -78,6 +79,7 @@ ALLOWED: dict[str, set[str]] = {
         "study.report",
         "study.runs",
     },
+    "cli.options": {"core.learner.options"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -24,12 +24,17 @@ from stream_apple.runtime.snapshots.model_file import model_file_of, read_model_
 from stream_apple.runtime.snapshots.store import SnapshotStore
 
 _TIMEOUT_S = 30.0
+_OWN_TIMEOUT_S = 3.0  # of a worker that may not be there
 _SECTIONS = {"learner", "epochs", "limits"}
 
 # A proxy of the environment is for the way out, and a worker is inside.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Facts = dict[str, Any]
+
+
+class NoSnapshotError(ConfigurationError):
+    """A group has no snapshot of the partitions that were asked for."""
 
 
 class Inspected(NamedTuple):
@@ -56,10 +61,31 @@ def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts
         yield _ask(base, f"/model?partition={number}&top={top}")
 
 
+def from_own_worker(config: Config, partitions: Sequence[int], top: int, instead: NoSnapshotError) -> Iterator[Facts]:
+    """Views of the models of the worker that runs on this machine with this configuration, which has no snapshot yet.
+
+    NoSnapshotError if there is none; `instead` says why it is asked for.
+    """
+    url = config.http.address().rstrip("/")
+    if not config.http.port:
+        raise instead
+    try:
+        about = _ask(url, "/status", _OWN_TIMEOUT_S).get("about", {})
+    except (BrokerError, ConfigurationError) as error:
+        raise NoSnapshotError(f"{instead}; and no worker answers at {url}: {error}") from error
+    expected, found = (config.worker.group, config.topics.examples), (about.get("group"), about.get("topic"))
+    if found != expected:
+        raise NoSnapshotError(
+            f"{instead}; and the worker at {url} is of group {found[0]} on topic {found[1]}, not of {expected[0]} on "
+            f"{expected[1]}"
+        )
+    yield from from_worker(url, partitions, top)
+
+
 def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[Inspected]:
     """The newest snapshots of these partitions, or of all that have one.
 
-    ConfigurationError if there is none, SnapshotError if one is damaged.
+    NoSnapshotError if there is none, SnapshotError if one is damaged.
     """
     provenance = Provenance.of(config)
     with closing(KafkaLogs(config)) as logs:
@@ -78,7 +104,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             found = True
             yield _named(logs, decoder, model, metadata.snapshot, committed, top)
         if not found:
-            raise ConfigurationError(
+            raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
                 f"{'these partitions' if partitions else 'any partition'}: one is taken every "
                 f"worker.snapshot_interval, and when a worker stops"
@@ -137,9 +163,9 @@ def _named(
     return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)
 
 
-def _ask(base: str, path: str) -> Facts:
+def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
     try:
-        with _opener.open(base + path, timeout=_TIMEOUT_S) as reply:
+        with _opener.open(base + path, timeout=timeout_s) as reply:
             answer = reply.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -147,7 +173,7 @@ def _ask(base: str, path: str) -> Facts:
         raise ConfigurationError(f"{base}{path}: {reason}") from error
     except (OSError, ValueError) as error:
         told = getattr(error, "reason", error)
-        raise BrokerError(f"{base}: expected a worker that answers within {_TIMEOUT_S:g} s, found: {told}") from error
+        raise BrokerError(f"{base}: expected a worker that answers within {timeout_s:g} s, found: {told}") from error
     try:
         facts: Facts = json.loads(answer)
     except ValueError as error:

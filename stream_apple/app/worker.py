@@ -64,7 +64,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
         loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer))
-        observer.follow(lambda: owned.by_number)
+        observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         def finish() -> None:
             loop.stop()

@@ -10,10 +10,11 @@ import click
 import numpy as np
 from click.core import ParameterSource
 from numpy.typing import NDArray
+from rich import box
 from rich.table import Table
 
 from stream_apple.cli.example_times import Times, times_options
-from stream_apple.cli.learner_options import LearnerChoice, learner_options
+from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
@@ -23,7 +24,7 @@ from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Limits
 from stream_apple.core.event_time import EpochClock
 from stream_apple.study.dataset import read_batch, read_timed_batch
-from stream_apple.study.evaluation import Run, Schedule, evaluate
+from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.study.event_epochs import cut_by_time
 from stream_apple.study.plot import draw_learning_curve
 
@@ -173,12 +174,45 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
 
 
 def _show(run: Run, found: Mapping[str, int]) -> None:
-    """Print the result as a table, with what else was found, and what to make of it."""
+    """Print what was learned from, the measures of the predictors side by side, and what to make of it."""
+    facts = run.facts() | dict(found)
     table = Table(show_header=False, box=None)
-    for name, value in (run.facts() | dict(found)).items():
-        if name.startswith("apple_") and not run.mixed:
-            continue
-        shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-        table.add_row(name.replace("_", " "), shown)
-    table_console().print(table)
+    for name in ("method", "examples", "features_per_example", "parents", "seconds", *found):
+        table.add_row(name.replace("_", " "), _shown(facts[name]))
+    console = table_console()
+    console.print(table)
+    console.print(_side_by_side(run, facts))
     say(run.verdict())
+
+
+def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
+    """A row for each measure that there is, a column for each predictor, and who is best by it."""
+    columns = {"the mixture" if run.mixed else run.result.method: ""}
+    if run.mixed:
+        columns["apple alone"] = "apple_"
+    if run.result.method != "linear":
+        columns["linear"] = "linear_"
+    table = Table("", *columns, "best constant", "best", box=box.SIMPLE_HEAD)
+    for part in ("progressive", "test"):
+        for measure in ("loss", "auc", "calibration_error", "error"):
+            found = {name: facts.get(f"{prefix}{part}_{measure}") for name, prefix in columns.items()}
+            if f"{part}_{measure}" == "progressive_loss":
+                found["best constant"] = facts["best_constant_loss"]
+            known = {name: value for name, value in found.items() if isinstance(value, float)}
+            if known:
+                label = f"{part} {measure.replace('auc', 'AUC').replace('_', ' ')}"
+                cells = (_shown(found.get(name)) if name in found else "" for name in (*columns, "best constant"))
+                table.add_row(label, *cells, _best(known, -1 if measure == "auc" else 1))
+    return table
+
+
+def _best(known: Mapping[str, float], sign: int) -> str:
+    """Whose value is least, or greatest if `sign` is -1; nobody's, where the second one is as good."""
+    if len(known) == 1:
+        return ""
+    (first, best), (_, second), *_ = sorted(known.items(), key=lambda item: sign * item[1])
+    return first if abs(second - best) > ALIKE * abs(second) else "alike"
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -231,6 +231,11 @@ class HttpSettings(_Section):
     port: Integer = Field(default=9400, ge=0, le=LARGEST_PORT)
     """The port to listen on; 0 is any free one, which the event `started` names."""
 
+    def address(self, port: int | None = None) -> str:
+        """Where a browser on this machine finds the status page; `port` is the one that 0 has become."""
+        host = "localhost" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104  an address to recognise
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
+
 
 class LimitSettings(_Section):
     """What one example, and a run of bad ones, may cost."""

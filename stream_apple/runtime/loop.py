@@ -26,11 +26,12 @@ import structlog
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.monitoring.milestones import log_epoch_end
 from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.outputs import OutputSender
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, EpochEnd, ModelImage
+from stream_apple.runtime.partition_model import BatchResult, ModelImage
 from stream_apple.runtime.ports import AbortableError, Broker, Record, Start
 from stream_apple.runtime.snapshots.writer import SnapshotWriter
 from stream_apple.runtime.time_budget import Phase, TimeBudget
@@ -169,7 +170,7 @@ class Loop:
         self._owned.replayed(partition)
         for end in result.ends:
             partition.epoch_ended = True
-            _log_epoch_end(partition, end)
+            log_epoch_end(partition, end)
         self._metrics.processed(partition, result)
         self._monitoring.observer.processed(partition, records, result)
         self._budget.lap(Phase.SEND)
@@ -283,16 +284,3 @@ class Loop:
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")
         self._budget.lap(Phase.REBALANCE)
-
-
-def _log_epoch_end(partition: Partition, end: EpochEnd) -> None:
-    _log.info(
-        "epoch_ended",
-        partition=partition.number,
-        epoch=end.epoch,
-        offset=end.offset,
-        digest=end.digest,
-        parents_added=end.growth.added,
-        retired=end.growth.retired,
-        parents_by_degree=end.growth.census.parents.tolist(),
-    )

@@ -26,6 +26,7 @@ from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.table import Table, copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.lineage import Gap, Lineage, Skip
@@ -34,6 +35,7 @@ from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
 
 _SKIPPED = "expected an example, found it named in worker.skip: it is neither decoded nor learned"
+_ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
@@ -53,6 +55,7 @@ class EpochEnd(NamedTuple):
     offset: int
     growth: Growth
     digest: str
+    losses: LossReport
 
 
 class BatchResult(NamedTuple):
@@ -131,6 +134,8 @@ class PartitionModel:
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
     skips         records that are not to be learned, in their order
+    attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
+                  whole, by any thread
 
     max_record_bytes  the limit from which the bounds of its outputs follow
     """
@@ -145,6 +150,7 @@ class PartitionModel:
         self.max_record_bytes = settings.limits.max_record_bytes
         self.learner = Learner(settings.options)
         self.ended = Ended()
+        self.attachments: Mapping[str, NDArray[np.generic]] = {}
         self._triage = Triage(
             f"{topic}-{partition}",
             decoder,
@@ -190,6 +196,16 @@ class PartitionModel:
         self.next_offset = next_offset
         self.ended = ended
 
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
+
+        ValueError for an array of another type or size than the learner's.
+        """
+        self.learner.restore_observed(observed)
+        self.attachments = {
+            name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
+        }
+
     def jump(self, lineage: Lineage, gap: Gap) -> None:
         """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
         self._continue(lineage)
@@ -203,9 +219,9 @@ class PartitionModel:
     def image(self) -> ModelImage:
         """Its state now, by reference."""
         learner = self.learner
-        return ModelImage(
-            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, learner.observed
-        )
+        attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
+        observed = {**learner.observed, **attached}
+        return ModelImage(self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed)
 
     def copied_image(self) -> ModelImage:
         """Its state now, in memory of its own: for those who need it while the model learns on."""
@@ -289,7 +305,7 @@ class PartitionModel:
         """Let the model grow before the example at `offset` is scored."""
         growth = self.learner.end_epoch()
         self.ended = Ended(epoch, self.learner.digest())
-        return EpochEnd(epoch, offset, growth, self.ended.digest)
+        return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
     def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
         try:

@@ -74,7 +74,10 @@ class Status:
             facts = self._known[1]
         numbers = [part["partition"] for part in facts["partitions"]]
         history = {str(number): self._observer.history(number, since_ms) for number in numbers}
-        return {**facts, "history": {number: [plain(list(p)) for p in points] for number, points in history.items()}}
+        return {
+            **facts,
+            "history": {number: [plain(point.row()) for point in points] for number, points in history.items()},
+        }
 
     def model(self, partition: int, top: int) -> dict[str, Any]:
         """What /model answers: the view of a partition's model; NotShownError if there is none here and now."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
-from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.client_properties import Properties, reader_properties
 from stream_apple.adapters.kafka.errors import call_error, fetch_error, refused_configuration, translated
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.config import Config
@@ -65,6 +65,63 @@ class PartitionReader:
     def close(self) -> None:
         """Give back the connections."""
         self._consumer.close()
+
+
+class CommittedReader:
+    """What is committed in any partitions of any topics, read by one client from where `begin` says."""
+
+    def __init__(self, properties: Properties, group: str, retry: RetryPolicy | None = None) -> None:
+        self._retry = retry or RetryPolicy()
+        self._starts: dict[tuple[str, int], int] = {}
+        self._properties = reader_properties(properties, group)
+        self._consumer = self._client()
+
+    def _client(self) -> Consumer:
+        with refused_configuration():
+            return Consumer(self._properties, logger=logging.getLogger("librdkafka"))
+
+    def committed_range(self, topic: str, partition: int) -> LogRange:
+        """Offsets in the log, up to the first that is not decided yet."""
+        return log_range(self._consumer, self._retry, topic, partition)
+
+    def begin(self, starts: Mapping[tuple[str, int], int]) -> None:
+        """Read these topics and partitions, and no others, from these offsets on."""
+        # With a client of its own: after a second assignment, a client tells positions of the first for a while.
+        self._consumer.close()
+        self._consumer, self._starts = self._client(), dict(starts)
+        with translated("choosing what to read"):
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+
+    def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Whether all that is below these offsets has been delivered, or is no record of a committed transaction."""
+        with translated("the reader's positions"):
+            found = self._consumer.position([TopicPartition(*place) for place in ends])
+        places = ((at, (at.topic, at.partition)) for at in found)
+        return all(max(at.offset, self._starts[place]) >= ends[place] for at, place in places)
+
+    def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
+        """What has come, each with its topic; GapError if what comes next is gone from the log.
+
+        Whatever else is wrong with the connection, librdkafka goes on trying.
+        """
+        with translated("reading"):
+            messages = self._consumer.consume(limit, timeout_s)
+        return [(message.topic() or "", cast("Record", message)) for message in _without_errors(messages)]
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._consumer.close()
+
+
+def _without_errors(messages: list[Message]) -> list[Message]:
+    """The records among what a client has delivered; raises the first error that does not pass by itself."""
+    if any(map(Message.error, messages)):
+        for message in messages:
+            problem = fetch_error(message)
+            if problem is not None:
+                raise problem
+        messages = [message for message in messages if message.error() is None]
+    return messages
 
 
 def committed_offsets(

@@ -66,6 +66,11 @@ class PartitionMetrics:
         """How many, by reason; all reasons are there."""
         return self._reasons.counts
 
+    @property
+    def lag_records(self) -> float | None:
+        """The gauge; None before its first value."""
+        return self._gauges.get("lag_records")
+
     def facts(self) -> dict[str, Any]:
         """What the series say.
 

@@ -39,7 +39,7 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
         click.option(
             "--timestamp-field",
             metavar="NAME",
-            help="Key that holds each example's time: ms or s since 1970, or ISO 8601 (JSON lines and msgpack).",
+            help="Key or column that holds each example's time: ms or s since 1970, or ISO 8601.",
         ),
         click.option(
             "--start-time",

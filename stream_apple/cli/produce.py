@@ -18,9 +18,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent
 from stream_apple.cli.example_times import Times, times_options
 from stream_apple.cli.parameters import gathered
+from stream_apple.cli.table_columns import ColumnOption, column_option
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
-from stream_apple.files import EventTimes
+from stream_apple.files import ColumnRoles, EventTimes
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
 
@@ -81,18 +82,25 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
     type=click.IntRange(min=1),
     help="Spread over the first N only.  [default: all the topic has]",
 )
+@column_option
 @times_options(start="now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
-@gathered(target=_Target, amount=_Amount, times=Times, output=_Output)
+@gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOption)
 def command(
-    files: tuple[Path, ...], path: Path | None, target: _Target, amount: _Amount, times: Times, output: _Output
+    files: tuple[Path, ...],
+    path: Path | None,
+    target: _Target,
+    amount: _Amount,
+    times: Times,
+    output: _Output,
+    columns: ColumnOption,
 ) -> None:
     """Send files of examples to the examples topic.
 
-    FILE is svmlight, Vowpal Wabbit text, JSON lines or msgpack, gzipped or not, told apart by content; - is
-    standard input.
+    FILE is svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
+    apart by content; - is standard input.
 
     An example's key is its id, or its running number if it has none; it goes to the key's partition, by the
     rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
@@ -104,11 +112,12 @@ def command(
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
     _check(files, amount, times)
+    roles = columns.roles()
     config = load(path)
     writer = target.writer(config)
     interval_ms = _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
     event_times = times.event_times(time.time_ns() // 1_000_000, interval_ms)
-    examples = islice(_read(files, amount.repeat, event_times), amount.limit)
+    examples = islice(_read(files, amount.repeat, event_times, roles), amount.limit)
     started = time.monotonic()
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
@@ -135,11 +144,11 @@ def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
         raise click.UsageError("standard input can be read once only")
 
 
-def _read(files: tuple[Path, ...], repeat: int, times: EventTimes) -> Iterator[Example]:
+def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles) -> Iterator[Example]:
     number = 0
     for _ in range(repeat):
         for file in files:
-            for example in times.examples(file, number):
+            for example in times.examples(file, number, roles):
                 yield example
                 number += 1
 

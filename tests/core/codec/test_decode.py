@@ -104,7 +104,8 @@ def test_labels_of_the_logistic_loss() -> None:
         ({"features": [1]}, Reason.WRONG_TYPE),
         ({"features": None}, Reason.WRONG_TYPE),
         ({"features": {"a": None}}, Reason.WRONG_TYPE),
-        ({"features": {"a": "1"}}, Reason.WRONG_TYPE),
+        ({"features": {"a": b"1"}}, Reason.WRONG_TYPE),
+        ({"features": {"a": 1, "b": b"1"}}, Reason.WRONG_TYPE),
         ({"features": {5: 1}}, Reason.WRONG_TYPE),
         ({"features": {"a": 1, "ns": {"b": 1}}}, Reason.WRONG_TYPE),
         ({"features": {"ns": {"b": 1}, "a": 1}}, Reason.WRONG_TYPE),
@@ -192,7 +193,7 @@ def test_an_example_at_the_limits_is_good() -> None:
             {"features": {"a": 1}, "label": 99},
             "expected a label from -10 to 10, found a number: 99, at byte 20, in 'label'",
         ),
-        (["x"], "expected a msgpack map, found an array, at byte 0"),
+        (["x"], "expected a msgpack map or a JSON object, found an array, at byte 0"),
         ({"label": 1}, "expected at least one feature, found the end of the record, at byte 8"),
         (b"\x81\xa8features\x81\xa1a\x01\xc0", "expected the end of the record, found nil, at byte 14"),
         (
@@ -203,7 +204,7 @@ def test_an_example_at_the_limits_is_good() -> None:
             {"features": {"a": 1e40}},
             "expected a value that is finite as a 32-bit float, found a number: 1e+40, at byte 13, in 'features'",
         ),
-        (None, "expected a msgpack map, found a null value"),
+        (None, "expected a msgpack map or a JSON object, found a null value"),
         (bytes(500), "expected at most 400 bytes, found 500"),
     ],
 )

@@ -1,8 +1,9 @@
-"""The example format a second time, slow and plain: msgpack and xxhash, objects instead of bytes.
+"""The example format a second time, slow and plain: msgpack, json and xxhash, objects instead of bytes.
 
 `judge` says what becomes of a record; `disagreement` compares that with what the decoder made of it.
 """
 
+import json
 import math
 import struct
 from typing import Any, NamedTuple
@@ -77,6 +78,52 @@ def unpack(value: bytes) -> Any:
     return msgpack.unpackb(value, **_OPTIONS)
 
 
+class _TooDeepError(Exception):
+    """An object of JSON has more in each other than a record may have."""
+
+
+def is_json(value: bytes) -> bool:
+    """Whether the record is meant to be JSON."""
+    return value.lstrip(b" \t\r\n").startswith(b"{")
+
+
+def read_json(value: bytes) -> Any:
+    """The JSON `value` as `unpack` shows its msgpack; raises ValueError if it is none, _TooDeepError if it nests so."""
+    found = json.loads(value.decode(), object_pairs_hook=Pairs, parse_int=_integer, parse_constant=_refuse)
+    _refuse_surrogates(found)
+    if _depth(found) > 16:
+        raise _TooDeepError
+    return found
+
+
+def _integer(digits: str) -> float:
+    number = int(digits)
+    return number if -(2**63) <= number < 2**64 else float(digits)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _refuse_surrogates(item: Any) -> None:
+    if isinstance(item, str):
+        item.encode()
+    elif isinstance(item, Pairs):
+        for pair in item:
+            _refuse_surrogates(list(pair))
+    elif isinstance(item, list):
+        for part in item:
+            _refuse_surrogates(part)
+
+
+def read(value: bytes) -> Any:
+    """A record of either kind as objects; raises ValueError if it is neither."""
+    try:
+        return read_json(value) if is_json(value) else unpack(value)
+    except _TooDeepError:
+        raise ValueError("too deep") from None
+
+
 def judge(value: bytes | None, limits: Limits) -> Verdict:
     """What becomes of the record with `value`."""
     if value is None:
@@ -84,9 +131,12 @@ def judge(value: bytes | None, limits: Limits) -> Verdict:
     if len(value) > limits.max_record_bytes:
         return Verdict(Reason.RECORD_TOO_LARGE)
     try:
-        example = unpack(value)
+        example = read_json(value) if is_json(value) else unpack(value)
     except ValueError:
+        # Of two faults of JSON the first one counts, and this oracle can't tell which that is.
         return Verdict(Reason.MALFORMED, exact=False)
+    except _TooDeepError:
+        return Verdict(Reason.TOO_DEEP)
     try:
         return Verdict(Reason.OK, _row(example, value, limits))
     except _FaultError as fault:
@@ -119,7 +169,7 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
     return Row(
         found.get("label", math.nan),
         found.get("weight", 1.0),
-        _raw_id(value) if "id" in found else b"",
+        (msgpack.packb(found["id"]) if is_json(value) else _raw_id(value)) if "id" in found else b"",
         [key for key, _ in entries],
         [number for _, number in entries],
     )
@@ -195,7 +245,7 @@ def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
         return _namespaces(item, limits)
     if isinstance(first, bytes):
         return _packed(item, limits)
-    if not isinstance(first, int | float):
+    if not isinstance(first, int | float | str):
         raise _FaultError(Reason.WRONG_TYPE)
     if len(item) > limits.max_features:
         raise _FaultError(Reason.TOO_MANY_FEATURES)
@@ -205,8 +255,12 @@ def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
 def _names(pairs: Pairs, namespace: bytes) -> list[tuple[int, float]]:
     entries = []
     for name, number in pairs:
-        if not isinstance(name, str) or not isinstance(number, int | float):
+        if not isinstance(name, str) or not isinstance(number, int | float | str):
             raise _FaultError(Reason.WRONG_TYPE)
+        if isinstance(number, str):
+            category = f"{name}={number}".encode("utf-8", "surrogateescape")
+            entries.append((key_of_name(category, namespace), 1.0))
+            continue
         entries.append((key_of_name(name.encode("utf-8", "surrogateescape"), namespace), _single(float(number))))
     return entries
 

@@ -61,7 +61,9 @@ def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pya
         return pa.timestamp("us")
     if types.is_decimal(kind) or types.is_floating(kind):
         return pa.float64()
-    if is_text or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind):
+    if types.is_boolean(kind):
+        return pa.int8()
+    if is_text or types.is_integer(kind) or types.is_null(kind):
         return kind
     raise ParseError(
         f"numbers, bools or text in column {field.name!r} (--column ignore={field.name} leaves it out)", str(field.type)

@@ -56,7 +56,7 @@ def read_examples(path: Path, timestamp_field: str | None = None, roles: ColumnR
             case FileFormat.CSV:
                 yield from csv_text.examples(joined, name, timestamp_field, roles)
             case FileFormat.PARQUET if path == STDIN:
-                raise InputFileError(f"{name}: expected a format that is read from its beginning, found {found.value}")
+                raise InputFileError(f"{name}: expected a format that is read from its start, found {found.value}")
             case FileFormat.PARQUET:
                 yield from parquet.examples(path, name, timestamp_field, roles)
             case None:

@@ -22,7 +22,7 @@ _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 def _leading_bits(power: int) -> int:
     """The first 128 bits of 5**power, rounded down."""
     if power >= 0:
-        number = 5**power
+        number: int = 5**power
         spare = 128 - number.bit_length()
         return number << spare if spare >= 0 else number >> -spare
     divisor: int = 5**-power

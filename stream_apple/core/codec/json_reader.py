@@ -172,7 +172,7 @@ def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  
     if negative and size != ZERO:
         bits = ZERO - size
         if size <= np.uint64(32):
-            return put(out, to, np.int64(bits & np.uint64(0xFF)), ZERO, 0)
+            return put(out, to, int(bits & np.uint64(0xFF)), ZERO, 0)
         if size <= np.uint64(1 << 7):
             return put(out, to, 0xD0, bits, 1)
         if size <= np.uint64(1 << 15):
@@ -181,7 +181,7 @@ def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  
             return put(out, to, 0xD2, bits, 4)
         return put(out, to, 0xD3, bits, 8)
     if size < np.uint64(1 << 7):
-        return put(out, to, np.int64(size), ZERO, 0)
+        return put(out, to, int(size), ZERO, 0)
     if size < np.uint64(1 << 8):
         return put(out, to, 0xCC, size, 1)
     if size < np.uint64(1 << 16):

@@ -196,7 +196,11 @@ def as_text(item: object, source: random.Random) -> bytes:
     """
     if isinstance(item, Pairs | dict):
         pairs = list(item.items()) if isinstance(item, dict) else item
-        named = [(key if isinstance(key, str) or source.random() < 0.1 else "key", inner) for key, inner in pairs]
+        # A key that is no text, which JSON hasn't, becomes the value if it may hold something.
+        named = [
+            (key, inner) if isinstance(key, str) or source.random() < 0.1 else ("key", key or inner)
+            for key, inner in pairs
+        ]
         parts = [as_text(key, source) + b":" + _space(source) + as_text(inner, source) for key, inner in named]
         return _space(source) * 2 + b"{" + _space(source) + (_space(source) + b",").join(parts) + b"}"
     if isinstance(item, list):

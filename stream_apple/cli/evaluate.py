@@ -12,11 +12,10 @@ from click.core import ParameterSource
 from numpy.typing import NDArray
 from rich.table import Table
 
-from stream_apple.cli.example_times import Times, times_options
+from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
 from stream_apple.cli.learner_options import LearnerChoice, learner_options
 from stream_apple.cli.output import table_console
 from stream_apple.cli.parameters import duration, gathered
-from stream_apple.cli.table_columns import ColumnOption, column_option
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD

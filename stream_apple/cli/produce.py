@@ -16,9 +16,8 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent
-from stream_apple.cli.example_times import Times, times_options
+from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
 from stream_apple.cli.parameters import gathered
-from stream_apple.cli.table_columns import ColumnOption, column_option
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.files import ColumnRoles, EventTimes

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import ParseError, number, spelled
+from stream_apple.files.errors import ParseError, number, spelled_number
 from stream_apple.files.input_stream import numbered_lines
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 
@@ -19,7 +19,7 @@ _SAMPLED_ROWS = 1000
 _MISSING = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 
 
-def examples(stream: BinaryIO, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
+def read_csv(stream: BinaryIO, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
     """The examples of `stream`, in order; InputFileError names the line.
 
     The first comes when a thousand rows are read, or all: they tell what the columns hold.
@@ -41,7 +41,7 @@ def examples(stream: BinaryIO, name: str, timestamp_field: str | None, roles: Co
 
 
 def _names(header: list[str]) -> list[str]:
-    if all(spelled(cell) is not None for cell in header):
+    if all(spelled_number(cell) is not None for cell in header):
         raise ParseError("a first row with the columns' names", ",".join(header))
     return header
 
@@ -93,7 +93,7 @@ class _Cells:
                 cells.append(None)
                 continue
             if is_text is None:
-                is_text = self._is_text[place] = spelled(cell) is None
+                is_text = self._is_text[place] = spelled_number(cell) is None
             cells.append(cell if is_text else self._number(place, cell))
         return cells
 
@@ -107,4 +107,4 @@ class _Cells:
 def _are_texts(column: Iterable[str]) -> bool | None:
     """Whether these cells are categories; None if none of them tells."""
     telling = [cell for cell in column if cell and cell not in _MISSING]
-    return any(spelled(cell) is None for cell in telling) if telling else None
+    return any(spelled_number(cell) is None for cell in telling) if telling else None

@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 1000
 _BUFFER_BYTES = 1 << 20  # of a column that is being read; without it, a row group's whole column would be
 
 
-def examples(path: Path, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
+def read_parquet(path: Path, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
     """The examples of the file, in order; InputFileError names the row, from 1."""
     try:
         import pyarrow as pa

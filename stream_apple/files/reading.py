@@ -54,11 +54,11 @@ def read_examples(path: Path, timestamp_field: str | None = None, roles: ColumnR
             case FileFormat.MSGPACK:
                 yield from msgpack.examples(joined, name, timestamp_field)
             case FileFormat.CSV:
-                yield from csv_text.examples(joined, name, timestamp_field, roles)
+                yield from csv_text.read_csv(joined, name, timestamp_field, roles)
             case FileFormat.PARQUET if path == STDIN:
                 raise InputFileError(f"{name}: expected a format that is read from its start, found {found.value}")
             case FileFormat.PARQUET:
-                yield from parquet.examples(path, name, timestamp_field, roles)
+                yield from parquet.read_parquet(path, name, timestamp_field, roles)
             case None:
                 return
 

@@ -8,8 +8,9 @@ import msgpack
 import numpy as np
 import pytest
 import xxhash
-from support.oracles.wire import BINARY, LIMITS, Pairs, key_of_index, key_of_name, rows_of
+from support.oracles.wire import BINARY, LIMITS, key_of_index, key_of_name, rows_of
 from support.oracles.wire_records import records
+from support.oracles.wire_values import Pairs
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.oracles.wire import LIMITS, is_json, judge, rows_of
+from support.oracles.wire import LIMITS, judge, rows_of
 from support.oracles.wire_records import records
+from support.oracles.wire_values import is_json
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder

@@ -11,8 +11,9 @@ import jsonschema
 import msgpack
 import numpy as np
 import pytest
-from support.oracles.wire import LIMITS, Pairs, judge, read
+from support.oracles.wire import LIMITS, judge
 from support.oracles.wire_records import records
+from support.oracles.wire_values import Pairs, read
 
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder, decode_prediction

@@ -1,9 +1,8 @@
-"""The example format a second time, slow and plain: msgpack, json and xxhash, objects instead of bytes.
+"""The example format a second time, slow and plain: objects instead of bytes, and xxhash.
 
 `judge` says what becomes of a record; `disagreement` compares that with what the decoder made of it.
 """
 
-import json
 import math
 import struct
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import msgpack
 import numpy as np
 import xxhash
+from support.oracles.wire_values import OPTIONS, Pairs, TooDeepError, depth, is_json, read_json, unpack
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
@@ -20,20 +20,6 @@ LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_labe
 BINARY = LIMITS._replace(binary=True)
 
 _MASK = 2**64 - 1
-
-
-class Pairs(list[tuple[Any, Any]]):
-    """A msgpack map with its duplicates, told from an array by its class."""
-
-
-# The default ext_hook refuses the types that the specification reserves.
-_OPTIONS: dict[str, Any] = {
-    "raw": False,
-    "unicode_errors": "surrogateescape",
-    "object_pairs_hook": Pairs,
-    "strict_map_key": False,
-    "ext_hook": lambda code, data: (code, data),
-}
 
 
 class Row(NamedTuple):
@@ -73,57 +59,6 @@ def key_of_index(index: int) -> int:
     return (index ^ (index >> 31)) or 0x9E3779B97F4A7C15
 
 
-def unpack(value: bytes) -> Any:
-    """`value` as objects that keep all that the format cares about; raises ValueError if not msgpack."""
-    return msgpack.unpackb(value, **_OPTIONS)
-
-
-class _TooDeepError(Exception):
-    """An object of JSON has more in each other than a record may have."""
-
-
-def is_json(value: bytes) -> bool:
-    """Whether the record is meant to be JSON."""
-    return value.lstrip(b" \t\r\n").startswith(b"{")
-
-
-def read_json(value: bytes) -> Any:
-    """The JSON `value` as `unpack` shows its msgpack; raises ValueError if it is none, _TooDeepError if it nests so."""
-    found = json.loads(value.decode(), object_pairs_hook=Pairs, parse_int=_integer, parse_constant=_refuse)
-    _refuse_surrogates(found)
-    if _depth(found) > 16:
-        raise _TooDeepError
-    return found
-
-
-def _integer(digits: str) -> float:
-    number = int(digits)
-    return number if -(2**63) <= number < 2**64 else float(digits)
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _refuse_surrogates(item: Any) -> None:
-    if isinstance(item, str):
-        item.encode()
-    elif isinstance(item, Pairs):
-        for pair in item:
-            _refuse_surrogates(list(pair))
-    elif isinstance(item, list):
-        for part in item:
-            _refuse_surrogates(part)
-
-
-def read(value: bytes) -> Any:
-    """A record of either kind as objects; raises ValueError if it is neither."""
-    try:
-        return read_json(value) if is_json(value) else unpack(value)
-    except _TooDeepError:
-        raise ValueError("too deep") from None
-
-
 def judge(value: bytes | None, limits: Limits) -> Verdict:
     """What becomes of the record with `value`."""
     if value is None:
@@ -135,7 +70,7 @@ def judge(value: bytes | None, limits: Limits) -> Verdict:
     except ValueError:
         # Of two faults of JSON the first one counts, and this oracle can't tell which that is.
         return Verdict(Reason.MALFORMED, exact=False)
-    except _TooDeepError:
+    except TooDeepError:
         return Verdict(Reason.TOO_DEEP)
     try:
         return Verdict(Reason.OK, _row(example, value, limits))
@@ -161,7 +96,7 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
             found[key] = item
         elif key == "features":
             found[key] = _features(item, limits)
-        elif _depth(item) + 1 > 16:
+        elif depth(item) + 1 > 16:
             raise _FaultError(Reason.TOO_DEEP)
     if "features" not in found:
         raise _FaultError(Reason.NO_FEATURES)
@@ -173,14 +108,6 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
         [key for key, _ in entries],
         [number for _, number in entries],
     )
-
-
-def _depth(item: Any) -> int:
-    if isinstance(item, Pairs):
-        return 1 + max((_depth(part) for pair in item for part in pair), default=0)
-    if isinstance(item, list):
-        return 1 + max((_depth(part) for part in item), default=0)
-    return 0
 
 
 def _is_number(item: Any) -> bool:
@@ -222,7 +149,7 @@ def _check_id(item: Any) -> None:
 
 
 def _raw_id(value: bytes) -> bytes:
-    unpacker = msgpack.Unpacker(**_OPTIONS)
+    unpacker = msgpack.Unpacker(**OPTIONS)
     unpacker.feed(value)
     for _ in range(unpacker.read_map_header()):
         key = unpacker.unpack()

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import msgpack
 import numpy as np
-from support.oracles.wire import BINARY, LIMITS, Pairs, disagreement
+from support.oracles.wire import BINARY, LIMITS, disagreement
+from support.oracles.wire_values import Pairs
 
 from stream_apple.core.codec.decode import Decoder
 

@@ -35,7 +35,8 @@ _TAG_ARRAY32, _TAG_MAP32 = 0xDD, 0xDF
 _HEADER = 5  # bytes of either, with the count
 _WORDS = (b"true", b"false", b"null")
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in _WORDS)
-_GROWTH = 3  # 0.5 becomes 9 bytes, and nothing grows more
+# 0.5 becomes 9 bytes, and nothing that is whole grows more; an array or object that is open has its header beyond that.
+_GROWTH, _OPEN_HEADERS = 3, _HEADER * MAX_DEPTH
 _FEW = 16
 _NOWHERE = -1
 
@@ -199,6 +200,11 @@ def _records(
     return to, known
 
 
+def _room(source: Bytes) -> Bytes:
+    """For the msgpack of all that is in `source`."""
+    return np.empty(_GROWTH * source.size + _OPEN_HEADERS, np.uint8)
+
+
 def transcode(
     buffer: Bytes, sizes: NDArray[np.int64], max_record_bytes: int, reasons: Bytes, places: NDArray[np.int64]
 ) -> tuple[Bytes, NDArray[np.int64]]:
@@ -208,7 +214,7 @@ def transcode(
     reasons, places  [n], written where a record is refused: no JSON, or larger than `max_record_bytes`; such a record
                      has no bytes afterwards.
     """
-    out, out_sizes = np.empty(_GROWTH * buffer.size + _HEADER, np.uint8), np.empty_like(sizes)
+    out, out_sizes = _room(buffer), np.empty_like(sizes)
     opened, unsettled = np.empty((2, MAX_DEPTH), np.int64), np.empty((_FEW, 3), np.int64)
     while True:
         stop, known = _records(buffer, sizes, max_record_bytes, out, out_sizes, reasons, places, unsettled, opened)
@@ -230,7 +236,7 @@ def _settle(buffer: Bytes, out: Bytes, unsettled: NDArray[np.int64]) -> None:
 def place_in_json(value: bytes, place: int) -> int:
     """Where the key or value starts in the JSON `value`, to which byte `place` of its msgpack belongs."""
     source = np.frombuffer(value, np.uint8)
-    out, opened = np.empty(_GROWTH * source.size + _HEADER, np.uint8), np.empty((2, MAX_DEPTH), np.int64)
+    out, opened = _room(source), np.empty((2, MAX_DEPTH), np.int64)
     return int(_value(source, 0, source.size, out, 0, np.empty((0, 3), np.int64), 0, opened, place)[-1])
 
 

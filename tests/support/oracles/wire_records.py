@@ -27,8 +27,11 @@ def records(seed: int) -> Iterator[bytes | None]:
         choice = source.random()
         if choice < 0.02:
             yield None
-        elif choice < 0.06:
+        elif choice < 0.05:
             yield source.randbytes(source.randrange(30))
+        elif choice < 0.06:
+            # Of all that JSON may begin, this becomes most bytes of msgpack.
+            yield b'{"":' + b"[" * source.randrange(18) + source.choice((b"", b"0.5", b"0.5,1e1", b'"', b"]"))
         elif choice < 0.5:
             example = _example(source)
             value = as_text(example, source) if source.random() < 0.35 else pack(example, source)

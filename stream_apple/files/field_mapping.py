@@ -94,7 +94,11 @@ def _flat(features: object, where: str) -> dict[str, float]:
     if kinds == {float} and are_values(features.values()):
         values: dict[str, float] = features
     else:
-        values = {_full_name(name, value): _value(f"{where}{name}", value) for name, value in features.items()}
+        namespaced = where not in {"", ": "}
+        values = {
+            _full_name(name, value, namespaced=namespaced): _value(f"{where}{name}", value)
+            for name, value in features.items()
+        }
         if len(values) < len(features):
             raise ParseError("each feature once", f"a text that makes the name of another in {features!r}")
     for name in values:
@@ -102,9 +106,13 @@ def _flat(features: object, where: str) -> dict[str, float]:
     return values
 
 
-def _full_name(name: str, value: object) -> str:
+def _full_name(name: str, value: object, *, namespaced: bool) -> str:
     """The feature's own name: a category has one for each of its values."""
-    return f"{_name(name)}={value}" if isinstance(value, str) else name
+    if not isinstance(value, str):
+        return name
+    if name in _PACKED and not namespaced:
+        raise ParseError(f"numbers, or bytes as packed features, under {name!r}", f"text: {value!r}")
+    return f"{_name(name)}={value}"
 
 
 def _name(name: object) -> str:

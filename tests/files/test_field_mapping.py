@@ -85,6 +85,10 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
             "finite numbers, found an integer of thousands of digits",
         ),
         (
+            '{"features": {"": {"values": "AACAPw=="}}}',
+            "numbers, or bytes as packed features, under 'values', found text: 'AACAPw=='",
+        ),
+        (
             '{"features": {"a": "b", "a=b": 2}}',
             "each feature once, found a text that makes the name of another in {'a': 'b', 'a=b': 2}",
         ),

@@ -35,10 +35,17 @@ _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
 
 @kernel
+def _is_packed_key(buffer: Bytes, start: int, stop: int) -> bool:
+    size = stop - start
+    return (size == 7 and word_at(buffer, start, 7) == _INDICES) or (size == 6 and word_at(buffer, start, 6) == _VALUES)
+
+
+@kernel
 def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
     """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault.
 
-    A str as value is a category: with `name` it makes the name `name=value` of a feature whose value is 1.
+    A str as value is a category: with `name` it makes the name `name=value` of a feature whose value is 1. Under the
+    keys of the packed form it is refused: whoever writes bins as text would never learn that they are none.
     """
     z = out.indptr[row + 1]
     for _ in range(count):
@@ -78,6 +85,8 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
                 if kind != mp.STR:
                     return stop, _MALFORMED
                 at = start + size
+                if seed == ZERO and _is_packed_key(buffer, name, stop):
+                    return stop, _WRONG_TYPE
                 key = category_key(buffer, name, stop, start, at, seed)
                 value = np.float32(1.0)
             else:

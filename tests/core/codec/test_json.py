@@ -312,3 +312,14 @@ def test_categories_stand_among_numbers() -> None:
         names = ["city=Rome", "age", "kind=a b", "empty=", "on"]
         assert (row.keys, row.values) == ([feature_key(name) for name in names], [1.0, 3.0, 1.0, 1.0, 1.0])
     assert one(msgpack.packb({"features": dict.fromkeys("abcdefghi", "x")}))[0] == Reason.TOO_MANY_FEATURES
+
+
+def test_bins_that_are_written_as_text_are_no_categories() -> None:
+    """Under the keys of the packed form text is refused; elsewhere these are names like others."""
+    text = {"indices": "BwAAAAAAAAA=", "values": "AACAPw=="}
+    refused = [text, dict(reversed(text.items())), {"a": 1, **text}, {"": text}, {"n": {"a": 1}, "": text}]
+    for features in refused:
+        assert one(json.dumps({"features": features}).encode())[0] == Reason.WRONG_TYPE
+        assert one(msgpack.packb({"features": features}))[0] == Reason.WRONG_TYPE
+    for features in ({"n": text}, {"indices": 1, "values": True}, {"indices2": "x", "value": "y"}):
+        assert one(json.dumps({"features": features}).encode()) == (Reason.OK, -1)

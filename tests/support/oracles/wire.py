@@ -185,6 +185,8 @@ def _names(pairs: Pairs, namespace: bytes) -> list[tuple[int, float]]:
         if not isinstance(name, str) or not isinstance(number, int | float | str):
             raise _FaultError(Reason.WRONG_TYPE)
         if isinstance(number, str):
+            if name in {"indices", "values"} and not namespace:
+                raise _FaultError(Reason.WRONG_TYPE)
             category = f"{name}={number}".encode("utf-8", "surrogateescape")
             entries.append((key_of_name(category, namespace), 1.0))
             continue

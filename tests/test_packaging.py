@@ -125,12 +125,12 @@ def test_the_wheel_has_what_the_package_needs(distributions: Distributions) -> N
 
 
 def test_every_library_is_declared(distributions: Distributions) -> None:
-    """What a module imports is required, with the extra `study` for its pictures; nothing else is."""
+    """What a module imports is required, with the extras `study` for its pictures and `parquet`; nothing else is."""
     with zipfile.ZipFile(distributions.wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         head = archive.read(name).decode().partition("\n\n")[0]
         trees = [ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")]
-    required = re.findall(r'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "study")?$', head, re.MULTILINE)
+    required = re.findall(r'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "(?:study|parquet)")?$', head, re.MULTILINE)
     imported = {
         name.partition(".")[0]
         for tree in trees

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.example_times import Times, times_options
+from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
@@ -73,6 +73,7 @@ class _Output(NamedTuple):
     metavar="DURATION",
     help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
+@column_option
 @times_options(start="the beginning of an epoch")
 @click.option(
     "--test-fraction",
@@ -88,20 +89,28 @@ class _Output(NamedTuple):
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the progressive loss (extra: study)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output)
+@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output, columns=ColumnOption)
 def command(
-    files: tuple[Path, ...], learner: LearnerChoice, share: _Pass, spans: _Spans, times: Times, output: _Output
+    files: tuple[Path, ...],
+    learner: LearnerChoice,
+    share: _Pass,
+    spans: _Spans,
+    times: Times,
+    output: _Output,
+    columns: ColumnOption,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels.
 
-    FILES hold svmlight, Vowpal Wabbit text, JSON lines or msgpack, gzipped or not, told apart by content.
+    FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
+    apart by content.
     PREDICTIONS gets one line for each training example, in the order learned: the score given before learning it.
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.
     """
     _check(spans, times)
+    roles = columns.roles()
     defaults = load(None, {}).limits
     limits = Limits(
         max_features=defaults.max_features_per_example - 1,
@@ -115,10 +124,10 @@ def command(
     check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
-        batch = read_batch(files, limits)
+        batch = read_batch(files, limits, roles)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        whole, timestamps = read_timed_batch(files, limits, event_times)
+        whole, timestamps = read_timed_batch(files, limits, event_times, roles)
         epochs = cut_by_time(timestamps, EpochClock(spans.epoch_length, spans.max_ahead))
         _tell_of_far_ahead(epochs.far_ahead, timestamps, spans.max_ahead)
         batch = whole.select(epochs.rows)

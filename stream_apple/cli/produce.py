@@ -16,13 +16,13 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
-from stream_apple.cli.example_times import Times, time_of_day_ms, times_options
+from stream_apple.cli.example_times import ColumnOption, Times, column_option, time_of_day_ms, times_options
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.parameters import gathered
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files import EventTimes, TimeSpan
+from stream_apple.files import ColumnRoles, EventTimes, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.files.timestamps import END_MS
 from stream_apple.signals import Signals
@@ -84,18 +84,25 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
     type=click.IntRange(min=1),
     help="Spread over the first N only.  [default: all the topic has]",
 )
+@column_option
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
-@gathered(target=_Target, amount=_Amount, times=Times, output=_Output)
+@gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOption)
 def command(
-    files: tuple[Path, ...], path: Path | None, target: _Target, amount: _Amount, times: Times, output: _Output
+    files: tuple[Path, ...],
+    path: Path | None,
+    target: _Target,
+    amount: _Amount,
+    times: Times,
+    output: _Output,
+    columns: ColumnOption,
 ) -> None:
     """Send files of examples to the examples topic.
 
-    FILE is svmlight, Vowpal Wabbit text, JSON lines or msgpack, gzipped or not, told apart by content; - is
-    standard input.
+    FILE is svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
+    apart by content; - is standard input.
 
     An example's key is its id, or its running number if it has none; it goes to the key's partition, by the
     rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
@@ -109,13 +116,14 @@ def command(
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
     _check(files, amount, times)
+    roles = columns.roles()
     config = load(path)
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
-        event_times, span = _plan(files, amount, times, signals)
+        event_times, span = _plan(files, amount, times, roles, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
-        examples = islice(_read(files, amount.repeat, event_times), amount.limit)
+        examples = islice(_read(files, amount.repeat, event_times, roles), amount.limit)
         started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
@@ -127,11 +135,6 @@ def command(
         say(json.dumps(summary))
     elif not output.quiet:
         say(_sentence(summary))
-    if totals.without_features:
-        say(
-            f"stream-apple: {totals.without_features} of the examples have no features: workers reject those",
-            err=True,
-        )
     sys.exit(signals.exit_code)
 
 
@@ -157,7 +160,9 @@ def _passes_once(file: Path) -> bool:
         return False  # whoever reads it says what is wrong
 
 
-def _plan(files: tuple[Path, ...], amount: _Amount, times: Times, signals: Signals) -> tuple[EventTimes, TimeSpan]:
+def _plan(
+    files: tuple[Path, ...], amount: _Amount, times: Times, roles: ColumnRoles, signals: Signals
+) -> tuple[EventTimes, TimeSpan]:
     """The times of the examples, and their span as far as it is known before they are sent: files are read through.
 
     InputFileError for a file that can't be read to its end, UsageError for a span that no calendar has.
@@ -173,7 +178,7 @@ def _plan(files: tuple[Path, ...], amount: _Amount, times: Times, signals: Signa
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()
     try:
-        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times), amount.limit)))
+        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times, roles), amount.limit)))
     except InputFileError as error:
         raise InputFileError(f"{error}; nothing was sent") from None
     if event_times.spaced is None:
@@ -192,11 +197,11 @@ def _plan(files: tuple[Path, ...], amount: _Amount, times: Times, signals: Signa
     return EventTimes(None, spaced), spaced.span(count)
 
 
-def _read(files: tuple[Path, ...], repeat: int, times: EventTimes) -> Iterator[Example]:
+def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles) -> Iterator[Example]:
     number = 0
     for _ in range(repeat):
         for file in files:
-            for example in times.examples(file, number):
+            for example in times.examples(file, number, roles):
                 yield example
                 number += 1
 
@@ -226,7 +231,6 @@ def _summary(writer: TopicWriter, totals: DeliveryTotals, seconds: float, *, int
         "bytes": totals.bytes,
         "seconds": round(seconds, 3),
         "examples_per_second": round(totals.delivered / seconds, 1),
-        "without_features": totals.without_features,
         "interrupted": interrupted,
     }
 

@@ -1,9 +1,11 @@
-"""Files of examples: svmlight, Vowpal Wabbit text, JSON lines and msgpack; gzipped or not; known by content.
+"""Files of examples: svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV, Parquet; gzipped or not; known by content.
 
 reading.py        a path -> examples; the only module that knows all formats
 detection.py      which format it is, from the first line that is not a comment
 input_stream.py   a file, gzipped or not, or standard input; numbered lines of bounded length
 svmlight.py, vowpal_wabbit.py, json_lines.py, msgpack.py   one format each
+csv_text.py, parquet.py   tables, an example a row
+table.py          a row of a table -> an example
 field_mapping.py  the map that JSON lines and msgpack share -> an example
 timestamps.py     the forms in which a field may hold a time
 event_times.py    the timestamp of each example of a run: its own, or an evenly spaced one
@@ -14,9 +16,13 @@ from stream_apple.files.detection import FileFormat
 from stream_apple.files.errors import ParseError
 from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeSpan
 from stream_apple.files.reading import detect, read_examples
+from stream_apple.files.table import BY_NAME, ROLES, ColumnRoles
 from stream_apple.files.timestamps import milliseconds
 
 __all__ = [
+    "BY_NAME",
+    "ROLES",
+    "ColumnRoles",
     "EvenlySpaced",
     "EventTimes",
     "FileFormat",

@@ -1,9 +1,11 @@
 """Which format a file has, by what its first line looks like that is neither blank nor a comment.
 
     a byte that begins a msgpack map   msgpack
+    PAR1                               Parquet
     {                                  JSON lines
     number index:value ... [# ...]     svmlight
     anything with a bar                Vowpal Wabbit text
+    anything else with a comma or tab  CSV
 
 A bar in a comment of svmlight does not count: a line that is whole without its comment is svmlight.
 """
@@ -14,10 +16,11 @@ from typing import BinaryIO
 
 from stream_apple.files.errors import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
+from stream_apple.files.parquet import MAGIC
 
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
-_SVMLIGHT = re.compile(rb"\s*[+-]?[0-9.][^\s:|#]*(\s+[^\s:|#]+:[^\s:|#]+)*\s*(#.*)?", re.DOTALL)
+_SVMLIGHT = re.compile(rb"\s*[+-]?[0-9.][^\s:|#,]*(\s+[^\s:|#]+:[^\s:|#]+)*\s*(#.*)?", re.DOTALL)
 
 
 class FileFormat(Enum):
@@ -27,6 +30,8 @@ class FileFormat(Enum):
     VOWPAL_WABBIT = "Vowpal Wabbit text"
     JSON_LINES = "JSON lines"
     MSGPACK = "msgpack"
+    CSV = "CSV"
+    PARQUET = "Parquet"
 
 
 def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
@@ -38,7 +43,11 @@ def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
     first = stream.read(1)
     if first and first[0] in _MSGPACK_MAPS:
         return FileFormat.MSGPACK, first
-    head = line = first if first == b"\n" else first + stream.readline(MAX_LINE_BYTES)
+    if first == MAGIC[:1]:
+        first += stream.read(len(MAGIC) - 1)
+        if first == MAGIC:
+            return FileFormat.PARQUET, first
+    head = line = first if first.endswith(b"\n") else first + stream.readline(MAX_LINE_BYTES)
     if line.startswith(_BOM):
         head = line = line.removeprefix(_BOM)
     while line:
@@ -58,5 +67,7 @@ def _of_line(line: bytes) -> FileFormat:
         return FileFormat.SVMLIGHT
     if b"|" in line:
         return FileFormat.VOWPAL_WABBIT
+    if b"," in line or b"\t" in line:
+        return FileFormat.CSV
     known = ", ".join(known.value for known in FileFormat)
     raise ParseError(f"a first example in one of {known}", line[:200].rstrip().decode(errors="backslashreplace"))

@@ -27,7 +27,7 @@ class ParseError(Exception):
 
 def number(what: str, text: str) -> float:
     """The finite number that `text` spells; ParseError otherwise."""
-    value = _spelled(text)
+    value = spelled_number(text)
     if value is None or not isfinite(value):
         raise ParseError(f"a finite number as {what}", repr(text))
     return value
@@ -40,7 +40,7 @@ def refuse_value(name: str, found: object) -> NoReturn:
 
 def value_of(name: str, text: str) -> float:
     """The value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
-    value = _spelled(text)
+    value = spelled_number(text)
     if value is None or not are_values([value]):
         refuse_value(name, repr(text))
     return value
@@ -52,7 +52,7 @@ def are_values(numbers: Iterable[float]) -> bool:
     return all(map(_TOO_LARGE.__gt__, map(abs, numbers)))
 
 
-def _spelled(text: str) -> float | None:
+def spelled_number(text: str) -> float | None:
     """The number that `text` spells, or None if it spells none."""
     try:
         return float(text) if spells_plainly(text) else None

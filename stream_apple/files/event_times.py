@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stream_apple.core.codec.example import Example
 from stream_apple.files.reading import read_examples
+from stream_apple.files.table import BY_NAME, ColumnRoles
 
 
 class TimeSpan(NamedTuple):
@@ -60,12 +61,13 @@ class EventTimes(NamedTuple):
     field: str | None
     spaced: EvenlySpaced | None
 
-    def examples(self, path: Path, first: int = 0) -> Iterator[Example]:
+    def examples(self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME) -> Iterator[Example]:
         """The examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
 
         first  the number of the file's first example
+        roles  what the columns are for, if it is a table
         """
-        for number, example in enumerate(read_examples(path, self.field), first):
+        for number, example in enumerate(read_examples(path, self.field, roles), first):
             if example.timestamp_ms is None and self.spaced is not None:
                 yield example._replace(timestamp_ms=self.spaced.at(number))
             else:

@@ -89,15 +89,30 @@ def _packed(features: dict[str, Any]) -> Features:
 
 def _flat(features: object, where: str) -> dict[str, float]:
     if not isinstance(features, dict):
-        raise ParseError(f"a map of numbers in namespace {where.removesuffix(': ')!r}, as in the others", features)
+        raise ParseError(f"a map of values in namespace {where.removesuffix(': ')!r}, as in the others", features)
     kinds = set(map(type, features.values()))
     if kinds == {float} and are_values(features.values()):
         values: dict[str, float] = features
     else:
-        values = {name: _value(f"{where}{name}", value) for name, value in features.items()}
+        namespaced = where not in {"", ": "}
+        values = {
+            _full_name(name, value, namespaced=namespaced): _value(f"{where}{name}", value)
+            for name, value in features.items()
+        }
+        if len(values) < len(features):
+            raise ParseError("each feature once", f"a text that makes the name of another in {features!r}")
     for name in values:
         _name(name)
     return values
+
+
+def _full_name(name: str, value: object, *, namespaced: bool) -> str:
+    """The feature's own name: a category has one for each of its values."""
+    if not isinstance(value, str):
+        return name
+    if name in _PACKED and not namespaced:
+        raise ParseError(f"numbers, or bytes as packed features, under {name!r}", f"text: {value!r}")
+    return f"{_name(name)}={value}"
 
 
 def _name(name: object) -> str:
@@ -107,7 +122,9 @@ def _name(name: object) -> str:
 
 
 def _value(name: str, value: object) -> float:
-    # true is 1 and false is 0, as in the stream
+    # true is 1, false is 0, and a category 1, as in the stream
+    if isinstance(value, str):
+        return 1.0
     if not isinstance(value, float | int) or not are_values([value]):
         refuse_value(name, value)
     return float(value)

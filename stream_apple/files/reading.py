@@ -9,10 +9,14 @@ from pathlib import Path
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files import json_lines, msgpack, svmlight, vowpal_wabbit
+from stream_apple.files import csv_text, json_lines, msgpack, parquet, svmlight, vowpal_wabbit
 from stream_apple.files.detection import FileFormat, detect_format
 from stream_apple.files.errors import ParseError
 from stream_apple.files.input_stream import STDIN, numbered_lines, opened, rejoined
+from stream_apple.files.table import BY_NAME, ColumnRoles
+
+_TABLES = {FileFormat.CSV, FileFormat.PARQUET}
+_WITHOUT_KEYS = {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}
 
 
 def detect(path: Path) -> FileFormat | None:
@@ -21,21 +25,24 @@ def detect(path: Path) -> FileFormat | None:
         return _detected(stream, path)[0]
 
 
-def read_examples(path: Path, timestamp_field: str | None = None) -> Iterator[Example]:
+def read_examples(path: Path, timestamp_field: str | None = None, roles: ColumnRoles = BY_NAME) -> Iterator[Example]:
     """The examples of `path` ("-" is standard input) in order, one at a time in memory.
 
-    timestamp_field  the key that holds an example's time, in the formats that have keys.
+    timestamp_field  the key or column that holds an example's time, in the formats that have them.
+    roles            what the columns are for, in the formats that have them.
 
     InputFileError, with path and line, at the first thing that can't be read.
     """
     with _readable(path) as stream:
         found, joined = _detected(stream, path)
         name = _name(path)
-        if timestamp_field is not None and found in {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}:
+        if timestamp_field is not None and found in _WITHOUT_KEYS:
             raise InputFileError(
-                f"{name}: expected JSON lines or msgpack, which can hold the timestamp field "
+                f"{name}: expected JSON lines, msgpack, CSV or Parquet, which can hold the timestamp field "
                 f"{timestamp_field!r}, found {found.value}"
             )
+        if roles != BY_NAME and found is not None and found not in _TABLES:
+            raise InputFileError(f"{name}: expected CSV or Parquet, which have columns, found {found.value}")
         match found:
             case FileFormat.SVMLIGHT:
                 yield from _from_lines(joined, name, svmlight.parse_line)
@@ -46,6 +53,12 @@ def read_examples(path: Path, timestamp_field: str | None = None) -> Iterator[Ex
                 yield from _from_lines(joined, name, parse_line)
             case FileFormat.MSGPACK:
                 yield from msgpack.examples(joined, name, timestamp_field)
+            case FileFormat.CSV:
+                yield from csv_text.read_csv(joined, name, timestamp_field, roles)
+            case FileFormat.PARQUET if path == STDIN:
+                raise InputFileError(f"{name}: expected a format that is read from its start, found {found.value}")
+            case FileFormat.PARQUET:
+                yield from parquet.read_parquet(path, name, timestamp_field, roles)
             case None:
                 return
 

@@ -45,6 +45,7 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
     small = settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS))
     Learner(small.options).warm_up()
+    decoder.warm_up()
     model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))
     spaced = encode_example(Example(None, 1.0, None, {"f": {"a": 1.0}}))

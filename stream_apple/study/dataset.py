@@ -1,7 +1,7 @@
 """Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -12,24 +12,30 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
-from stream_apple.files import EventTimes, read_examples
+from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, read_examples
 
 CHUNK = 10_000  # examples encoded and decoded at once
 
 
-def read_batch(paths: Sequence[Path], limits: Limits) -> Batch:
-    """All examples of the files, in order. InputFileError names the first that the stream would not take."""
+def read_batch(paths: Sequence[Path], limits: Limits, roles: ColumnRoles = BY_NAME) -> Batch:
+    """All examples of the files, in order. InputFileError names the first that the stream would not take.
+
+    roles  what the columns are for, in files that have them
+    """
     decoder = Decoder(limits)
-    return _joined([part for path in paths for part in _decoded(read_examples(path), path, decoder, limits)], paths)
+    parts = (_decoded(read_examples(path, None, roles), path, decoder, limits) for path in paths)
+    return _joined(list(chain.from_iterable(parts)), paths)
 
 
-def read_timed_batch(paths: Sequence[Path], limits: Limits, times: EventTimes) -> tuple[Batch, NDArray[np.int64]]:
+def read_timed_batch(
+    paths: Sequence[Path], limits: Limits, times: EventTimes, roles: ColumnRoles = BY_NAME
+) -> tuple[Batch, NDArray[np.int64]]:
     """The same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
     decoder = Decoder(limits)
     parts: list[Batch] = []
     timestamps: list[int] = []
     for path in paths:
-        examples = _noted(times.examples(path, len(timestamps)), timestamps)
+        examples = _noted(times.examples(path, len(timestamps), roles), timestamps)
         parts.extend(_decoded(examples, path, decoder, limits))
     return _joined(parts, paths), np.array(timestamps, np.int64)
 

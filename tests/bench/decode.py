@@ -3,6 +3,7 @@
 Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often.
 """
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def nanoseconds(name: str, work: Callable[[], object], parts: int, part: str) ->
 
 
 def batches() -> dict[str, list[bytes]]:
-    """The same features in each of the three forms."""
+    """The same features in each of the three forms, as categories, and as JSON."""
     random = np.random.default_rng(1)
     share = 1 / np.arange(1, VOCABULARY + 1)
     share /= share.sum()
@@ -47,14 +48,22 @@ def batches() -> dict[str, list[bytes]]:
             {"indices": row.astype("<u4").tobytes(), "values": np.ones(FEATURES, "<f4").tobytes()} for row in rows
         ],
         "names, values as 32-bit floats": [dict.fromkeys(features, 0.5) for features in named],
+        "categories": [{f"f{index}": f"v{index}" for index in row} for row in rows],
     }
+    forms |= {f"JSON, {form}": forms[form] for form in ("names", "categories")}
+    forms["JSON, values of 17 digits"] = [{f"f{index}": random.random() for index in row} for row in rows]
     return {
         form: [
-            msgpack.packb({"label": index % 2, "id": f"user-{index}", "features": one}, use_single_float=True)
+            _written({"label": index % 2, "id": f"user-{index}", "features": one}, form)
             for index, one in enumerate(features)
         ]
         for form, features in forms.items()
     }
+
+
+def _written(example: object, form: str) -> bytes:
+    packed: bytes = msgpack.packb(example, use_single_float=True)
+    return json.dumps(example).encode() if form.startswith("JSON") else packed
 
 
 def main() -> None:

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 
 from stream_apple.cli.evaluate import command
 from stream_apple.core.batch import Limits
@@ -283,3 +285,43 @@ def test_plot_is_drawn(pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "curve.png"
     assert evaluate(pairs, "--plot", out).exit_code == 0
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_tables_are_learned_as_the_lines_that_say_the_same(tmp_path: Path) -> None:
+    """CSV, Parquet and JSON lines of the same rows, numbers and categories, give the same losses to the bit."""
+    rng = np.random.default_rng(8)
+    cities, ages = rng.choice(["Rome", "Oslo", "Ube"], 400).tolist(), rng.normal(size=400).tolist()
+    labels = [float(city == "Rome") + age for city, age in zip(cities, ages, strict=True)]
+    rows = list(zip(labels, cities, ages, strict=True))
+    (tmp_path / "lines").write_text(
+        "".join(json.dumps({"label": y, "features": {"city": c, "age": a}}) + "\n" for y, c, a in rows)
+    )
+    (tmp_path / "csv").write_text("y,city,age,note\n" + "".join(f"{y!r},{c},{a!r},{y!r}\n" for y, c, a in rows))
+    table = pa.table({"y": labels, "city": cities, "age": ages, "note": labels})
+    parquet.write_table(table, tmp_path / "parquet", row_group_size=150)
+    columns = ["--column", "label=y", "--column", "ignore=note"]
+    found = [
+        json.loads(evaluate(tmp_path / name, "--json", *options).stdout)
+        for name, options in (("lines", []), ("csv", columns), ("parquet", columns))
+    ]
+    for result in found:
+        del result["seconds"]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["progressive_loss"] < found[0]["best_constant_loss"] / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["colour=x"], "expected label=NAME, weight=NAME, id=NAME, category=NAME or ignore=NAME, found 'colour=x'"),
+        (["label"], "found 'label'"),
+        (["category="], "found 'category='"),
+        (["label=a", "label=b"], "expected each of label, weight and id at most once"),
+        (["label=a", "ignore=a"], "expected each column at most once, found 'a' again"),
+    ],
+)
+def test_columns_that_make_no_sense_are_refused(pairs: Path, options: list[str], message: str) -> None:
+    """Before a file is read, with what was expected."""
+    result = evaluate(pairs, *(part for option in options for part in ("--column", option)))
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("\u2502", "").split())

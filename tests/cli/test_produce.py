@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgpack
 import pytest
 from click.testing import CliRunner, Result
 from support.topics import TopicFactory, read_all
@@ -62,9 +63,20 @@ def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) 
         "topic": "examples",
         "partitions": 2,
         "examples": 10,
-        "without_features": 2,
         "interrupted": False,
     }
+
+
+def test_a_table_is_sent_by_its_columns(mock_examples: str, tmp_path: Path) -> None:
+    """The label's column, the id as key, the column of times, and categories by their names."""
+    path = tmp_path / "table"
+    path.write_text("clicked,at,id,city,age\n1,1700000000,u7,Rome,3\n")
+    options = ("--column", "label=clicked", "--timestamp-field", "at", "--bootstrap-servers", mock_examples)
+    assert produce(path, *options, "--partitions", 1).exit_code == 0
+    (message,) = read_all(mock_examples, "examples")
+    assert (message.key(), message.timestamp()[1]) == (b"u7", 1_700_000_000_000)
+    sent = msgpack.unpackb(message.value() or b"")
+    assert sent == {"label": 1.0, "id": "u7", "features": {"city=Rome": True, "age": 3.0}}
 
 
 def test_quiet_prints_nothing_but_warnings(mock_examples: str, file: Path) -> None:

@@ -29,6 +29,14 @@ def test_features_may_have_namespaces() -> None:
     assert example == Example(0.0, 1.0, None, {"user": {"age": 3.0}, "ad": {}, "": {"x": 1.5}})
 
 
+def test_text_is_a_category() -> None:
+    """A feature of its own for each text, with value 1, as on the topic; with namespaces too."""
+    line = '{"features": {"city": "Rome", "age": 3, "empty": ""}}'
+    assert parse_line(line) == Example(None, 1.0, None, {"city=Rome": 1.0, "age": 3.0, "empty=": 1.0})
+    spaced = '{"features": {"user": {"city": "Rome"}, "": {"a": "b"}}}'
+    assert parse_line(spaced) == Example(None, 1.0, None, {"user": {"city=Rome": 1.0}, "": {"a=b": 1.0}})
+
+
 def test_packed_features_stay_as_they_are() -> None:
     """Bytes of indices and values, as msgpack can hold them, are not looked into."""
     packed = {"indices": bytes(8), "values": bytes(4)}
@@ -77,13 +85,20 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
             '{"features": {"a": ' + "9" * 5000 + "}}",
             "finite numbers, found an integer of thousands of digits",
         ),
-        ('{"features": {"a": "1"}}', "a number below 2^60 in size as value of feature 'a', found 1"),
+        (
+            '{"features": {"": {"values": "AACAPw=="}}}',
+            "numbers, or bytes as packed features, under 'values', found text: 'AACAPw=='",
+        ),
+        (
+            '{"features": {"a": "b", "a=b": 2}}',
+            "each feature once, found a text that makes the name of another in {'a': 'b', 'a=b': 2}",
+        ),
         ('{"features": {"a": null}}', "a number below 2^60 in size as value of feature 'a', found None"),
         (
             '{"features": {"n": {"a": {}}}}',
             "a number below 2^60 in size as value of feature 'n: a', found {}",
         ),
-        ('{"features": {"n": {}, "a": 1}}', "a map of numbers in namespace 'a', as in the others, found 1"),
+        ('{"features": {"n": {}, "a": 1}}', "a map of values in namespace 'a', as in the others, found 1"),
         ('{"features": {"a": 1, "a": 1}}', "each key once in a map, found 'a' again"),
         ('{"features": {}, "label": 1, "label": 2}', "each key once in a map, found 'label' again"),
         ('{"features": {}, "label": true}', "a finite number as label, found True"),

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.errors import InputFileError
 from stream_apple.files import read_examples
 
 _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -109,3 +112,28 @@ def test_what_is_written_is_read(name: str, data: st.DataObject, packed: bool) -
         path = Path(directory) / "examples"
         path.write_bytes(gzip.compress(content) if packed else content)
         assert list(read_examples(path)) == examples
+
+
+@given(
+    st.dictionaries(
+        _TEXT,
+        _VALUES | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    )
+)
+def test_a_file_and_the_topic_give_a_record_the_same_features(features: dict[str, object]) -> None:
+    """What a JSON line is sent as has the keys and values that the same line has as a record; categories too."""
+    line = json.dumps({"features": features, "label": 1}).encode()
+    decoder = Decoder(Limits(1000, 1_000_000, 1.0, -1.0, 1.0, binary=False))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "examples"
+        path.write_bytes(line + b"\n")
+        try:
+            (example,) = read_examples(path)
+        except InputFileError:
+            # Two of them are one, which files refuse.
+            assert any(f"{name}={value}" in features for name, value in features.items())
+            return
+    sent = decoder.decode([encode_example(example)])
+    pairs = sorted(zip(sent.batch.keys.tolist(), sent.batch.values.tolist(), strict=True))
+    found = decoder.decode([line])
+    assert sorted(zip(found.batch.keys.tolist(), found.batch.values.tolist(), strict=True)) == pairs

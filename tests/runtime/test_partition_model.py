@@ -1,7 +1,9 @@
 """One partition's model: what a batch of records becomes, and that it does not matter how it is cut."""
 
+import json
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from support.records import (
     HOUR,
     SETTINGS,
     START,
+    FakeRecord,
     good,
     new_model,
     process_in_batches,
@@ -50,8 +53,41 @@ def state_of(model: PartitionModel) -> list[Any]:
     ]
 
 
+def as_json(record: FakeRecord) -> FakeRecord:
+    """The same example as JSON, of every second record; what is no example stays as it is."""
+    try:
+        example = msgpack.unpackb(record.payload or b"")
+        text = json.dumps(example).encode() if isinstance(example, dict) else None
+    except (ValueError, TypeError):
+        text = None
+    return record if text is None or record.at % 2 else record._replace(payload=text)
+
+
 class TestProcess:
     """What becomes of records."""
+
+    def test_json_is_learned_and_answered_as_its_msgpack(self) -> None:
+        """A stream of both kinds gives the same predictions, epochs and model to the bit as one of msgpack alone."""
+        whole, mixed = new_model(), new_model()
+        texts = list(map(as_json, RECORDS))
+        assert sum(text.payload != record.payload for text, record in zip(texts, RECORDS, strict=True)) > 200
+        found, expected = whole.process(RECORDS), mixed.process(texts)
+        assert found.predictions == expected.predictions
+        assert [(reject.record.offset(), reject.reason) for reject in found.rejects] == [
+            (reject.record.offset(), reject.reason) for reject in expected.rejects
+        ]
+        assert state_of(whole) == state_of(mixed)
+
+    def test_a_dead_letter_of_json_keeps_it_and_says_where(self) -> None:
+        """Value untouched, reason and message in the headers."""
+        record = good(0)._replace(payload=b' {"label": 1, "features": {"city": null}}')
+        (reject,) = new_model().process([record]).rejects
+        assert reject.record.value() == record.payload
+        headers = dict(dead_letter_headers(reject, "examples", "m"))
+        assert headers["__stream_apple.errors.reason"] == b"wrong_type"
+        message = headers["__stream_apple.errors.message"]
+        assert isinstance(message, bytes)
+        assert message.endswith(b"found null, at byte 35, in 'features'")
 
     @settings(max_examples=40)
     @given(st.lists(st.integers(0, len(RECORDS)), max_size=30))

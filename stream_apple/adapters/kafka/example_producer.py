@@ -75,7 +75,6 @@ class DeliveryTotals:
     sent: int = 0
     delivered: int = 0
     bytes: int = 0
-    without_features: int = 0
 
 
 def never() -> bool:
@@ -183,7 +182,6 @@ class TopicWriter:
             else:
                 self.totals.sent += 1
                 self.totals.bytes += len(value)
-                self.totals.without_features += not _has_features(example)
                 self._serve(0)
                 return
 
@@ -258,11 +256,6 @@ def _key(example: Example, number: int) -> bytes:
     """The id as bytes, or the running number as decimal text."""
     name = number if example.id is None else example.id
     return name if isinstance(name, bytes) else str(name).encode()
-
-
-def _has_features(example: Example) -> bool:
-    # The stream drops zeros, so features that are all zero are none; mostly the first value decides.
-    return any(any(value.values()) if isinstance(value, dict) else value for value in example.features.values())
 
 
 def murmur2(key: bytes) -> int:

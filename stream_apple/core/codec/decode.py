@@ -1,6 +1,6 @@
 """From fetched records to a batch: what a record may hold, and what became of each.
 
-Owns the arrays that the parser fills, and their reuse. The format itself is `parse.py`'s.
+Owns the arrays that the parser fills, and their reuse. The format itself is `parse.py`'s, JSON `json_transcoding.py`'s.
 """
 
 import threading
@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
-from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
-from stream_apple.core.codec.parse import parse
+from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.json_transcoding import place_in_json, transcode
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, Bytes
+from stream_apple.core.codec.parse import JSON_FOUND, parse
+from stream_apple.core.codec.rejects import Reason
+
+_ANY_SIZE = 1 << 62
 
 
 class Decoded(NamedTuple):
@@ -22,7 +27,7 @@ class Decoded(NamedTuple):
     rows     int64[m]      index of the record that each row came from, ascending
     reasons  uint8[n]      a `Reason`; 0 = good
     places   int64[n]      byte in the record at which the fault was found; -1 if good
-    buffer   uint8[...]    all records, one after another, read-only
+    buffer   uint8[...]    all records as msgpack, one after another
     ids      int64[m, 2]   start and stop in `buffer` of the raw msgpack of `id`; equal = no id
     """
 
@@ -60,14 +65,35 @@ class Decoder:
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all that `decode` runs."""
-        self.decode([None])
+        # One that is good, and faults before and after it is msgpack.
+        self.decode([b'{"features": {"city": "Rome"}}', b"{", b'{"features": 0}'])
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """The examples in the values of `n` records; one that can't be used has its reason in `reasons`."""
-        n = len(values)
         buffer, sizes = _joined(values)
+        reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
+        decoded = self._parsed(buffer, sizes, self._limits, reasons, places)
+        if decoded is not None:
+            return decoded
+        # There is JSON. Here sizes are those of the records; what becomes of them may be longer.
+        buffer, sizes = transcode(buffer, sizes, self._limits.max_record_bytes, reasons, places)
+        refused = reasons != Reason.OK
+        decoded = self._parsed(buffer, sizes, self._limits._replace(max_record_bytes=_ANY_SIZE), reasons, places)
+        if decoded is None:
+            raise AssertionError("expected no JSON among records that were transcoded")
+        for record in np.flatnonzero((reasons != Reason.OK) & ~refused).tolist():
+            value = values[record]
+            if value is not None and is_json(value):
+                places[record] = place_in_json(value, int(places[record]))
+        return decoded
+
+    def _parsed(
+        self, buffer: Bytes, sizes: NDArray[np.int64], limits: Limits, reasons: Bytes, places: NDArray[np.int64]
+    ) -> Decoded | None:
+        """What the records are, those left out that are refused already; None if one of them is JSON."""
+        n = len(sizes)
         scratch = self._scratch
-        scratch.reserve(self._most_entries(sizes))
+        scratch.reserve(_most_entries(sizes, limits))
         out = Columns(
             indptr=np.empty(n + 1, np.int64),
             keys=scratch.keys,
@@ -77,16 +103,19 @@ class Decoder:
             rows=np.empty(n, np.int64),
             ids=np.empty((n, 2), np.int64),
         )
-        reasons, places = np.empty(n, np.uint8), np.empty(n, np.int64)
-        m = parse(buffer, sizes, self._limits, out, reasons, places, scratch.pending)
+        m = parse(buffer, sizes, limits, out, reasons, places, scratch.pending)
+        if m == JSON_FOUND:
+            reasons[:] = Reason.OK
+            return None
         z = int(out.indptr[m])
         batch = Batch(out.indptr[: m + 1], out.keys[:z], out.values[:z], out.labels[:m], out.weights[:m])
         return Decoded(batch, out.rows[:m], reasons, places, buffer, out.ids[:m])
 
-    def _most_entries(self, sizes: NDArray[np.int64]) -> int:
-        """How many features records of these `sizes` can have: one takes at least 2 bytes."""
-        usable = np.where(sizes > self._limits.max_record_bytes, 0, np.maximum(sizes, 0))
-        return int(np.minimum(usable // 2, self._limits.max_features).sum())
+
+def _most_entries(sizes: NDArray[np.int64], limits: Limits) -> int:
+    """How many features records of these `sizes` can have: one takes at least 2 bytes."""
+    usable = np.where(sizes > limits.max_record_bytes, 0, np.maximum(sizes, 0))
+    return int(np.minimum(usable // 2, limits.max_features).sum())
 
 
 class _Scratch(threading.local):

@@ -1,7 +1,7 @@
 """The identity of a base feature: a 64-bit key that is never 0.
 
-A name's key is its xxh64, seeded with that of its namespace; an index's is the index, mixed. Models and replays
-rely on these: they never change.
+A name's key is its xxh64, seeded with that of its namespace; a category's is that of the name `name=value`; an index's
+is the index, mixed. Models and replays rely on these: they never change.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ _P5 = np.uint64(0x27D4EB2F165667C5)
 _NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # the key of whatever hashes to 0, which marks a free slot
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _LOW_8 = np.uint64(0xFF)
+_EQUALS = np.uint64(ord("="))
 
 
 @kernel
@@ -49,6 +50,24 @@ def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
 
 
 @kernel
+def _lane(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(lane + word * _P2, 31) * _P1
+
+
+@kernel
+def _merged(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> np.uint64:
+    state = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+    for lane in (a, b, c, d):
+        state = (state ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
+    return state
+
+
+@kernel
+def _hash_word(state: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(state ^ (_rotate(word * _P2, 31) * _P1), 27) * _P1 + _P4
+
+
+@kernel
 def short_name_key(word: np.uint64, size: int, seed: np.uint64) -> np.uint64:
     """`name_key` of the low `size` < 8 bytes of `word`; the others do not matter."""
     return _avalanche(_hash_tail(seed + _P5 + np.uint64(size), word, size))
@@ -61,21 +80,61 @@ def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
     if size >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         while stop - at >= 32:
-            a = _rotate(a + word_at(buffer, at, 8) * _P2, 31) * _P1
-            b = _rotate(b + word_at(buffer, at + 8, 8) * _P2, 31) * _P1
-            c = _rotate(c + word_at(buffer, at + 16, 8) * _P2, 31) * _P1
-            d = _rotate(d + word_at(buffer, at + 24, 8) * _P2, 31) * _P1
+            a = _lane(a, word_at(buffer, at, 8))
+            b = _lane(b, word_at(buffer, at + 8, 8))
+            c = _lane(c, word_at(buffer, at + 16, 8))
+            d = _lane(d, word_at(buffer, at + 24, 8))
             at += 32
-        state = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
-        for lane in (a, b, c, d):
-            state = (state ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
+        state = _merged(a, b, c, d)
     else:
         state = seed + _P5
     state += np.uint64(size)
     while stop - at >= 8:
-        state = _rotate(state ^ (_rotate(word_at(buffer, at, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
+        state = _hash_word(state, word_at(buffer, at, 8))
         at += 8
     return _avalanche(_hash_tail(state, word_at(buffer, at, stop - at), stop - at))
+
+
+@kernel
+def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size: int) -> np.uint64:
+    """`word_at` of the text that is the bytes from `name` to `gap`, a sign of equality, and those from `value` on."""
+    equals = gap - name
+    if at + size <= equals:
+        return word_at(buffer, name + at, size)
+    if at > equals:
+        return word_at(buffer, value + at - equals - 1, size)
+    word = ZERO
+    for step in range(size):
+        place = at + step
+        sign = _EQUALS
+        if place != equals:
+            sign = np.uint64(buffer[np.uint64(name + place if place < equals else value + place - equals - 1)])
+        word |= sign << np.uint64(8 * step)
+    return word
+
+
+@kernel
+def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed: np.uint64) -> np.uint64:
+    """`name_key` of a text in pieces: the bytes [name, gap), a sign of equality, and the bytes [value, stop)."""
+    size = gap - name + 1 + stop - value
+    at = 0
+    if size >= 32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while size - at >= 32:
+            a = _lane(a, _category_word(buffer, name, gap, value, at, 8))
+            b = _lane(b, _category_word(buffer, name, gap, value, at + 8, 8))
+            c = _lane(c, _category_word(buffer, name, gap, value, at + 16, 8))
+            d = _lane(d, _category_word(buffer, name, gap, value, at + 24, 8))
+            at += 32
+        state = _merged(a, b, c, d)
+    else:
+        state = seed + _P5
+    state += np.uint64(size)
+    while size - at >= 8:
+        state = _hash_word(state, _category_word(buffer, name, gap, value, at, 8))
+        at += 8
+    tail = size - at
+    return _avalanche(_hash_tail(state, _category_word(buffer, name, gap, value, at, tail), tail))
 
 
 @kernel

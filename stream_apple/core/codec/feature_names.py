@@ -11,22 +11,26 @@ import msgpack
 import numpy as np
 
 from stream_apple.core.codec.feature_hashing import feature_key, index_key
+from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.json_transcoding import as_msgpack
 
 MOST_NAMES = 65_536
 LONGEST_NAME = 100
 """Characters that are kept of a name."""
 _MOST_OF_A_RECORD = 4_096
 _CUT = "..."
+_EQUALS = b"="
 _JOIN = "^"  # of namespace and name, as in Vowpal Wabbit
 
 
 def names_in(value: bytes | None) -> Iterator[tuple[int, str]]:
     """Key and name of the base features of an example; nothing of a record that is none.
 
-    `name`, `namespace^name`, or `#index` of the packed form.
+    `name`, `namespace^name`, `name=category`, or `#index` of the packed form.
     """
     try:
-        example = msgpack.unpackb(value or b"", raw=True, strict_map_key=False)
+        packed = as_msgpack(value) if value and is_json(value) else value
+        example = msgpack.unpackb(packed or b"", raw=True, strict_map_key=False)
         features = example[b"features"]
         found = list(islice(_names(features), _MOST_OF_A_RECORD))
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
@@ -42,9 +46,15 @@ def _names(features: Mapping[bytes, object]) -> Iterator[tuple[int, str]]:
         if isinstance(value, Mapping):
             space = name.decode()
             prefix = space + _JOIN if space else ""
-            yield from ((feature_key(inner, space), prefix + inner.decode(errors="replace")) for inner in value)
+            inners = (_full(inner, category) for inner, category in value.items())
+            yield from ((feature_key(inner, space), prefix + inner.decode(errors="replace")) for inner in inners)
         else:
-            yield feature_key(name), name.decode(errors="replace")
+            full = _full(name, value)
+            yield feature_key(full), full.decode(errors="replace")
+
+
+def _full(name: bytes, value: object) -> bytes:
+    return name + _EQUALS + value if isinstance(value, bytes) else name
 
 
 def _indices(features: Mapping[bytes, object]) -> Iterator[tuple[int, str]]:

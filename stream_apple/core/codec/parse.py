@@ -3,6 +3,8 @@
 Owns the example format as `docs/wire-format.md` has it. A record becomes a row or gets a `Reason`; faults are
 looked for in the order of the bytes, the first one counts. No byte outside a record is read for it, whatever
 lengths the record claims.
+
+A record that is JSON is only found here; it comes back as msgpack.
 """
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Columns, Limits
 from stream_apple.core.codec import msgpack_tags as mp
+from stream_apple.core.codec.json_reader import begins_object
 from stream_apple.core.codec.msgpack_reader import (
     OK,
     Bytes,
@@ -26,9 +29,12 @@ from stream_apple.core.codec.parse_features import read_features
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import kernel
 
+JSON_FOUND = -1
+
 _NULL_VALUE = int(Reason.NULL_VALUE)
 _RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
 _MALFORMED = int(Reason.MALFORMED)
+_WRONG_TYPE = int(Reason.WRONG_TYPE)
 _DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
 _NO_FEATURES = int(Reason.NO_FEATURES)
 _BAD_WEIGHT = int(Reason.BAD_WEIGHT)
@@ -155,10 +161,11 @@ def parse(
     places: NDArray[np.int64],
     pending: NDArray[np.int64],
 ) -> int:
-    """Parse the records that lie one after another in `buffer`; returns the number of good ones.
+    """Parse the records that lie one after another in `buffer`; the number of good ones, or `JSON_FOUND` at the first.
 
     sizes            int64[n], bytes of each record; -1 = null, which takes no bytes.
-    reasons, places  [n], written: the fault of each record and the byte in the record; -1 if good.
+    reasons, places  [n], written: the fault of each record and the byte in the record; -1 if good. A record that has
+                     a reason before keeps it.
     pending          int64[MAX_DEPTH], scratch.
     """
     first = 0
@@ -168,12 +175,17 @@ def parse(
         size = sizes[record]
         end = first + max(size, 0)
         place, reason = first, OK
+        if reasons[record] != OK:
+            first = end
+            continue
         if size < 0:
             reason = _NULL_VALUE
         elif size > limits.max_record_bytes:
             reason = _RECORD_TOO_LARGE
         else:
             place, reason = _record(buffer, first, end, limits, out, row, pending)
+            if reason == _WRONG_TYPE and place == first and begins_object(buffer, first, end):
+                return JSON_FOUND
         reasons[record] = reason
         places[record] = place - first
         if reason == OK:

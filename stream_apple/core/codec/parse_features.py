@@ -7,7 +7,7 @@ import numpy as np
 
 from stream_apple.core.batch import TOO_LARGE, Columns
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.feature_hashing import index_key_of, name_key, short_name_key
+from stream_apple.core.codec.feature_hashing import category_key, index_key_of, name_key, short_name_key
 from stream_apple.core.codec.msgpack_reader import (
     OK,
     ZERO,
@@ -41,8 +41,18 @@ def _fault_of(value: np.float32) -> int:
 
 
 @kernel
+def _is_packed_key(buffer: Bytes, start: int, stop: int) -> bool:
+    size = stop - start
+    return (size == 7 and word_at(buffer, start, 7) == _INDICES) or (size == 6 and word_at(buffer, start, 6) == _VALUES)
+
+
+@kernel
 def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
-    """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault."""
+    """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault.
+
+    A str as value is a category: with `name` it makes the name `name=value` of a feature whose value is 1. Under the
+    keys of the packed form it is refused: whoever writes bins as text would never learn that they are none.
+    """
     z = out.indptr[row + 1]
     for _ in range(count):
         if at >= end:
@@ -76,6 +86,15 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
             elif tag == mp.TAG_FLOAT64 and end - stop > 8:
                 value = np.float32(np.uint64(big_endian(buffer, stop + 1, 8)).view(np.float64))
                 at = stop + 9
+            elif mp.KINDS[tag] == mp.STR:
+                kind, start, size = head(buffer, stop, end)
+                if kind != mp.STR:
+                    return stop, _MALFORMED
+                at = start + size
+                if seed == ZERO and _is_packed_key(buffer, name, stop):
+                    return stop, _WRONG_TYPE
+                key = category_key(buffer, name, stop, start, at, seed)
+                value = np.float32(1.0)
             else:
                 number, at, fault = number_at(buffer, stop, end)
                 if fault != OK:
@@ -180,7 +199,7 @@ def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Colu
         return _namespaces(buffer, first, end, count, max_features, out, row)
     if kind == mp.BIN:
         return _packed(buffer, first, end, count, max_features, out, row)
-    if kind not in (mp.BOOL, mp.INT, mp.FLOAT):
+    if kind not in (mp.BOOL, mp.INT, mp.FLOAT, mp.STR):
         return start + size, unlike(kind)
     if count > max_features:
         return at, _TOO_MANY_FEATURES

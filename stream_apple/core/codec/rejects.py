@@ -11,16 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from stream_apple.core.codec import json_faults
 from stream_apple.core.codec import msgpack_tags as mp
 
 if TYPE_CHECKING:
     from stream_apple.core.batch import Limits
 
 _LONGEST_QUOTE = 40
-_FEATURE_FORMS = (
-    "a map of names to numbers or true, of namespaces to such maps, or {indices: bin, values: bin}, "
-    "and one of these forms throughout"
-)
+_TYPES = {
+    "label": "a number or nil",
+    "weight": "a number",
+    "id": "a str, bin or int",
+    "features": "a map of names to numbers, bools or strs, of namespaces to such maps, or "
+    "{indices: bin, values: bin}, and one of these forms throughout",
+}
+_JSON_TYPES = {
+    "label": "a number or null",
+    "weight": "a number",
+    "id": "a string or an integer of 64 bits",
+    "features": "an object of names to numbers, bools or strings, or of namespaces to such objects, "
+    "and one of these forms throughout",
+}
 _KINDS = {
     mp.NIL: "nil",
     mp.BOOL: "a bool",
@@ -77,22 +88,41 @@ def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> 
         case Reason.RECORD_TOO_LARGE if value is not None:
             return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
     if value is None or reason is Reason.NULL_VALUE:
-        return "expected a msgpack map, found a null value"
-    key = _enclosing_key(value, place)
-    where = f"at byte {place}" if key is None else f"at byte {place}, in {key!a}"
-    expected, found = _expected(reason, key, value, place, limits), _found(reason, value, place)
+        return "expected a msgpack map or a JSON object, found a null value"
+    if json_faults.is_json(value):
+        key, ended = json_faults.enclosing_key(value, place)
+        if reason is Reason.MALFORMED:
+            whole = "a whole JSON object" if place >= len(value) else "JSON in UTF-8"
+            expected = "the end of the record" if ended else whole
+        else:
+            expected = _expected(reason, key, place, limits, _JSON_TYPES)
+        found = "more" if reason is Reason.TOO_MANY_FEATURES else json_faults.found_in(value, place)
+    else:
+        key = _enclosing_key(value, place)
+        if reason is Reason.MALFORMED:
+            expected = _expected_bytes(key, value, place)
+        else:
+            expected = _expected(reason, key, place, limits, _TYPES)
+        found = _found(reason, value, place)
+    where = f"at byte {place}" if key is None else f"at byte {place}, in {_shortened(ascii(key))}"
     return f"expected {expected}, found {found}, {where}"
 
 
-def _expected(reason: Reason, key: str | None, value: bytes, place: int, limits: Limits) -> str:
-    if reason is Reason.MALFORMED:
-        if place >= len(value) or not _is_whole(value, place):
-            return "a whole msgpack value"
-        return "the end of the record" if key is None else "indices and values whose lengths fit each other"
+def _shortened(quote: str) -> str:
+    return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}..."
+
+
+def _expected_bytes(key: str | None, value: bytes, place: int) -> str:
+    if place >= len(value) or not _is_whole(value, place):
+        return "a whole msgpack value"
+    return "the end of the record" if key is None else "indices and values whose lengths fit each other"
+
+
+def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types: dict[str, str]) -> str:
     if reason is Reason.WRONG_TYPE:
         if key is None:
-            return "a msgpack map" if place == 0 else "a str as key"
-        return {"label": "a number or nil", "weight": "a number", "id": "a str, bin or int"}.get(key, _FEATURE_FORMS)
+            return "a msgpack map or a JSON object" if place == 0 else "a str as key"
+        return types.get(key, types["features"])
     labels = f"from {limits.min_label:g} to {limits.max_label:g}"
     return {
         Reason.TOO_DEEP: "maps and arrays at most 16 deep",
@@ -122,7 +152,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
         quote = ascii(_unpacker(value[place:]).unpack())
     except (ValueError, msgpack.UnpackException):
         return f"{_KINDS[kind]} that is cut short"
-    return f"{_KINDS[kind]}: {quote if len(quote) <= _LONGEST_QUOTE else quote[:_LONGEST_QUOTE] + '...'}"
+    return f"{_KINDS[kind]}: {_shortened(quote)}"
 
 
 def _is_whole(value: bytes, place: int) -> bool:

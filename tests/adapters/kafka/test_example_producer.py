@@ -98,7 +98,7 @@ def test_everything_arrives_where_and_when_it_should(mock_cluster: str) -> None:
         [(message.value(), message.key(), message.timestamp()[1]) for message in messages] for messages in found
     ] == expected
     assert all(map(len, found))
-    assert (totals.sent, totals.delivered, totals.without_features) == (1000, 1000, 0)
+    assert (totals.sent, totals.delivered) == (1000, 1000)
     assert totals.bytes == sum(len(encode_example(example)) for example in sent)
 
 
@@ -130,17 +130,6 @@ def test_an_example_without_a_time_has_that_of_its_sending(mock_cluster: str) ->
     *given, now = (message.timestamp()[1] for message in read_topic(mock_cluster, topic, 4)[0])
     assert given == [5, 1_500_000_000_000, 1]
     assert before <= now <= int(time.time() * 1000)
-
-
-@pytest.mark.parametrize("features", [{}, {"a": 0.0}, {"n": {}}, {"n": {"a": 0.0}, "m": {}}])
-def test_examples_without_features_are_sent_and_counted(
-    features: dict[str, float] | dict[str, dict[str, float]], mock_cluster: str
-) -> None:
-    """They are the dead letters that the stream makes of them; zeros count as none, as they do there."""
-    topic = make_topic(mock_cluster, "examples")
-    sent = [Example(1.0, 1.0, None, features), Example(1.0, 1.0, None, {"n": {"a": 0.0, "b": 1.0}})]
-    totals = TopicWriter({"bootstrap.servers": mock_cluster}, topic).write(sent, AT_ONCE)
-    assert (totals.delivered, totals.without_features) == (2, 1)
 
 
 def test_a_full_queue_is_waited_for(mock_cluster: str) -> None:

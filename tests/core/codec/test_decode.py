@@ -8,8 +8,9 @@ import msgpack
 import numpy as np
 import pytest
 import xxhash
-from support.oracles.wire import BINARY, LIMITS, Pairs, key_of_index, key_of_name, rows_of
+from support.oracles.wire import BINARY, LIMITS, key_of_index, key_of_name, rows_of
 from support.oracles.wire_records import records
+from support.oracles.wire_values import Pairs
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
@@ -119,7 +120,8 @@ def test_labels_of_the_logistic_loss() -> None:
         ({"features": [1]}, Reason.WRONG_TYPE),
         ({"features": None}, Reason.WRONG_TYPE),
         ({"features": {"a": None}}, Reason.WRONG_TYPE),
-        ({"features": {"a": "1"}}, Reason.WRONG_TYPE),
+        ({"features": {"a": b"1"}}, Reason.WRONG_TYPE),
+        ({"features": {"a": 1, "b": b"1"}}, Reason.WRONG_TYPE),
         ({"features": {5: 1}}, Reason.WRONG_TYPE),
         ({"features": {"a": 1, "ns": {"b": 1}}}, Reason.WRONG_TYPE),
         ({"features": {"ns": {"b": 1}, "a": 1}}, Reason.WRONG_TYPE),
@@ -209,7 +211,7 @@ def test_an_example_at_the_limits_is_good() -> None:
             {"features": {"a": 1}, "label": 99},
             "expected a label from -10 to 10, found a number: 99, at byte 20, in 'label'",
         ),
-        (["x"], "expected a msgpack map, found an array, at byte 0"),
+        (["x"], "expected a msgpack map or a JSON object, found an array, at byte 0"),
         (
             {"label": 1},
             "expected a key 'features' with a map, which may be empty, found the end of the record, at byte 8",
@@ -223,7 +225,7 @@ def test_an_example_at_the_limits_is_good() -> None:
             {"features": {"a": 1e40}},
             "expected a value that is finite as a 32-bit float, found a number: 1e+40, at byte 13, in 'features'",
         ),
-        (None, "expected a msgpack map, found a null value"),
+        (None, "expected a msgpack map or a JSON object, found a null value"),
         (bytes(500), "expected at most 400 bytes, found 500"),
     ],
 )

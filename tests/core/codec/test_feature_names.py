@@ -1,5 +1,8 @@
 """Names of features: found in examples, under the keys that the decoder gives them, in bounded memory."""
 
+import json
+from collections.abc import Callable
+
 import msgpack
 import numpy as np
 import pytest
@@ -43,6 +46,23 @@ def test_keys_are_those_of_the_decoder(features: Features, names: list[str] | No
     assert [name for _, name in found] == (names or list(features))
 
 
+@pytest.mark.parametrize(
+    "write", [msgpack.packb, lambda example: json.dumps(example).encode()], ids=["msgpack", "json"]
+)
+def test_records_of_both_kinds_have_names(write: Callable[[object], bytes]) -> None:
+    """Categories by their whole name, with and without a namespace; JSON as msgpack."""
+    flat = {"features": {"city": "S\u00e3o Paulo", "age": 3.5, "": "x"}}
+    spaced = {"features": {"user": {"city": "Rome", "on": True}, "": {"a": "b"}}}
+    for example, names in (
+        (flat, ["city=S\u00e3o Paulo", "age", "=x"]),
+        (spaced, ["user^city=Rome", "user^on", "a=b"]),
+    ):
+        message = write(example)
+        found = list(names_in(message))
+        assert [name for _, name in found] == names
+        assert [key for key, _ in found] == DECODER.decode([message]).batch.keys.tolist()
+
+
 @given(st.dictionaries(st.text(max_size=40), st.floats(1.0, 2.0, width=32), min_size=1, max_size=20))
 def test_keys_of_any_text(features: dict[str, float]) -> None:
     """Whatever a feature is called, its name has the decoder's key."""
@@ -53,7 +73,8 @@ def test_keys_of_any_text(features: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     "value",
     [None, b"", b"\xc1", b"\x80", b"\xa3abc", msgpack.packb({"features": 3}), msgpack.packb({"features": [1]}),
-     msgpack.packb({"features": {"f": {"a": 1}, "g": 2}})[:-1], msgpack.packb({"features": {3: 1}})],
+     msgpack.packb({"features": {"f": {"a": 1}, "g": 2}})[:-1], msgpack.packb({"features": {3: 1}}),
+     b"{", b'{"features": 1}', b'{"features": {"a": NaN}}'],
 )  # fmt: skip
 def test_records_that_are_no_examples_have_no_names(value: bytes | None) -> None:
     """Nothing is raised, and nothing is found, in what the decoder would reject."""

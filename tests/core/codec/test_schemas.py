@@ -11,8 +11,9 @@ import jsonschema
 import msgpack
 import numpy as np
 import pytest
-from support.oracles.wire import LIMITS, Pairs, judge, unpack
+from support.oracles.wire import LIMITS, judge
 from support.oracles.wire_records import records
+from support.oracles.wire_values import Pairs, read
 
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder, decode_prediction
@@ -59,6 +60,14 @@ def as_json(item: Any) -> Any:
     return item
 
 
+def is_ambiguous(item: Any) -> bool:
+    """Whether a schema can't tell text in features from a bin: there is one, or text where packed features have one."""
+    if isinstance(item, Pairs):
+        texts = {name for name, inner in item if isinstance(inner, str)}
+        return bool(texts & {"indices", "values"}) or any(is_ambiguous(inner) for _, inner in item)
+    return isinstance(item, bytes) or (isinstance(item, list) and any(map(is_ambiguous, item)))
+
+
 def test_every_good_example_that_json_can_show_is_valid() -> None:
     """The schema accepts what the decoder accepts."""
     schema = validator("example.schema.json")
@@ -66,7 +75,7 @@ def test_every_good_example_that_json_can_show_is_valid() -> None:
     for value in islice(records(11), 6000):
         if value is not None and judge(value, LIMITS).row is not None:
             try:
-                example = as_json(unpack(value))
+                example = as_json(read(value))
             except ValueError:
                 continue
             schema.validate(example)
@@ -81,11 +90,13 @@ def test_every_invalid_example_is_refused() -> None:
     seen = {True: 0, False: 0}
     for value in islice(records(12), 6000):
         try:
-            example = as_json(unpack(value or b""))
+            example = as_json(read(value or b""))
         except ValueError:
             continue
         if isinstance(example, dict) and isinstance(example.get("id"), float):
             continue  # to JSON Schema 5.0 is an integer, to msgpack it is not
+        if isinstance(example, dict) and is_ambiguous(dict(read(value or b"")).get("features")):
+            continue
         reason = Reason(int(decoder.decode([value]).reasons[0]))
         if reason != Reason.OK:
             valid = schema.is_valid(example)

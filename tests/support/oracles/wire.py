@@ -1,4 +1,4 @@
-"""The example format a second time, slow and plain: msgpack and xxhash, objects instead of bytes.
+"""The example format a second time, slow and plain: objects instead of bytes, and xxhash.
 
 `judge` says what becomes of a record; `disagreement` compares that with what the decoder made of it.
 """
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgpack
 import numpy as np
 import xxhash
+from support.oracles.wire_values import OPTIONS, Pairs, TooDeepError, depth, is_json, read_json, unpack
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
@@ -19,20 +20,6 @@ LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_labe
 BINARY = LIMITS._replace(binary=True)
 
 _MASK = 2**64 - 1
-
-
-class Pairs(list[tuple[Any, Any]]):
-    """A msgpack map with its duplicates, told from an array by its class."""
-
-
-# The default ext_hook refuses the types that the specification reserves.
-_OPTIONS: dict[str, Any] = {
-    "raw": False,
-    "unicode_errors": "surrogateescape",
-    "object_pairs_hook": Pairs,
-    "strict_map_key": False,
-    "ext_hook": lambda code, data: (code, data),
-}
 
 
 class Row(NamedTuple):
@@ -72,11 +59,6 @@ def key_of_index(index: int) -> int:
     return (index ^ (index >> 31)) or 0x9E3779B97F4A7C15
 
 
-def unpack(value: bytes) -> Any:
-    """`value` as objects that keep all that the format cares about; raises ValueError if not msgpack."""
-    return msgpack.unpackb(value, **_OPTIONS)
-
-
 def judge(value: bytes | None, limits: Limits) -> Verdict:
     """What becomes of the record with `value`."""
     if value is None:
@@ -84,9 +66,12 @@ def judge(value: bytes | None, limits: Limits) -> Verdict:
     if len(value) > limits.max_record_bytes:
         return Verdict(Reason.RECORD_TOO_LARGE)
     try:
-        example = unpack(value)
+        example = read_json(value) if is_json(value) else unpack(value)
     except ValueError:
+        # Of two faults of JSON the first one counts, and this oracle can't tell which that is.
         return Verdict(Reason.MALFORMED, exact=False)
+    except TooDeepError:
+        return Verdict(Reason.TOO_DEEP)
     try:
         return Verdict(Reason.OK, _row(example, value, limits))
     except _FaultError as fault:
@@ -111,7 +96,7 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
             found[key] = item
         elif key == "features":
             found[key] = _features(item, limits)
-        elif _depth(item) + 1 > 16:
+        elif depth(item) + 1 > 16:
             raise _FaultError(Reason.TOO_DEEP)
     if "features" not in found:
         raise _FaultError(Reason.NO_FEATURES)
@@ -119,18 +104,10 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
     return Row(
         found.get("label", math.nan),
         found.get("weight", 1.0),
-        _raw_id(value) if "id" in found else b"",
+        (msgpack.packb(found["id"]) if is_json(value) else _raw_id(value)) if "id" in found else b"",
         [key for key, _ in entries],
         [number for _, number in entries],
     )
-
-
-def _depth(item: Any) -> int:
-    if isinstance(item, Pairs):
-        return 1 + max((_depth(part) for pair in item for part in pair), default=0)
-    if isinstance(item, list):
-        return 1 + max((_depth(part) for part in item), default=0)
-    return 0
 
 
 def _is_number(item: Any) -> bool:
@@ -172,7 +149,7 @@ def _check_id(item: Any) -> None:
 
 
 def _raw_id(value: bytes) -> bytes:
-    unpacker = msgpack.Unpacker(**_OPTIONS)
+    unpacker = msgpack.Unpacker(**OPTIONS)
     unpacker.feed(value)
     for _ in range(unpacker.read_map_header()):
         key = unpacker.unpack()
@@ -195,7 +172,7 @@ def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
         return _namespaces(item, limits)
     if isinstance(first, bytes):
         return _packed(item, limits)
-    if not isinstance(first, int | float):
+    if not isinstance(first, int | float | str):
         raise _FaultError(Reason.WRONG_TYPE)
     if len(item) > limits.max_features:
         raise _FaultError(Reason.TOO_MANY_FEATURES)
@@ -205,8 +182,14 @@ def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
 def _names(pairs: Pairs, namespace: bytes) -> list[tuple[int, float]]:
     entries = []
     for name, number in pairs:
-        if not isinstance(name, str) or not isinstance(number, int | float):
+        if not isinstance(name, str) or not isinstance(number, int | float | str):
             raise _FaultError(Reason.WRONG_TYPE)
+        if isinstance(number, str):
+            if name in {"indices", "values"} and not namespace:
+                raise _FaultError(Reason.WRONG_TYPE)
+            category = f"{name}={number}".encode("utf-8", "surrogateescape")
+            entries.append((key_of_name(category, namespace), 1.0))
+            continue
         entries.append((key_of_name(name.encode("utf-8", "surrogateescape"), namespace), _single(float(number))))
     return entries
 

@@ -4,6 +4,7 @@ Run as a program, this compares the decoder with the oracle on many of them, in 
 environment asks for: `python wire_records.py SEED CASES`.
 """
 
+import json
 import math
 import random
 import struct
@@ -12,7 +13,8 @@ from collections.abc import Iterator
 
 import msgpack
 import numpy as np
-from support.oracles.wire import BINARY, LIMITS, Pairs, disagreement
+from support.oracles.wire import BINARY, LIMITS, disagreement
+from support.oracles.wire_values import Pairs
 
 from stream_apple.core.codec.decode import Decoder
 
@@ -25,10 +27,14 @@ def records(seed: int) -> Iterator[bytes | None]:
         choice = source.random()
         if choice < 0.02:
             yield None
-        elif choice < 0.06:
+        elif choice < 0.05:
             yield source.randbytes(source.randrange(30))
+        elif choice < 0.06:
+            # Of all that JSON may begin, this becomes most bytes of msgpack.
+            yield b'{"":' + b"[" * source.randrange(18) + source.choice((b"", b"0.5", b"0.5,1e1", b'"', b"]"))
         elif choice < 0.5:
-            value = pack(_example(source), source)
+            example = _example(source)
+            value = as_text(example, source) if source.random() < 0.35 else pack(example, source)
             earlier = [*earlier[-30:], value]
             yield value
         else:
@@ -101,6 +107,7 @@ _NUMBERS = (
 )
 _NAMES = ("", "a", "f1", "f12", "f123", "f1234", "f12345", "seven77", "eight888", "nine99999", "é", "x" * 31)
 _LONG_NAMES = ("y" * 32, "z" * 33, "w" * 70, "v" * 260, "indices", "values", "label")
+_CATEGORIES = ("", "Rome", "S\u00e3o Paulo", "=", 'a "quoted" \\ name\n', "x" * 31, "y" * 32, "z" * 300)
 _OTHERS: tuple[object, ...] = (
     None,
     "text",
@@ -116,6 +123,8 @@ _OTHERS: tuple[object, ...] = (
 def _pick_number(source: random.Random) -> object:
     if source.random() < 0.02:
         return source.choice(_OTHERS)
+    if source.random() < 0.1:
+        return source.choice(_CATEGORIES)
     return source.choice(_NUMBERS[:29] if source.random() < 0.95 else _NUMBERS)
 
 
@@ -197,6 +206,46 @@ def pack(item: object, source: random.Random) -> bytes:
     fits = isinstance(item, float) and (not math.isfinite(item) or abs(item) < 3.4028235e38)
     packed: bytes = msgpack.packb(item, use_single_float=fits and source.random() < 0.3)
     return packed
+
+
+def as_text(item: object, source: random.Random) -> bytes:
+    """Like `json.dumps`, but an object may repeat keys, and any of the forms that JSON allows is taken.
+
+    What JSON can't show is written in a way that it doesn't allow.
+    """
+    if isinstance(item, Pairs | dict):
+        pairs = list(item.items()) if isinstance(item, dict) else item
+        # A key that is no text, which JSON hasn't, becomes the value if it may hold something.
+        named = [
+            (key, inner) if isinstance(key, str) or source.random() < 0.1 else ("key", key or inner)
+            for key, inner in pairs
+        ]
+        parts = [as_text(key, source) + b":" + _space(source) + as_text(inner, source) for key, inner in named]
+        return _space(source) * 2 + b"{" + _space(source) + (_space(source) + b",").join(parts) + b"}"
+    if isinstance(item, list):
+        return b"[" + b",".join(as_text(inner, source) + _space(source) for inner in item) + b"]"
+    if isinstance(item, str):
+        return b'"' + b"".join(_character(sign, source) for sign in item) + b'"'
+    if isinstance(item, bool | int) or item is None:
+        return json.dumps(item).encode()
+    if isinstance(item, float):
+        text = source.choice((repr, "{:.17e}".format, "{:.30E}".format))(item) if math.isfinite(item) else repr(item)
+        return text.replace("nan", "NaN").encode()
+    if source.random() < 0.7:
+        return b'"other"'
+    return source.choice((b"NaN", b"Infinity", b"-Infinity", b"'x'", b"01", b".5", b"+1", b"1.", b"\xff", b"nul", b""))
+
+
+def _space(source: random.Random) -> bytes:
+    return source.choice((b"", b"", b"", b" ", b"\n", b"\t \r"))
+
+
+def _character(sign: str, source: random.Random) -> bytes:
+    if sign in '"\\' or ord(sign) < 0x20 or source.random() < 0.05:
+        # UTF-16 is what JSON's escapes spell.
+        units = sign.encode("utf-16-be")
+        return b"".join(b"\\u%04x" % int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return sign.encode()
 
 
 def _header(size: int, short: tuple[int, int] | None, tags: tuple[int | None, ...], source: random.Random) -> bytes:

@@ -1,0 +1,101 @@
+"""A row of a table becomes an example: what CSV and Parquet share.
+
+A column is a feature of its own name. A number is its value; a text is a category, `city=Rome`, whose value is 1; what
+is missing is absent from the example. Three columns have a role instead, by default those that are named like the keys
+of the message: label, weight and id.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from stream_apple.core.codec.example import Example
+from stream_apple.files.errors import ParseError
+from stream_apple.files.field_mapping import example_of
+from stream_apple.files.timestamps import milliseconds
+
+ROLES = ("label", "weight", "id")
+
+Cell: TypeAlias = object
+"""A float, an int, a str, or for a time a datetime; None if it is missing."""
+
+
+class ColumnRoles(NamedTuple):
+    """What the columns of a table are for, as far as their names do not say it.
+
+    named       role -> column; "" = none has the role
+    categories  columns whose values are categories, whatever they look like
+    ignored     columns that are no features
+    """
+
+    named: Mapping[str, str] = MappingProxyType({})
+    categories: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+
+
+BY_NAME = ColumnRoles()
+
+
+class TableReader:
+    """Makes examples of the rows of one table.
+
+    columns          its columns' names, in order
+    roles            what they are for
+    timestamp_field  the column that holds the time, if one does
+
+    ParseError if a name is missing, or twice, or not that of a column.
+
+    features  the columns that are features
+    numbers   those that must hold numbers, features or not
+    texts     those that are read as they are
+    """
+
+    def __init__(self, columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None) -> None:
+        _check_names(columns)
+        self._place = {name: place for place, name in enumerate(columns)}
+        self.timestamp_field = timestamp_field
+        self.categories, self.ignored = roles.categories, roles.ignored
+        self._roles = self._found(roles)
+        apart = {*self._roles.values(), *roles.ignored, timestamp_field}
+        self.features = [name for name in columns if name not in apart]
+        self.numbers = {name for role, name in self._roles.items() if role != "id"}
+        self.texts = {self._roles.get("id"), timestamp_field, *roles.categories, *roles.ignored}
+        for name in (*self._roles.values(), *roles.categories, *roles.ignored, timestamp_field):
+            if name is not None and name not in self._place:
+                raise ParseError(f"a column {name!r}", f"only {_listed(columns)}")
+
+    def _found(self, roles: ColumnRoles) -> dict[str, str]:
+        """Column by role, of the roles that a column has, or must have."""
+        found = {role: role for role in ROLES if role in self._place} | dict(roles.named)
+        if "label" not in found:
+            raise ParseError(
+                "a column 'label' (--column label=NAME names another, --column label= says that there is none)",
+                f"only {_listed(list(self._place))}",
+            )
+        return {role: name for role, name in found.items() if name}
+
+    def example(self, row: Sequence[Cell]) -> Example:
+        """The example of one row, a cell for each column; ParseError if there is none."""
+        cells = {name: row[self._place[name]] for name in self.features}
+        record = {role: row[self._place[name]] for role, name in self._roles.items()}
+        record = {role: cell for role, cell in record.items() if cell is not None}
+        record["features"] = {name: cell for name, cell in cells.items() if cell is not None}
+        example = example_of(record, None)
+        if self.timestamp_field is None:
+            return example
+        return example._replace(timestamp_ms=milliseconds(row[self._place[self.timestamp_field]]))
+
+
+def _check_names(columns: Sequence[str]) -> None:
+    if "" in columns:
+        raise ParseError(
+            "a name for each column (pandas writes an index without one unless it is told index=False)",
+            f"none for column {columns.index('') + 1} of {len(columns)}",
+        )
+    twice = next((name for place, name in enumerate(columns) if name in columns[:place]), None)
+    if twice is not None:
+        raise ParseError("each column's name once", f"{twice!r} again")
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(map(repr, columns))

@@ -81,7 +81,7 @@ class ApiServer:
         address = f"http://127.0.0.1:{store}"
         self._start(
             "etcd",
-            self._etcd.program("etcd"),
+            *self._etcd.command("etcd"),
             f"--data-dir={directory / 'etcd'}",
             f"--listen-client-urls={address}",
             f"--advertise-client-urls={address}",
@@ -123,8 +123,8 @@ class ApiServer:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _start(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
-        process = start_child(command, self._directory / f"{name}.log", self._etcd.environment)
+    def _start(self, name: str, *command: str | Path) -> "subprocess.Popen[bytes]":
+        process = start_child(command, self._directory / f"{name}.log")
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         return process

@@ -16,6 +16,7 @@ Each kind of thing has a folder, which is locked while one is made: making one m
 """
 
 _FETCH_SECONDS = 300
+_OVERLAID = 'mount --make-rprivate / && mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr && exec "$@"'
 
 
 class Programs:
@@ -28,25 +29,17 @@ class Programs:
         self._packages = packages
         self.root = fetch_once(cache / "debian" / name, self._unpack)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """This process's environment, in which the programs and their libraries are found."""
-        folders = [self.root / "usr" / "sbin", self.root / "usr" / "bin", self.root / "sbin", self.root / "bin"]
-        libraries = sorted({str(file.parent) for file in self.root.rglob("*.so.*")})
-        path = ":".join([*map(str, folders), os.environ["PATH"], "/usr/sbin", "/sbin"])
-        return {**os.environ, "PATH": path, "LD_LIBRARY_PATH": ":".join(libraries)}
+    def command(self, program: str, *arguments: str | Path) -> list[str | Path]:
+        """The command that runs a program of theirs: it sees the packages as if they were installed; nobody else does.
 
-    def program(self, name: str) -> str:
-        """Where it is; UnavailableError if the packages do not have it."""
-        found = shutil.which(name, path=self.environment["PATH"])
-        if found is None:
-            raise UnavailableError(f"expected {name} in Debian's {' and '.join(self._packages)}")
-        return found
+        What it starts sees them, too, whatever becomes of its environment.
+        """
+        return ["unshare", "--mount", "sh", "-c", _OVERLAID, self.root, program, *arguments]
 
     def _unpack(self, directory: Path) -> Path:
         archives, root = directory / "archives", directory / "root"
         (archives / "partial").mkdir(parents=True)
-        root.mkdir()
+        (root / "usr").mkdir(parents=True)
         download = ["apt-get", "--yes", "--no-install-recommends", "--download-only", "--reinstall"]
         download += ["-o", f"Dir::Cache::archives={archives}/", "-o", "Debug::NoLocking=1", "install", *self._packages]
         # Machines that were made from an image often have no lists of packages.

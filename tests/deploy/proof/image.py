@@ -41,11 +41,8 @@ def _bootstrap(directory: Path) -> Path:
     programs = Programs("debootstrap")
     version, _, codename = base_tag().rsplit("-", 2)
     root, made = directory / "root", directory / "made"
-    environment = {**programs.environment, "DEBOOTSTRAP_DIR": str(programs.root / "usr" / "share" / "debootstrap")}
-    # Its own libraries, if any, would be loaded by the programs of the new system as well.
-    environment.pop("LD_LIBRARY_PATH")
-    command = [programs.program("debootstrap"), "--variant=minbase", "--include=python3,python3-venv"]
-    said = _run([*command, codename, root, site_of(codename)], environment)
+    options = ("--variant=minbase", "--include=python3,python3-venv")
+    said = _run(programs.command("debootstrap", *options, codename, root, site_of(codename)))
     if said.returncode:
         raise UnavailableError(f"debootstrap can't make Debian {codename}: {(said.stdout + said.stderr)[-2000:]}")
     wanted = ".".join(version.split(".")[:2])
@@ -65,7 +62,6 @@ class Image:
 
     def __init__(self, directory: Path) -> None:
         self._programs = Programs("buildah")
-        self._buildah = self._programs.program("buildah")
         self._base = resolve_base() / "base.tar"
         self._directory = directory
         self.configuration: dict[str, Any] = {}
@@ -111,13 +107,13 @@ class Image:
 
     def _do(self, *arguments: str) -> str:
         place = self._directory / "storage"
-        command = [self._buildah, "--storage-driver", "vfs", "--root", place / "root", "--runroot", place / "run"]
-        command += ["--registries-conf", self._directory / "registries.conf"]
+        command = self._programs.command("buildah", "--storage-driver", "vfs", "--root", place / "root")
+        command += ["--runroot", place / "run", "--registries-conf", self._directory / "registries.conf"]
         options = ["--signature-policy", str(self._directory / "policy.json")]
         has_policy = arguments[0] in {"from", "build", "commit"}
         done = _run(
             [*command, arguments[0], *(options if has_policy else []), *arguments[1:]],
-            {**self._programs.environment, "TMPDIR": str(self._directory)},
+            {**os.environ, "TMPDIR": str(self._directory)},
         )
         assert done.returncode == 0, f"buildah {' '.join(arguments)}: {(done.stdout + done.stderr)[-6000:]}"
         return done.stdout

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from deploy.proof.record import FORCED, RECORD, SUBJECTS, Subject, write
 
-
 _OPTIONS = ("--durations=8", "--continue-on-collection-errors", "-p", "no:cacheprovider")
 
 

@@ -194,7 +194,7 @@ def _definition(group: str, version_name: str, kind: str) -> Manifest:
 
 def _kubeconfig(port: int) -> str:
     one = {"cluster": "proof", "user": "administrator"}
-    return yaml.safe_dump(
+    text: str = yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
@@ -209,3 +209,4 @@ def _kubeconfig(port: int) -> str:
             "current-context": "proof",
         }
     )
+    return text

@@ -12,8 +12,17 @@ errors.py         what was expected and what was found, before it is known where
 
 from stream_apple.files.detection import FileFormat
 from stream_apple.files.errors import ParseError
-from stream_apple.files.event_times import EvenlySpaced, EventTimes
+from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeSpan
 from stream_apple.files.reading import detect, read_examples
 from stream_apple.files.timestamps import milliseconds
 
-__all__ = ["EvenlySpaced", "EventTimes", "FileFormat", "ParseError", "detect", "milliseconds", "read_examples"]
+__all__ = [
+    "EvenlySpaced",
+    "EventTimes",
+    "FileFormat",
+    "ParseError",
+    "TimeSpan",
+    "detect",
+    "milliseconds",
+    "read_examples",
+]

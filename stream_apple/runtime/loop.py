@@ -159,12 +159,12 @@ class Loop:
     def _publish(self, partition: Partition, records: list[Record], result: BatchResult) -> None:
         """Steps 1 and 2: send what came of records that have been learned."""
         self._budget.lap(Phase.WAIT)
+        self._owned.pass_on(partition, result)
         outputs = len(result.predictions) + len(result.rejects)
         if outputs:
             self._begin()
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
-        partition.next_offset = result.next_offset
         self._owned.replayed(partition)
         for end in result.ends:
             partition.epoch_ended = True
@@ -221,11 +221,10 @@ class Loop:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
         if not self._transaction.open:
             return
-        jumped = [p for p in self._owned if p.jumped and p.state is State.LIVE and p.written is None]
-        if jumped:
+        if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
-        for partition in jumped:  # its lineage has changed: the last snapshot is not one of this model
+        for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, partition.model.image())
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)

@@ -5,7 +5,7 @@ aborts a transaction.
 """
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
@@ -15,9 +15,9 @@ from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
+from stream_apple.runtime.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Record, Start
-from stream_apple.runtime.recovery import AcceptedGaps, plan_recovery
+from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
 from stream_apple.runtime.snapshots.restorer import Restorer
 
 _log = structlog.get_logger()
@@ -28,7 +28,7 @@ class OwnedPartitions:
 
     provenance  whose models they are
     new_model   makes a model that has learned nothing
-    accepted    gaps that the operator lets models jump over
+    exceptions  what the operator lets models leave out
 
     progress      of the recoveries, for logs and metrics
     by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
@@ -41,7 +41,7 @@ class OwnedPartitions:
         provenance: Provenance,
         new_model: ModelFactory,
         metrics: Metrics,
-        accepted: AcceptedGaps = frozenset(),
+        exceptions: Exceptions = NO_EXCEPTIONS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.provenance = provenance
@@ -50,7 +50,7 @@ class OwnedPartitions:
         self.arrived: list[Partition] = []
         self._broker = broker
         self._new_model = new_model
-        self._accepted = accepted
+        self._exceptions = exceptions
         self._metrics = metrics
         self._now = now
         self._restorer = Restorer(broker, provenance, metrics, now)
@@ -91,10 +91,11 @@ class OwnedPartitions:
         for number in numbers:
             log = self._broker.log_range(self.provenance.topics.examples, number)
             plan = plan_recovery(
-                self.provenance, self._accepted, number, committed[number], log, kept.pop(number, None)
+                self.provenance, self._exceptions, number, committed[number], log, kept.pop(number, None)
             )
             model = self._new_model(number, plan.lineage) if plan.kept is None else plan.kept
             model.publish_from = plan.publish_from
+            model.skips = deque(plan.skips)
             partition = owned[number] = Partition(model, plan)
             if plan.restore:
                 self.enter(partition, State.RESTORING)
@@ -112,6 +113,18 @@ class OwnedPartitions:
         if partition is not None:
             self._go_on(partition)
             self._broker.release(partition.number)
+
+    def pass_on(self, partition: Partition, result: BatchResult) -> None:
+        """The next outputs of the partition are those of `result`."""
+        partition.pass_on(result)
+        if result.lineage is not None:
+            _log.warning(
+                "record_skipped",
+                partition=partition.number,
+                offset=result.lineage.skips[-1],
+                dead_letters=len(result.rejects),
+                model=result.lineage.model,
+            )
 
     def replayed(self, partition: Partition) -> None:
         """A batch of the partition has been learned: it is live if that was the last one to replay."""
@@ -144,6 +157,7 @@ class OwnedPartitions:
         jump = partition.plan.jump
         if jump is not None:
             partition.model.jump(*jump)
+            partition.lineage = jump.lineage
             _log.warning("gap_accepted", partition=partition.number, start=jump.gap.start, stop=jump.gap.stop)
         partition.unsaved_since = self._now()
         self.enter(partition, State.LIVE if partition.replayed else State.REPLAYING)

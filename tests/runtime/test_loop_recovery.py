@@ -35,6 +35,7 @@ from stream_apple.errors import (
 from stream_apple.runtime.lineage import SnapshotPointer
 from stream_apple.runtime.partition import State
 from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.recovery import Exceptions
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -206,7 +207,7 @@ class TestGaps:
         stop = offsets_of(cluster)[0].offset + 4
         cluster.log(TOPICS.examples, 0).delete_before(stop)
         answered = len(outputs_of(cluster)[TOPICS.predictions, 0])
-        Worker(cluster, setup=SETUP._replace(accepted=frozenset({(0, 0)}))).run()
+        Worker(cluster, setup=SETUP._replace(exceptions=Exceptions(frozenset({(0, 0)})))).run()
         found = outputs_of(cluster)
         late = found[TOPICS.predictions, 0][answered:]
         wanted = [o for o in expected[TOPICS.predictions, 0] if offset_of(TOPICS.predictions, o) >= stop]

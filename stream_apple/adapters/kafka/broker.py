@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
-from stream_apple.adapters.kafka.errors import as_kafka_exception, fetch_error, translated
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
 from stream_apple.adapters.kafka.log_reader import PartitionReader, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
@@ -93,7 +93,10 @@ class KafkaBroker:
 
     def join(self, assignment: Assignment) -> None:
         """Fence predecessors first: what they left open must be decided before offsets are read."""
-        self._producer.fence()
+        try:
+            self._producer.fence()
+        except RefusedTimeoutError as error:
+            raise self._connectivity.explained(error) from error
         with translated("joining the group"):
             self._listener.join(self._consumer, assignment)
 
@@ -118,6 +121,8 @@ class KafkaBroker:
 
     def _raise_or_log(self, message: Message) -> None:
         problem = fetch_error(message)
+        if isinstance(problem, RefusedTimeoutError):
+            raise self._connectivity.explained(problem) from problem
         if problem is not None:
             raise problem
         error = message.error()

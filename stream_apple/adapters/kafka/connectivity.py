@@ -14,8 +14,9 @@ import structlog
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from stream_apple.adapters.kafka.admin import SILENT
+from stream_apple.adapters.kafka.admin import SILENT, Cluster, timeout_faults
 from stream_apple.adapters.kafka.client_properties import Properties
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.errors import BrokerError, ConfigurationError
 
 OUTAGE_S = 300.0
@@ -110,6 +111,17 @@ class Connectivity:
             )
         self.suspect(error.str())
         self.check()
+
+    def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
+        """The error with what the brokers accept in place of their refusal, as far as they tell it."""
+        try:
+            faults = timeout_faults(Cluster(self._properties))
+        except (BrokerError, ConfigurationError) as untold:
+            return ConfigurationError(
+                f"{error}: see session.timeout.ms and transaction.timeout.ms in [kafka]; the bounds are the brokers' "
+                f"group.min.session.timeout.ms, group.max.session.timeout.ms and transaction.max.timeout.ms ({untold})"
+            )
+        return ConfigurationError("; ".join([*faults, str(error)]))
 
 
 def connection_error(properties: Properties) -> KafkaError | None:

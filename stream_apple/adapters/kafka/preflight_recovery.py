@@ -10,7 +10,7 @@ from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.recovery import plan_recovery
+from stream_apple.runtime.recovery import Exceptions, plan_recovery
 from stream_apple.runtime.snapshots.reader import check_in_log
 
 
@@ -21,6 +21,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     coordinator has just moved (librdkafka issue 5040).
     """
     subject, examples = f"group {config.worker.group}", config.topics.examples
+    yield from _names(config, cluster.topics.get(examples, 0))
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         try:
             offsets = logs.committed(range(cluster.topics.get(examples, 0)))
@@ -35,13 +36,22 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     yield from findings
 
 
+def _names(config: Config, partitions: int) -> Iterator[Finding]:
+    """Faults of settings that name a partition which does not exist."""
+    for setting, names in (("accept_gap", config.worker.accept_gap), ("skip", config.worker.skip)):
+        for name in names:
+            if 0 < partitions <= int(name.partition("@")[0]):
+                text = f"expected partitions of {config.topics.examples} below {partitions}, found {name}"
+                yield Finding("fault", f"worker.{setting}", text)
+
+
 def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Committed) -> Iterator[Finding]:
     """Faults and notes about one partition that has a committed offset."""
     provenance, subject = Provenance.of(config), f"group {config.worker.group}"
     topics = provenance.topics
     log = logs.log_range(topics.examples, partition)
     try:
-        plan = plan_recovery(provenance, config.worker.accepted_gaps, partition, committed, log)
+        plan = plan_recovery(provenance, Exceptions.of(config), partition, committed, log)
     except (ConfigurationError, GapError) as error:
         yield Finding("fault", subject, str(error))
         return
@@ -52,6 +62,13 @@ def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Commi
             subject,
             f"{topics.examples}-{partition}: worker.accept_gap lets the model go on without the records from offset "
             f"{start} on, found {stop} as the first",
+        )
+    for skip in plan.skips:
+        yield Finding(
+            "note",
+            subject,
+            f"{topics.examples}-{partition}: worker.skip makes a dead letter of the record at offset {skip.offset}, "
+            f"unread; the log ends at {log.high}",
         )
     if plan.snapshot is not None:
         try:

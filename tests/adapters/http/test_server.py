@@ -1,5 +1,6 @@
 """Probes and metrics over a real socket."""
 
+import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -106,10 +107,13 @@ class TestPaths:
         assert site.ask("/livez/x")[0] == 404
         assert site.ask("/livez?verbose=1")[0] == 200
 
-    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-    def test_nothing_can_be_changed(self, site: Site, method: str) -> None:
-        """Only reading methods exist."""
-        assert site.ask("/metrics", method)[0] == 501
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+    @pytest.mark.parametrize("path", ["/metrics", "/livez"])
+    def test_nothing_can_be_changed(self, site: Site, path: str, method: str) -> None:
+        """Only reading methods exist: 405 names them, also to a client that sends a body."""
+        status, headers, body = fetch(site.server.port, path, method, b"{}" * 50_000)
+        assert (status, headers["Allow"], headers["Connection"]) == (405, "GET, HEAD", "close")
+        assert json.loads(body)["status"] == "expected GET or HEAD: this port is for reading only"
 
     def test_a_connection_serves_many_requests(self, site: Site) -> None:
         """Keep-alive works, so that a scrape does not cost a connection."""

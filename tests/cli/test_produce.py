@@ -46,7 +46,7 @@ def test_the_summary_says_what_was_done(mock_examples: str, file: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("sent 5 examples (")
     assert " to examples over 4 partitions in " in result.stdout
-    assert result.stderr == "stream-apple: 1 of the examples have no features: workers reject those\n"
+    assert result.stderr == ""
 
 
 def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) -> None:

@@ -22,6 +22,7 @@ from stream_apple.runtime.loop import SAVING_S
 from stream_apple.runtime.monitoring.health import Health
 
 PATHS = routes(Health(), CollectorRegistry())
+GROUP_LABEL = "app.kubernetes.io/instance"
 ANNOTATION = "stream-apple/partitions-per-worker"
 DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
@@ -90,22 +91,25 @@ def check_ports(pod: Pod, directory: Path) -> None:
         assert int(str(config.kafka["bootstrap.servers"]).rpartition(":")[2]) in outward
 
 
-def check_selectors(pod: Pod, _directory: Path) -> None:
-    """Everything that selects pods selects the worker's."""
+def check_selectors(pod: Pod, directory: Path) -> None:
+    """Everything that selects pods selects the worker's; but for a monitor of all groups, those of this group alone."""
     labels = pod.template["metadata"]["labels"]
     spec = pod.stateful_set["spec"]
+    assert labels[GROUP_LABEL] == loaded(pod, directory).worker.group
     assert spec["serviceName"] == only(pod.manifests, "Service")["metadata"]["name"]
     chosen = [
         spec["selector"]["matchLabels"],
         only(pod.manifests, "Service")["spec"]["selector"],
         only(pod.manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         *(spread["labelSelector"]["matchLabels"] for spread in pod.spec["topologySpreadConstraints"]),
-        *(one["spec"]["selector"]["matchLabels"] for one in all_of(pod.manifests, "PodMonitor")),
         *(one["spec"]["podSelector"]["matchLabels"] for one in all_of(pod.manifests, "NetworkPolicy")),
     ]
     for selector in chosen:
-        assert selector
-        assert selector.items() <= labels.items()
+        assert selector == {name: labels[name] for name in (GROUP_LABEL, "app.kubernetes.io/name")}
+    for monitor in all_of(pod.manifests, "PodMonitor"):
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert GROUP_LABEL not in monitor["spec"]["selector"]["matchLabels"]
+        assert monitor["spec"]["jobLabel"] == GROUP_LABEL
 
 
 def check_time(pod: Pod, _directory: Path) -> None:

@@ -10,22 +10,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.models import onlooker_factory, settings_of
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.monitoring.inspection import ModelView, view_model
+from stream_apple.runtime.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.snapshots.model_file import model_file_of, read_model_file
 from stream_apple.runtime.snapshots.store import SnapshotStore
 
 _TIMEOUT_S = 30.0
-_SAMPLED = 20_000
-"""Newest examples of a partition that are looked through for names."""
-_FETCH = 1_000
 _SECTIONS = {"learner", "epochs", "limits"}
 
 # A proxy of the environment is for the way out, and a worker is inside.
@@ -67,6 +65,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
     with closing(KafkaLogs(config)) as logs:
         numbers = logs.chosen(partitions)
         store = SnapshotStore(logs, provenance, onlooker_factory(config))
+        decoder = Decoder(settings_of(config).limits)
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:
@@ -77,7 +76,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             if model is None or metadata.snapshot is None:
                 continue
             found = True
-            yield _named(logs, model, metadata.snapshot, committed, top)
+            yield _named(logs, decoder, model, metadata.snapshot, committed, top)
         if not found:
             raise ConfigurationError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
@@ -125,26 +124,15 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
 
 
 def _named(
-    logs: KafkaLogs, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
+    logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
 ) -> Inspected:
     """Look through the newest examples until the features that are shown have their names."""
     names = Names()
     view = view_model(model, names, top, pointer)
-    topic = model.topic
-    low = logs.log_range(topic, model.partition).low
-    start = max(low, committed.offset - _SAMPLED)
+    wanted = Wanted(model.partition, committed.offset, names.missing)
     # Retention may take away what is being read; names are a courtesy.
-    with (
-        suppress(GapError),
-        closing(
-            LogScan(logs.reader(topic, model.partition, start), f"{topic}-{model.partition}", committed.offset, _FETCH)
-        ) as log,
-    ):
-        for records in log.batches():
-            for record in records:
-                names.add(names_in(record.value()))
-            if not names.missing:
-                break
+    with suppress(GapError):
+        find_names(logs, model.topic, wanted, decoder, names)
     return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)
 
 

@@ -214,11 +214,11 @@ class LimitSettings(_Section):
     """Features of an example after expansion, which stops there. At least `max_features`."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
     """The largest value of a record; a larger one is a dead letter."""
-    max_weight: Number = Field(default=1e6, gt=0)
+    max_weight: Number = Field(default=1e6, gt=0, le=1e12)
     """The largest importance weight of an example; a larger one makes it a dead letter."""
-    min_label: Number = -1e9
+    min_label: Number = Field(default=-1e9, ge=-1e18, le=1e18)
     """The smallest label; a smaller one makes a dead letter. Below `max_label`."""
-    max_label: Number = 1e9
+    max_label: Number = Field(default=1e9, ge=-1e18, le=1e18)
     """The largest label; a larger one makes a dead letter."""
     max_reject_share: Number = Field(default=0.5, gt=0, le=1)
     """The worker stops with exit code 71 when more of a partition's last 10,000 records than this are dead letters."""

@@ -2,9 +2,14 @@
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
 headers that say why and where from.
+
+Anyone may send a record with headers of these names, by ill will or because it was a dead letter before. They are
+renamed, so that each name stands there once: whether a reader takes the first of a name, as loops do, or the last, as
+dictionaries and Java's `lastHeader` do, it takes ours. The new names are shorter: renaming makes no message too large.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +26,16 @@ WINDOW_START = 1_000
 PREFIX = "__stream_apple.errors."
 """Of the headers that are added to a dead letter."""
 
-_MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = (
-    PREFIX + name for name in ("message", "topic", "partition", "offset", "model")
-)
-_REASONS: dict[Reason, Header] = {reason: (PREFIX + "reason", reason.code.encode()) for reason in Reason}
+RESERVED = "__stream_apple."
+"""What the names of our headers begin with; a record's own that begin so are renamed."""
+RENAMED = "__from_record."
+"""What the names of those begin with then."""
+
+_ADDED = tuple(PREFIX + name for name in ("reason", "message", "topic", "partition", "offset", "model"))
+_REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
+_REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
+_DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class Reject(NamedTuple):
@@ -41,11 +52,16 @@ def header_list(record: Record) -> list[Header]:
     return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
 
 
+def is_fingerprint(text: object) -> bool:
+    """Whether this is the fingerprint of some model."""
+    return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
+
+
 def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
     record = reject.record
     return [
-        *header_list(record),
+        *_renamed(header_list(record)),
         _REASONS[reject.reason],
         (_MESSAGE, reject.message.encode()),
         (_TOPIC, topic.encode()),
@@ -53,6 +69,57 @@ def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
         (_OFFSET, b"%d" % record.offset()),
         (_MODEL, model.encode()),
     ]
+
+
+def present_form(headers: list[Header]) -> list[Header]:
+    """The headers of a dead letter as they are written now; before, the record's own kept their names."""
+    return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
+
+
+def _renamed(headers: Iterable[Header]) -> list[Header]:
+    return [
+        (RENAMED + name.removeprefix(RESERVED) if name.startswith(RESERVED) else name, value) for name, value in headers
+    ]
+
+
+class DeadLetterOrigin(NamedTuple):
+    """What the headers of a dead letter say: why it is one, where its record is, and which model refused it."""
+
+    reason: str
+    message: str
+    topic: str
+    partition: int
+    offset: int
+    model: str
+
+
+def dead_letter_origin(record: Record) -> DeadLetterOrigin | None:
+    """What we have added to a dead letter; None if that is not all there, and well-formed.
+
+    Of a name that is there more than once the last is ours: so it was before records' own headers were renamed.
+    """
+    told = {name: value for name, value in header_list(record) if name in _ADDED}
+    try:
+        reason, message, topic, model = (_text(told[name]) for name in (_REASON, _MESSAGE, _TOPIC, _MODEL))
+        partition, offset = (_number(told[name]) for name in (_PARTITION, _OFFSET))
+    except (KeyError, ValueError):
+        return None
+    if not (reason and topic and is_fingerprint(model)):
+        return None
+    return DeadLetterOrigin(reason, message, topic, partition, offset, model)
+
+
+def _text(value: str | bytes | None) -> str:
+    if value is None:
+        raise ValueError("a header without a value")
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _number(value: str | bytes | None) -> int:
+    text = _text(value).encode()
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError("a header that is no number")
+    return int(text)
 
 
 class RejectLimits(NamedTuple):

@@ -32,8 +32,14 @@ class TestFaults:
                 "[learner]\nalpha = 0",
                 "learner.alpha (in {}): expected a number above 0 and at most 2, found 0",
             ),
-            ("[limits]\nmax_label = inf", "limits.max_label (in {}): expected a finite number, found inf"),
-            ("[limits]\nmax_weight = nan", "limits.max_weight (in {}): expected a number above 0, found nan"),
+            (
+                "[limits]\nmax_label = inf",
+                "limits.max_label (in {}): expected a number from -1e+18 to 1e+18, found inf",
+            ),
+            (
+                "[limits]\nmax_weight = nan",
+                "limits.max_weight (in {}): expected a number above 0 and at most 1e+12, found nan",
+            ),
             (
                 "[worker]\ncommit_interval = 500",
                 f"worker.commit_interval (in {{}}): expected {DURATION}, from 10ms to 30s, found 500",

@@ -26,6 +26,16 @@ def facts(*arguments: str) -> list[dict[str, Any]]:
     return [{name: value for name, value in model.items() if name not in INCIDENTAL} for model in models]
 
 
+def is_named(url: str) -> bool:
+    """Whether a worker's model has a name for every feature that it shows."""
+    done = run_command("inspect", "--json", "--url", url)
+    assert done.returncode == 0, done.stderr
+    (model,) = json.loads(done.stdout)["models"]
+    shown = [each["name"] for kind in ("top", "products", "parents") for each in model[kind]]
+    assert len(shown) == 60
+    return not any("?" in name for name in shown) and model["named"] == 1.0
+
+
 def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """A running worker, its snapshot in Kafka and a saved file agree in every number and name; the pair is first."""
     (port,) = free_ports(1)
@@ -61,7 +71,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         (stored,) = facts("--config", str(config), "--partition", "0", "--save", str(file))
         (saved,) = facts("--file", str(file))
         assert stored == saved
-        # The worker names what it has sampled, which may be less than all.
+        # The worker looks for names when it is asked, and those who were quicker are told what there is.
         assert {**found, "top": 0, "products": 0, "parents": 0} == {**stored, "top": 0, "products": 0, "parents": 0}
         for kind in ("top", "products", "parents"):
             assert len(found[kind]) == len(stored[kind]) == 20
@@ -77,6 +87,13 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         absent = run_command("inspect", "--url", url, "--partition", "5")
         assert absent.returncode == 78
         assert "expected a partition of this worker (0 at the moment), found 5" in absent.stderr
+        # All has been learned within a moment, and next to nothing was seen by name.
+        worker.wait_until(lambda: is_named(url), "all was named")
+        assert worker.terminate() == 0
+    with WorkerProcess(config, tmp_path / "successor.log") as worker:
+        worker.wait_for_event("live")
+        # No example has come since the start.
+        worker.wait_until(lambda: is_named(url), "all was named again")
         assert worker.terminate() == 0
 
     shown = run_command("inspect", "--file", str(file), "--top", "3")

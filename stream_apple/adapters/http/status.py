@@ -4,11 +4,12 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.runtime.monitoring.observer import WorkerObserver
 from stream_apple.runtime.partition import State
 
@@ -29,10 +30,19 @@ class NotShownError(Exception):
         self.absent = absent
 
 
+class _Known(NamedTuple):
+    """A view that is shown until some moment, and the keys of its base features that have no name."""
+
+    until: float
+    view: ModelView
+    nameless: frozenset[int]
+
+
 class Status:
     """The state of one worker, for any number of viewers: what is costly is computed once in a while, and kept.
 
     settings  the configuration, redacted, in JSON types
+    finder    of names that the view of a model lacks
     """
 
     def __init__(
@@ -42,8 +52,10 @@ class Status:
         health: Health,
         settings: Mapping[str, Any],
         now: Callable[[], float] = time.monotonic,
+        finder: NameFinder | None = None,
     ) -> None:
         self._observer = observer
+        self._finder = finder or NoNameFinder()
         self._metrics = metrics
         self._health = health
         self._settings = settings
@@ -51,7 +63,7 @@ class Status:
         self._began_ms = time.time_ns() // 1_000_000
         self._lock = threading.Lock()
         self._known: tuple[float, dict[str, Any]] | None = None
-        self._views: dict[int, tuple[float, ModelView]] = {}
+        self._views: dict[int, _Known] = {}
 
     def status(self, since_ms: int = 0) -> dict[str, Any]:
         """What /status answers: everything but the models; of the histories, the points later than `since_ms`."""
@@ -65,6 +77,16 @@ class Status:
 
     def model(self, partition: int, top: int) -> dict[str, Any]:
         """What /model answers: the view of a partition's model; NotShownError if there is none here and now."""
+        known = self._known_view(partition)
+        if known.nameless and self._finder.look(Wanted(partition, known.view.state.at, known.nameless)):
+            with self._lock:
+                if self._views.get(partition) is known:
+                    del self._views[partition]
+            known = self._known_view(partition)
+        return known.view.facts(top)
+
+    def _known_view(self, partition: int) -> "_Known":
+        """The view of now, or of a moment ago."""
         with self._lock:
             owned = self._observer.owned
             found = owned.get(partition)
@@ -79,11 +101,12 @@ class Status:
                 )
             self._views = {number: known for number, known in self._views.items() if number in owned}
             known = self._views.get(partition)
-            if known is None or self._now() >= known[0]:
-                view = view_model(found.model, self._observer.names, MOST_TOP, found.snapshot)
-                known = (self._now() + max(_MODEL_S, view.seconds / _SHARE), view)
+            if known is None or self._now() >= known.until:
+                names = self._observer.names
+                view = view_model(found.model, names, MOST_TOP, found.snapshot)
+                known = _Known(self._now() + max(_MODEL_S, view.seconds / _SHARE), view, names.missing)
                 self._views[partition] = known
-        return known[1].facts(top)
+        return known
 
     def _facts(self) -> dict[str, Any]:
         measured = self._metrics.facts()

@@ -80,24 +80,35 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
 class KafkaLogs:
     """`snapshots.store.Logs` of a cluster: a group's offsets and all of its topics, for those who only look.
 
-    cluster  the one of the configuration, if it has been reached already
+    cluster    the one of the configuration, if it has been reached already
+    ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
     """
 
-    def __init__(self, config: Config, cluster: Cluster | None = None, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        cluster: Cluster | None = None,
+        retry: RetryPolicy | None = None,
+        ahead_kib: int | None = None,
+    ) -> None:
         self._examples = config.topics.examples
-        self._partition_counts = (cluster or Cluster(config.kafka)).topics
+        self._kafka = config.kafka
+        self._cluster = cluster
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group)
+        if ahead_kib is not None:
+            self._properties |= {"queued.max.messages.kbytes": ahead_kib, "max.partition.fetch.bytes": ahead_kib << 9}
         # The end of a log is asked for with what is not decided yet: what was committed before must lie below it.
         undecided = {**self._properties, "isolation.level": "read_uncommitted"}
         with refused_configuration():
             self._consumer = Consumer(undecided, logger=SILENT)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic had when this was made; ConfigurationError if it did not exist."""
-        if topic not in self._partition_counts:
+        """How many partitions the topic had when that was first asked; ConfigurationError if it did not exist."""
+        self._cluster = self._cluster or Cluster(self._kafka)
+        if topic not in self._cluster.topics:
             raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
-        return self._partition_counts[topic]
+        return self._cluster.topics[topic]
 
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
         """These partitions of the examples topic, or all of it; ConfigurationError if it has no such partition."""
@@ -112,6 +123,15 @@ class KafkaLogs:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets; an open transaction is not waited for."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets; waits for transactions that are still deciding them."""
+        with refused_configuration():
+            consumer = Consumer(self._properties, logger=SILENT)
+        try:
+            return committed_offsets(consumer, self._retry, self._examples, partitions)
+        finally:
+            consumer.close()
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Offsets in the log, up to its very end."""

@@ -53,6 +53,7 @@ class Reason(IntEnum):
     BAD_ID = 12
     BAD_TIMESTAMP = 13
     FAR_FUTURE = 14
+    OVERFLOW = 15
 
     @property
     def code(self) -> str:
@@ -93,9 +94,10 @@ def _expected(reason: Reason, key: str | None, value: bytes, place: int, limits:
     return {
         Reason.TOO_DEEP: "maps and arrays at most 16 deep",
         Reason.DUPLICATE_KEY: "each key once",
-        Reason.NO_FEATURES: "at least one feature",
+        Reason.NO_FEATURES: "a key 'features' with a map, which may be empty",
         Reason.TOO_MANY_FEATURES: f"at most {limits.max_features} features",
         Reason.BAD_VALUE: "a value that is finite as a 32-bit float",
+        Reason.OVERFLOW: "a value below 2^60 (1.15e18) in size",
         Reason.BAD_WEIGHT: f"a weight from 0 to {limits.max_weight:g}",
         Reason.BAD_LABEL: "a label of 1 or -1 (0 is read as -1)" if limits.binary else f"a label {labels}",
         Reason.BAD_ID: "an id in UTF-8",

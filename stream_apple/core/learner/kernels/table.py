@@ -65,6 +65,12 @@ RESIDUALS = np.dtype(
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 
+# Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at
+# most MOST_WEIGHT, so scores can't overflow; accumulators keep from LEAST_SQUARE to MOST, so steps can't.
+MOST_WEIGHT = np.float32(2.0**66)  # times 2^60 it is finite; 1 / sqrt(LEAST_SQUARE), the largest step, is below it
+MOST = np.finfo(np.float32).max
+LEAST_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
+
 
 class Table(NamedTuple):
     """All monomials of a model.

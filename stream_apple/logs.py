@@ -11,8 +11,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import StringIO
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TextIO
+
+from stream_apple.terminal import printable
 
 
 @contextmanager
@@ -126,9 +129,8 @@ def _timestamp(_logger: object, _method: str, event: EventDict) -> EventDict:
 def _rendering(conceal: Callable[[str], str], *, human: bool) -> list[Processor]:
     if human:
         # The renderer's own choice would print the local variables of every frame: records, and passwords.
-        plain = structlog.dev.plain_traceback
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
-        return [renderer, lambda _logger, _method, line: conceal(str(line))]
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback)
+        return [_printable_values, renderer, lambda _logger, _method, line: conceal(str(line))]
 
     def conceal_values(_logger: object, _method: str, event: EventDict) -> EventDict:
         # Before rendering: a secret may look like a part of the format, and the line must stay JSON.
@@ -139,6 +141,17 @@ def _rendering(conceal: Callable[[str], str], *, human: bool) -> list[Processor]
         conceal_values,
         structlog.processors.JSONRenderer(),
     ]
+
+
+def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
+    # What is no text is written as Python writes it, which is printable.
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _write_traceback(out: TextIO, failure: structlog.typing.ExcInfo) -> None:
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, failure)
+    out.write(printable(plain.getvalue()))
 
 
 def _concealed(value: object, conceal: Callable[[str], str]) -> object:

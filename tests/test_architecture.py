@@ -30,7 +30,8 @@ _RUNTIME = {
 # Room -> the rooms that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "logs": set(),
+    "logs": {"terminal"},
+    "terminal": set(),
     "signals": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
     "config": {"core.learner.options", "errors"},
@@ -72,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "files",
         "logs",
         "signals",
+        "terminal",
         "study",
         "study.report",
         "study.runs",

@@ -97,7 +97,8 @@ def from_file(path: Path, top: int) -> Facts:
     except ValueError as error:
         raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
-    lineage = Provenance.of(config).lineage(saved.partition, saved.lineage.start, saved.lineage.gaps)
+    start, _, gaps, skips = saved.lineage
+    lineage = Provenance.of(config).lineage(saved.partition, start, gaps, skips)
     if lineage != saved.lineage:
         raise SnapshotError(
             f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "

@@ -29,6 +29,7 @@ from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObser
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker
+from stream_apple.runtime.recovery import Exceptions
 from stream_apple.runtime.transaction import LoopSettings
 from stream_apple.runtime.warmup import warm_up
 from stream_apple.signals import Signals
@@ -57,7 +58,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     paths = {**routes(health, metrics.registry), **page_routes(status)}
     with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
-        metrics.watch_brokers(lambda: kafka.reachable)
+        for watcher in (metrics, health):
+            watcher.watch_brokers(lambda: kafka.reachable)
         warm_up(settings, decoder)
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
@@ -118,7 +120,7 @@ class Assembly(NamedTuple):
 def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
     """Put a loop together."""
     worker = config.worker
-    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, worker.accepted_gaps)
+    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, Exceptions.of(config))
     settings = LoopSettings(
         worker.fetch_records,
         worker.commit_records,

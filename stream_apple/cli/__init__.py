@@ -58,9 +58,10 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except StreamAppleError as error:
+            from stream_apple.cli.output import say
             from stream_apple.config import conceal
 
-            click.echo(conceal(f"stream-apple: {error}"), err=True)
+            say(conceal(f"stream-apple: {error}"), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)

@@ -14,10 +14,11 @@ from rich.table import Table
 
 from stream_apple.cli.example_times import Times, times_options
 from stream_apple.cli.learner_options import LearnerChoice, learner_options
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
+from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Limits
 from stream_apple.core.event_time import EpochClock
@@ -110,6 +111,7 @@ def command(
         binary=learner.loss == "logistic",
     )
     options = learner.options(defaults.max_features_per_example)
+    check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
         batch = read_batch(files, limits)
@@ -127,7 +129,7 @@ def command(
     if output.plot is not None:
         draw_learning_curve(run, output.plot)
     if output.as_json:
-        click.echo(json.dumps(run.facts() | found))
+        say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
 
@@ -162,7 +164,7 @@ def _given(*names: str) -> list[str]:
 def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:
     """Say on stderr that examples are left out, if any are."""
     if len(rows):
-        click.echo(
+        say(
             f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
             f"them: expected times at most {format_duration(max_ahead_ms)} ahead of those before, found first "
             f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
@@ -179,4 +181,4 @@ def _show(run: Run, found: Mapping[str, int]) -> None:
         shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
         table.add_row(name.replace("_", " "), shown)
     table_console().print(table)
-    click.echo(run.verdict())
+    say(run.verdict())

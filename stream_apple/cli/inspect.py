@@ -11,7 +11,7 @@ from rich.text import Text
 
 from stream_apple.adapters.http.status import MOST_TOP
 from stream_apple.app.inspect import Facts, from_file, from_topic, from_worker, to_file
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import printable_facts, say, table_console
 from stream_apple.config import load
 
 _BAR = 12
@@ -75,11 +75,11 @@ def command(
             if target is not None:
                 to_file(target, config, found)
     if as_json:
-        click.echo(json.dumps({"models": models}))
+        say(json.dumps({"models": models}))
         return
     console = table_console()
     for facts in models:
-        _show(console, facts)
+        _show(console, printable_facts(facts))
 
 
 def _show(console: Console, facts: Facts) -> None:
@@ -94,6 +94,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
+        *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
     ):
         console.print(Text(f"  {line}"))
     console.print(_losses(facts["losses"], facts["quality"]))

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
 from stream_apple.cli.example_times import Times, time_of_day_ms, times_options
+from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.parameters import gathered
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
@@ -124,11 +124,11 @@ def command(
     summary["start_time_ms"] = None if event_times.spaced is None else event_times.spaced.start_ms
     summary["first_time_ms"], summary["last_time_ms"] = sent[1:] if known else (None, None)
     if output.as_json:
-        click.echo(json.dumps(summary))
+        say(json.dumps(summary))
     elif not output.quiet:
-        click.echo(_sentence(summary))
+        say(_sentence(summary))
     if totals.without_features:
-        click.echo(
+        say(
             f"stream-apple: {totals.without_features} of the examples have no features: workers reject those",
             err=True,
         )
@@ -203,7 +203,7 @@ def _read(files: tuple[Path, ...], repeat: int, times: EventTimes) -> Iterator[E
 
 @contextmanager
 def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[DeliveryTotals], None]]:
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     if not (shown and console.is_terminal):
         yield silent
         return

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stream_apple.app.verify import verify
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
 from stream_apple.runtime.monitoring.inspection import plain
@@ -53,7 +53,7 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
         reports = list(verify(config, partitions, to, progress))
     faults = sum(report.fault_count for report in reports)
     if as_json:
-        click.echo(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
+        say(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
     else:
         _show(reports, faults)
     if faults:
@@ -66,7 +66,7 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     columns = (
         TextColumn("partition {task.fields[partition]}"),
         BarColumn(),

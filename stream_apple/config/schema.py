@@ -6,7 +6,7 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
@@ -34,6 +34,11 @@ def _number_from_text(value: object) -> object:
     return float(value) if isinstance(value, str) else value
 
 
+def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
+    pairs = (name.split("@") for name in names)
+    return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+
+
 def _names_of_gaps(value: object) -> object:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
@@ -44,12 +49,25 @@ def _names_of_gaps(value: object) -> object:
 Integer = Annotated[int, BeforeValidator(_integer_from_text)]
 Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 
+# Kafka makes directories of topics' names, and writes these four itself.
+_NO_TOPICS = {".", "..", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
+
+def _free_topic(name: str) -> str:
+    if name in _NO_TOPICS:
+        raise ValueError("a name that Kafka refuses")
+    return name
+
+
 TopicName = Annotated[
     str,
     Field(
         pattern=r"^[a-zA-Z0-9._-]{1,249}$",
-        json_schema_extra={"expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -)"},
+        json_schema_extra={
+            "expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
+        },
     ),
+    AfterValidator(_free_topic),
 ]
 Identifier = Annotated[
     str,
@@ -62,6 +80,11 @@ GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
     BeforeValidator(_names_of_gaps),
     Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
+]
+SkipNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
+    BeforeValidator(_names_of_gaps),
+    Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
 HostName = Annotated[
     str,
@@ -95,8 +118,9 @@ class TopicSettings(_Section):
     @model_validator(mode="after")
     def _are_different(self) -> Self:
         names = list(self.model_dump().values())
-        if len(set(names)) < len(names):
-            raise ValueError(f"expected four different topics, found {', '.join(names)}")
+        # Kafka's metrics have "_" for ".", so it refuses to create a topic whose name differs in nothing else.
+        if len({name.replace(".", "_") for name in names}) < len(names):
+            raise ValueError(f"expected four different topics ('.' counts as '_'), found {', '.join(names)}")
         return self
 
 
@@ -127,6 +151,10 @@ class WorkerSettings(_Section):
     accept_gap: GapNames = ()
     """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
 
+    skip: SkipNames = Field(default=(), json_schema_extra={"since": "0.2.0"})
+    """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
+    becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
+
     @property
     def transactional_id(self) -> str:
         """The same after every restart, so that a successor aborts what its predecessor left open."""
@@ -136,8 +164,12 @@ class WorkerSettings(_Section):
     @property
     def accepted_gaps(self) -> frozenset[tuple[int, int]]:
         """(partition, first missing offset) of each gap that may be left out of a model."""
-        pairs = (name.split("@") for name in self.accept_gap)
-        return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+        return _places(self.accept_gap)
+
+    @property
+    def skipped_records(self) -> frozenset[tuple[int, int]]:
+        """(partition, offset) of each record that is to be left out."""
+        return _places(self.skip)
 
 
 class LearnerSettings(_Section):
@@ -213,7 +245,7 @@ class LimitSettings(_Section):
     )
     """Features of an example after expansion, which stops there. At least `max_features`."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
-    """The largest value of a record; a larger one is a dead letter."""
+    """The largest value of a record; a larger one is a dead letter. The bounds of all outputs follow from it."""
     max_weight: Number = Field(default=1e6, gt=0, le=1e12)
     """The largest importance weight of an example; a larger one makes it a dead letter."""
     min_label: Number = Field(default=-1e9, ge=-1e18, le=1e18)

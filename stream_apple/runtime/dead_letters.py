@@ -1,7 +1,8 @@
 """Records that can't be used: what is written about them, and when there are too many to go on.
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
-headers that say why and where from.
+headers that say why and where from. One that would be too large has the headers alone: the record itself is still in
+the examples topic.
 
 Anyone may send a record with headers of these names, by ill will or because it was a dead letter before. They are
 renamed, so that each name stands there once: whether a reader takes the first of a name, as loops do, or the last, as
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.ports import Header, Record
 
@@ -33,6 +35,8 @@ RENAMED = "__from_record."
 
 _ADDED = tuple(PREFIX + name for name in ("reason", "message", "topic", "partition", "offset", "model"))
 _REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
+_OMITTED = PREFIX + "omitted"
+_MESSAGE_BYTES = 4_096  # a message may quote a name of any length
 _REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
 _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
@@ -46,6 +50,14 @@ class Reject(NamedTuple):
     message: str
 
 
+class DeadLetterMessage(NamedTuple):
+    """The message about a reject."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
 def header_list(record: Record) -> list[Header]:
     """The record's headers in their order, in whichever form its client gives them."""
     headers = record.headers() or []
@@ -57,13 +69,27 @@ def is_fingerprint(text: object) -> bool:
     return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
 
 
+def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
+    """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
+    key, value, headers = reject.record.key(), reject.record.value(), dead_letter_headers(reject, topic, model)
+    if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
+        return DeadLetterMessage(key, value, headers)
+    omitted = (_OMITTED, b"%d" % message_bytes(key, value, header_list(reject.record)))
+    return DeadLetterMessage(None, None, [*_reason_headers(reject, topic, model), omitted])
+
+
 def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
-    record = reject.record
+    return [*_renamed(header_list(reject.record)), *_reason_headers(reject, topic, model)]
+
+
+def _reason_headers(reject: Reject, topic: str, model: str) -> list[Header]:
+    record, message = reject.record, reject.message.encode()
+    if len(message) > _MESSAGE_BYTES:
+        message = message[: _MESSAGE_BYTES - 3].decode(errors="ignore").encode() + b"..."
     return [
-        *_renamed(header_list(record)),
         _REASONS[reject.reason],
-        (_MESSAGE, reject.message.encode()),
+        (_MESSAGE, message),
         (_TOPIC, topic.encode()),
         (_PARTITION, b"%d" % record.partition()),
         (_OFFSET, b"%d" % record.offset()),
@@ -73,6 +99,8 @@ def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
 
 def present_form(headers: list[Header]) -> list[Header]:
     """The headers of a dead letter as they are written now; before, the record's own kept their names."""
+    if headers and headers[-1][0] == _OMITTED:
+        return headers  # there are none of the record's own
     return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
 
 

@@ -12,8 +12,7 @@ of them, and now and then commit. A transaction holds, in this order:
 
 Readers see all of it or nothing. A model is always ahead of what is sent, and that of what is committed; if a
 transaction fails, the models are dropped and found again as after a crash (`recovery.py`): restored from the snapshot
-(`snapshots/restorer.py`), and replayed in silence up to the committed offset. So there is one recovery path, and it is
-used daily.
+(`snapshots/restorer.py`), and replayed in silence up to the committed offset: one recovery path, and a daily one.
 
 What is in a transaction never depends on when it is committed: time decides only how much is lost in a crash.
 """
@@ -84,6 +83,7 @@ class Loop:
     def stop(self) -> None:
         """Finish the batch in hand, commit, save the models and leave."""
         self._stopping = True
+        self._monitoring.health.leave()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
@@ -97,6 +97,7 @@ class Loop:
             raise
         finally:
             # An open transaction is aborted by closing: one failure must not hide another.
+            self._monitoring.health.leave()
             self._learning.close()
             self._owned.close()
             self._broker.close()
@@ -124,7 +125,7 @@ class Loop:
             self._start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._monitoring.health.iterated(self._owned, self._learning.longest_s)
+        self._monitoring.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what was fetched, and save all models."""
@@ -159,12 +160,12 @@ class Loop:
     def _publish(self, partition: Partition, records: list[Record], result: BatchResult) -> None:
         """Steps 1 and 2: send what came of records that have been learned."""
         self._budget.lap(Phase.WAIT)
+        self._owned.pass_on(partition, result)
         outputs = len(result.predictions) + len(result.rejects)
         if outputs:
             self._begin()
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
-        partition.next_offset = result.next_offset
         self._owned.replayed(partition)
         for end in result.ends:
             partition.epoch_ended = True
@@ -221,11 +222,10 @@ class Loop:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
         if not self._transaction.open:
             return
-        jumped = [p for p in self._owned if p.jumped and p.state is State.LIVE and p.written is None]
-        if jumped:
+        if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
-        for partition in jumped:  # its lineage has changed: the last snapshot is not one of this model
+        for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, partition.model.image())
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
@@ -261,7 +261,6 @@ class Loop:
         self._metrics.rebalanced("assigned")
         self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
-        self._monitoring.health.assigned()
         self._budget.lap(Phase.REBALANCE)
         return starts
 

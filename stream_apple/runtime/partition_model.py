@@ -8,6 +8,7 @@ The result is a function of the sequence of records alone, however it is cut int
 Kafka: a record is anything with the methods of `ports.Record`.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.table import Table, copy_table
@@ -26,10 +28,12 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
-from stream_apple.runtime.lineage import Gap, Lineage
+from stream_apple.runtime.lineage import Gap, Lineage, Skip
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
+
+_SKIPPED = "expected an example, found it named in worker.skip: it is neither decoded nor learned"
 
 
 class ModelSettings(NamedTuple):
@@ -61,6 +65,7 @@ class BatchResult(NamedTuple):
     ends         epochs that ended inside the batch
     next_offset  the first record behind the batch
     seconds      that each step took
+    lineage      of the model from this batch on, if it has changed; its outputs carry it
     """
 
     predictions: list[bytes]
@@ -73,6 +78,7 @@ class BatchResult(NamedTuple):
     replayed: int
     next_offset: int
     seconds: Mapping[Step, float]
+    lineage: Lineage | None = None
 
 
 class Ended(NamedTuple):
@@ -124,6 +130,9 @@ class PartitionModel:
     lineage       where the model begins; `next_offset` starts there
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    skips         records that are not to be learned, in their order
+
+    max_record_bytes  the limit from which the bounds of its outputs follow
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -132,6 +141,8 @@ class PartitionModel:
         self.lineage = lineage
         self.next_offset = lineage.start
         self.publish_from = lineage.start
+        self.skips: deque[Skip] = deque()
+        self.max_record_bytes = settings.limits.max_record_bytes
         self.learner = Learner(settings.options)
         self.ended = Ended()
         self._triage = Triage(
@@ -181,9 +192,12 @@ class PartitionModel:
 
     def jump(self, lineage: Lineage, gap: Gap) -> None:
         """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
-        self.lineage = lineage
+        self._continue(lineage)
         self.next_offset = gap.stop
         self.publish_from = max(self.publish_from, gap.stop)
+
+    def _continue(self, lineage: Lineage) -> None:
+        self.lineage = lineage
         self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
 
     def image(self) -> ModelImage:
@@ -200,6 +214,33 @@ class PartitionModel:
     def digest(self) -> str:
         """32 hex digits over every bit that later outputs depend on."""
         return self.image().digest(self.learner.digest())
+
+    def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
+        """Learn the next records, in order, but those that are to be skipped.
+
+        Each part with its result, so that all outputs of a result are of one lineage; errors as of `process`.
+        """
+        while self.skips and records and records[-1].offset() >= self.skips[0].offset:
+            offset, lineage = self.skips.popleft()
+            before = [record for record in records if record.offset() < offset]
+            if before:
+                yield before, self.process(before)
+            self._continue(lineage)
+            skipped = [record for record in records[len(before) : len(before) + 1] if record.offset() == offset]
+            records = records[len(before) + len(skipped) :]
+            yield skipped, self._skip(skipped)
+        if records:
+            yield records, self.process(records)
+
+    def _skip(self, records: list[Record]) -> BatchResult:
+        """Of the one record to skip; of none, if that offset has no record."""
+        rejects = [
+            Reject(record, Reason.SKIPPED, _SKIPPED) for record in records if record.offset() >= self.publish_from
+        ]
+        if records:
+            self.next_offset = records[-1].offset() + 1
+        replayed = len(records) - len(rejects)
+        return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
     def process(self, records: Sequence[Record]) -> BatchResult:
         """Learn the next records of the partition, in order.

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
+from stream_apple.core.codec.message_size import largest_key_and_id
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
 from stream_apple.errors import TooManyRejectsError
-from stream_apple.runtime.columns import offsets_of, timestamps_of, values_of
+from stream_apple.runtime.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.ports import Record
 
@@ -72,7 +73,7 @@ class Triage:
         offsets = offsets_of(records)
         self._check_order(offsets, next_offset)
         replayed = int(np.searchsorted(offsets, publish_from))
-        decoded = self._decoder.decode(values_of(records))
+        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
         timestamps = timestamps_of(records)[decoded.rows]
         before = self.clock.state.copy()
         epochs = self.clock.advance(timestamps)
@@ -99,11 +100,31 @@ class Triage:
                 f"found {offsets[:10].tolist()}"
             )
 
+    def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
+        """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
+        keys, most = keys_of(records), largest_key_and_id(self._limits.max_record_bytes)
+        if max(map(len, filter(None, keys)), default=0) + self._limits.max_record_bytes <= most:
+            return decoded
+        rows, ids = decoded.rows, decoded.ids
+        sizes = np.fromiter((len(keys[row] or b"") for row in rows.tolist()), np.int64, len(rows))
+        refused = sizes + ids[:, 1] - ids[:, 0] > most
+        decoded.reasons[rows[refused]] = Reason.RECORD_TOO_LARGE
+        return decoded.select(np.flatnonzero(~refused))
+
     def _undecodable(self, decoded: Decoded, records: Sequence[Record], first: int) -> Iterator[Reject]:
         """What the decoder has refused of the records from number `first` on."""
         for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
             record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
-            yield Reject(record, reason, explain(reason, place, record.value(), self._limits))
+            yield Reject(record, reason, self._explain(record, reason, place))
+
+    def _explain(self, record: Record, reason: Reason, place: int) -> str:
+        value = record.value()
+        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self._limits.max_record_bytes:
+            return (
+                f"expected a key and an id of at most {largest_key_and_id(self._limits.max_record_bytes)} bytes "
+                f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
+            )
+        return explain(reason, place, value, self._limits)
 
     def _untimely(
         self,

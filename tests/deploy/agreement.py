@@ -15,7 +15,7 @@ from stream_apple import cli
 from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
-from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements
+from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config
 from stream_apple.runtime.loop import SAVING_S
@@ -190,8 +190,7 @@ def check_topics(pod: Pod, directory: Path) -> None:
     topics = loaded(pod, directory).topics
     made = creation(topics, RETENTION_MS)
     for name, needed in requirements(topics, made[topics.examples]).items():
-        wanted = {requirement.setting: str(requirement.value) for requirement in needed} | made[name]
-        assert found[name]["config"] == wanted | {"min.insync.replicas": "2"}, name
+        assert found[name]["config"] == written(needed) | made[name] | {"min.insync.replicas": "2"}, name
         assert found[name]["replicas"] == 3
     assert set(found) == set(topics.model_dump().values())
 

@@ -11,13 +11,13 @@ from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_mo
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.partition import State
+from stream_apple.runtime.partition import INCOMPLETE
 
 MOST_TOP = 200
 """Monomials, products and parents of a model that can be asked for."""
 _STATUS_S = 0.5
 _MODEL_S = 3.0
-_SHARE = 0.05  # of a core, at most, for views of models
+_SHARE = 0.03  # of a core, at most, for views of models: half of what the thread has that makes them
 
 _WORKER = ("group", "worker", "topic", "method", "loss")
 
@@ -42,6 +42,7 @@ class Status:
     """The state of one worker, for any number of viewers: what is costly is computed once in a while, and kept.
 
     settings  the configuration, redacted, in JSON types
+    now       monotonic seconds
     finder    of names that the view of a model lacks
     """
 
@@ -59,7 +60,7 @@ class Status:
         self._metrics = metrics
         self._health = health
         self._settings = settings
-        self._now = now
+        self.now = now
         self._began_ms = time.time_ns() // 1_000_000
         self._lock = threading.Lock()
         self._known: tuple[float, dict[str, Any]] | None = None
@@ -68,8 +69,8 @@ class Status:
     def status(self, since_ms: int = 0) -> dict[str, Any]:
         """What /status answers: everything but the models; of the histories, the points later than `since_ms`."""
         with self._lock:
-            if self._known is None or self._now() >= self._known[0]:
-                self._known = (self._now() + _STATUS_S, self._facts())
+            if self._known is None or self.now() >= self._known[0]:
+                self._known = (self.now() + _STATUS_S, self._facts())
             facts = self._known[1]
         numbers = [part["partition"] for part in facts["partitions"]]
         history = {str(number): self._observer.history(number, since_ms) for number in numbers}
@@ -95,16 +96,16 @@ class Status:
                 raise NotShownError(
                     f"expected a partition of this worker ({have} at the moment), found {partition}", absent=True
                 )
-            if found.state is State.RESTORING:
+            if found.state in INCOMPLETE:
                 raise NotShownError(
-                    f"expected a complete model of partition {partition}, found it being restored", absent=False
+                    f"expected a complete model of partition {partition}, found it {found.state.value}", absent=False
                 )
             self._views = {number: known for number, known in self._views.items() if number in owned}
             known = self._views.get(partition)
-            if known is None or self._now() >= known.until:
+            if known is None or self.now() >= known.until:
                 names = self._observer.names
                 view = view_model(found.model, names, MOST_TOP, found.snapshot)
-                known = _Known(self._now() + max(_MODEL_S, view.seconds / _SHARE), view, names.missing)
+                known = _Known(self.now() + max(_MODEL_S, view.seconds / _SHARE), view, names.missing)
                 self._views[partition] = known
         return known
 

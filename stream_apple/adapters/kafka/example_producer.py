@@ -18,7 +18,7 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.topics import accepted_times
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
+from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 
 # What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
@@ -32,6 +32,7 @@ _ADVICE = (
     "; the topic takes timestamps from message.timestamp.before.max.ms before the broker's clock up to "
     "message.timestamp.after.max.ms after it: for a history, make it with `stream-apple topics --retention forever`"
 )
+_LIMIT = "; the limit is the topic's max.message.bytes"
 _NOW = 0  # the client's word for the time at which it is asked to send
 _SLICE_S = 0.1  # of waiting: how soon a stop is noticed, and progress shown
 
@@ -134,7 +135,7 @@ class TopicWriter:
 
         An example without a timestamp gets the time at which it is sent. `report` is called about ten times a second.
 
-        BrokerError says how many were delivered; so does InputFileError from `examples`.
+        BrokerError says how many were delivered; so does InputFileError, from `examples` or of one that is too large.
         """
         reported = time.monotonic()
         try:
@@ -169,20 +170,28 @@ class TopicWriter:
                 self._producer.produce(
                     self.topic, value, key, partition, on_delivery=self._delivered, timestamp=timestamp
                 )
-            except BufferError:
+            except BufferError as error:
+                if not len(self._producer):  # room for nothing else would be room enough
+                    raise self._refused(
+                        number, value, "queue.buffering.max.kbytes is smaller", InputFileError
+                    ) from error
                 self._serve(_SLICE_S)
             except KafkaException as error:
                 self._drain(silent)
-                raise BrokerError(
-                    f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: "
-                    f"{error_text(error.args[0])}; {self.totals.delivered} examples before it were delivered"
-                ) from error
+                kind = InputFileError if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE else BrokerError
+                raise self._refused(number, value, error_text(error.args[0]), kind) from error
             else:
                 self.totals.sent += 1
                 self.totals.bytes += len(value)
                 self.totals.without_features += not _has_features(example)
                 self._serve(0)
                 return
+
+    def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
+        return kind(
+            f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}; "
+            f"{self.totals.delivered} examples before it were delivered"
+        )
 
     def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
         if self._failure is not None:
@@ -192,10 +201,11 @@ class TopicWriter:
             report(self.totals)
         report(self.totals)
         if self._failure is not None:
-            raise BrokerError(
+            too_large = self._failure.code() == KafkaError.MSG_SIZE_TOO_LARGE
+            raise (InputFileError if too_large else BrokerError)(
                 f"{self.topic}: expected every example to be delivered, found {error_text(self._failure)} "
                 f"after {self.totals.delivered} delivered of {self.totals.sent} sent"
-                + (_ADVICE if self._failure.code() in _REFUSED else "")
+                + (_ADVICE if self._failure.code() in _REFUSED else _LIMIT if too_large else "")
             )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:

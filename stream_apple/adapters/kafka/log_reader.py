@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
 from stream_apple.adapters.kafka.client_properties import reader_properties
@@ -23,6 +23,7 @@ class PartitionReader:
 
     def __init__(self, properties: dict[str, Any], topic: str, partition: int, offset: int) -> None:
         self._partition = TopicPartition(topic, partition, offset)
+        self._at_end = offset
         self._place = f"{topic}-{partition}"
         with refused_configuration():
             self._consumer = Consumer(properties, logger=logging.getLogger("librdkafka"))
@@ -33,7 +34,14 @@ class PartitionReader:
         """Everything below has been delivered, or is no record of a committed transaction."""
         with translated(f"the position in {self._place}"):
             (found,) = self._consumer.position([self._partition])
-        return max(found.offset, self._partition.offset)
+        return max(found.offset, self._at_end)
+
+    @property
+    def log_end(self) -> int:
+        """As the latest answer has told it, with what is not decided yet; -1 before the first."""
+        with translated(f"the end of {self._place}"):
+            _, high = self._consumer.get_watermark_offsets(self._partition, cached=True)
+        return max(high, -1)
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """What has come; whatever is wrong with the connection, librdkafka goes on trying."""
@@ -41,11 +49,18 @@ class PartitionReader:
             messages = self._consumer.consume(limit, timeout_s)
         if any(map(Message.error, messages)):
             for message in messages:
-                problem = fetch_error(message)
-                if problem is not None:
-                    raise problem
+                self._look_at(message)
             messages = [message for message in messages if message.error() is None]
         return cast("list[Record]", messages)
+
+    def _look_at(self, message: Message) -> None:
+        problem = fetch_error(message)
+        if problem is not None:
+            raise problem
+        error = message.error()
+        # What compaction has left out of the log's end, nothing else tells.
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  codes of librdkafka's own
+            self._at_end = max(self._at_end, message.offset() or 0)
 
     def close(self) -> None:
         """Give back the connections."""

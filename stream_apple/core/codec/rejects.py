@@ -54,6 +54,7 @@ class Reason(IntEnum):
     BAD_TIMESTAMP = 13
     FAR_FUTURE = 14
     OVERFLOW = 15
+    SKIPPED = 16
 
     @property
     def code(self) -> str:
@@ -64,13 +65,15 @@ class Reason(IntEnum):
 def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> str:
     """What was expected, what was found, and where, in ASCII; `place` is a byte of the record's `value`.
 
-    For the two reasons that lie in the record's timestamp, `place` and `value` are not looked at.
+    For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
     """
     match reason:
         case Reason.BAD_TIMESTAMP:
             return "expected a record timestamp, found none"
         case Reason.FAR_FUTURE:
             return "expected a timestamp near those of earlier records, found one too far ahead of them"
+        case Reason.SKIPPED:
+            return "expected an example, found it named in worker.skip: it is neither decoded nor learned"
         case Reason.RECORD_TOO_LARGE if value is not None:
             return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
     if value is None or reason is Reason.NULL_VALUE:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, Self
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.learner.learner import Learner
 from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition import INCOMPLETE, Partition
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import Record
 
@@ -144,7 +144,7 @@ class WorkerObserver:
     def take_points(self) -> None:
         """Note where the losses of every partition stand."""
         for number, partition in self.owned.items():
-            if partition.state is not State.RESTORING:
+            if partition.state not in INCOMPLETE:
                 model = partition.model
                 point = _point(self._now_ms(), model.learner, model.clock.epoch)
                 self._histories.setdefault(number, LossHistory()).add(point)

@@ -195,9 +195,32 @@ def test_an_example_beyond_the_limit_is_named(mock_cluster: str) -> None:
     topic = make_topic(mock_cluster, "examples")
     large = Example(1.0, 1.0, None, {f"feature-{number}": 1.0 for number in range(1000)})
     writer = TopicWriter({"bootstrap.servers": mock_cluster, "message.max.bytes": 5000}, topic)
-    with pytest.raises(BrokerError, match=r"example 4 \(\d+ bytes\) was refused: .*; 3 examples before it were deliv"):
+    with pytest.raises(
+        InputFileError, match=r"example 4 \(\d+ bytes\) was refused: .*; 3 examples before it were deliv"
+    ) as caught:
+        writer.write([*examples(3), large], AT_ONCE)
+    assert caught.value.exit_code == 65
+    read_topic(mock_cluster, topic, 3)
+
+
+def test_an_example_that_no_queue_holds_is_named(mock_cluster: str) -> None:
+    """It would be waited for without end."""
+    topic = make_topic(mock_cluster, "examples")
+    large = Example(1.0, 1.0, None, {f"feature-{number}": 1.0 for number in range(1000)})
+    writer = TopicWriter({"bootstrap.servers": mock_cluster, "queue.buffering.max.kbytes": 5}, topic)
+    with pytest.raises(
+        InputFileError, match=r"example 4 \(\d+ bytes\) was refused: queue.buffering.max.kbytes is sm.*; 3 "
+    ):
         writer.write([*examples(3), large], AT_ONCE)
     read_topic(mock_cluster, topic, 3)
+
+
+def test_an_example_beyond_the_topic_s_limit_is_the_data_s_fault(kafka: str, topic: TopicFactory) -> None:
+    """The broker refuses what the client would send: the message says whose limit it is."""
+    examples = topic("examples", config={"max.message.bytes": "2000"})
+    large = Example(1.0, 1.0, None, {f"feature-{number}": float(number) for number in range(1000)})
+    with pytest.raises(InputFileError, match=r"MSG_SIZE_TOO_LARGE.* 0 delivered of 1 sent; the limit is the topic's"):
+        TopicWriter({"bootstrap.servers": kafka, "compression.type": "none"}, examples).write([large], AT_ONCE)
 
 
 def make_ready(writer: TopicWriter) -> None:

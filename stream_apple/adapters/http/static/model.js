@@ -38,6 +38,7 @@ export function drawModel(model, list) {
     "model": model.lineage.model,
     "its first offset": whole(model.lineage.start),
     "gaps": gaps || "none",
+    "skipped records": model.lineage.skips.join(", ") || "none",
     "digest, last epoch's end": model.digest || "no epoch has ended",
     "newest snapshot": model.snapshot === null ? "none yet" : `at offset ${whole(model.snapshot.at)}, ${model.snapshot.digest.slice(0, 8)}`,
   };

@@ -26,9 +26,10 @@ export function drawState(status, heardAt, problem) {
     $("gone").dataset.shown = "";
     const waiting = status.ready.waiting_for;
     if (status.live.status === "stuck") drawPill("bad", "stuck");
-    else if (waiting.length) drawPill("warn", `waiting for ${waiting.join(", ")}`);
+    else if (status.ready.status === "stopping") drawPill("warn", "stopping");
     else if (status.brokers_reachable === 0) drawPill("bad", "no broker answers");
-    else drawPill("good", status.partitions.length ? "live" : "ready, without a partition");
+    else if (waiting.length) drawPill("warn", `waiting for ${waiting.join(", ")}`);
+    else drawPill("good", status.ready.status === "standby" ? "on standby: there are fewer partitions than workers" : "live");
   }
 }
 

@@ -5,13 +5,15 @@ keys are told without touching their slots. Indices are unsigned throughout the 
 for Python's negative indices at every access.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.errors import ModelError
+from stream_apple.errors import ConfigurationError, ModelError
 
 Slots: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float32]
@@ -97,17 +99,28 @@ def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
     residuals  for parents that are selected by the squared residuals that they explain
     """
     size = (1 << bits) + 1
-    raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    slots = raw[start : start + size * SLOT.itemsize].view(SLOT)
     buckets = (1 << bits) // BUCKET
-    return Table(
-        slots,
-        np.zeros(buckets, np.uint64),
-        np.zeros(2 * buckets if mixed else buckets, np.uint8),
-        np.zeros(size if mixed else 0, COMPANION),
-        np.zeros(size if residuals else 0, RESIDUALS),
-    )
+    with _fitting(size):
+        raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
+        start = -raw.ctypes.data % CACHE_LINE
+        return Table(
+            raw[start : start + size * SLOT.itemsize].view(SLOT),
+            np.zeros(buckets, np.uint64),
+            np.zeros(2 * buckets if mixed else buckets, np.uint8),
+            np.zeros(size if mixed else 0, COMPANION),
+            np.zeros(size if residuals else 0, RESIDUALS),
+        )
+
+
+@contextmanager
+def _fitting(size: int) -> Iterator[None]:
+    """Allocate a table of so many slots; ConfigurationError if there is no memory for it."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ConfigurationError(
+            f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
+        ) from error
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:
@@ -118,13 +131,14 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
     slots, tags, admission_filter, companions, residuals = table
-    copied = np.zeros_like(companions)
-    if len(companions):
-        for used in (base_features(slots), [len(companions) - 1]):
-            copied[used] = companions[used]
-    # As bytes: NumPy would copy field by field.
-    copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
-    return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+    with _fitting(len(slots)):
+        copied = np.zeros_like(companions)
+        if len(companions):
+            for used in (base_features(slots), [len(companions) - 1]):
+                copied[used] = companions[used]
+        # As bytes: NumPy would copy field by field.
+        copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
+        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
 
 
 def check_finite(table: Table, start: int, stop: int) -> None:

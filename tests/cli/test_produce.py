@@ -187,7 +187,7 @@ def test_an_unreadable_file_ends_with_its_own_exit_code(mock_examples: str, file
         assert times(mock_examples) == []
         result = produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1, *options)
         assert result.exit_code == 65
-        assert result.stderr.startswith(f"stream-apple: {file}:2: expected a finite number")
+        assert result.stderr.startswith(f"stream-apple: {file}:2: expected a number below 2^60 in size")
         assert result.stderr.endswith(f"; {end}\n")
 
 

@@ -18,6 +18,7 @@ class TestMeaning:
         [
             (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
             (KafkaError(KafkaError._MSG_TIMED_OUT, "x"), AbortableError),
         ],
@@ -38,6 +39,7 @@ class TestMeaning:
             (KafkaError(KafkaError._STATE, "x"), AbortableError),
             (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "x", txn_requires_abort=True), ConfigurationError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError._TIMED_OUT, "x"), BrokerError),
         ],
     )

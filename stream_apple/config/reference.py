@@ -78,7 +78,7 @@ about results:
 | `max.partition.fetch.bytes` | 4194304 | | |
 | `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
 | `metadata.recovery.strategy` | none | none | else an outage loses the producer's coordinator for good |
-| `queue.buffering.max.kbytes` | | 65536 | or one message; in the formula for [memory](operations.md#sizing) |
+| `queue.buffering.max.kbytes` | | 65536 | a message at least; in the formula for [memory](operations.md#sizing) |
 | `queue.buffering.max.messages` | | 100000 | |
 | `queued.max.messages.kbytes` | 32768 | | counted in the formula for memory |
 | `queued.min.messages` | 20000 | | |

@@ -151,7 +151,7 @@ class WorkerSettings(_Section):
     accept_gap: GapNames = ()
     """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
 
-    skip: SkipNames = Field(default=(), json_schema_extra={"since": "0.2.0"})
+    skip: SkipNames = ()
     """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
     becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
 

@@ -59,9 +59,8 @@ class DeadLetterMessage(NamedTuple):
 
 
 def header_list(record: Record) -> list[Header]:
-    """The record's headers in their order, in whichever form its client gives them."""
-    headers = record.headers() or []
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    """The record's headers in their order, in whichever form its client gives them; none if it can't give them."""
+    return _own_headers(record) or []
 
 
 def is_fingerprint(text: object) -> bool:
@@ -71,22 +70,37 @@ def is_fingerprint(text: object) -> bool:
 
 def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
     """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
-    key, value, headers = reject.record.key(), reject.record.value(), dead_letter_headers(reject, topic, model)
+    key, value, own = reject.record.key(), reject.record.value(), _own_headers(reject.record)
+    reason = _reason_headers(reject, topic, model, readable=own is not None)
+    headers = [*_renamed(own or []), *reason]
     if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
         return DeadLetterMessage(key, value, headers)
-    omitted = (_OMITTED, b"%d" % message_bytes(key, value, header_list(reject.record)))
-    return DeadLetterMessage(None, None, [*_reason_headers(reject, topic, model), omitted])
+    omitted = (_OMITTED, b"%d" % message_bytes(key, value, own or []))
+    return DeadLetterMessage(None, None, [*reason, omitted])
 
 
 def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
-    return [*_renamed(header_list(reject.record)), *_reason_headers(reject, topic, model)]
+    own = _own_headers(reject.record)
+    return [*_renamed(own or []), *_reason_headers(reject, topic, model, readable=own is not None)]
 
 
-def _reason_headers(reject: Reject, topic: str, model: str) -> list[Header]:
+def _own_headers(record: Record) -> list[Header] | None:
+    """The record's headers; None if a name is not UTF-8. To be asked once: a second answer may end the process."""
+    # confluent-kafka raises SystemError, and keeps a list with holes in it, which it gives when it is asked again.
+    try:
+        headers = record.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+
+
+def _reason_headers(reject: Reject, topic: str, model: str, *, readable: bool) -> list[Header]:
     record, message = reject.record, reject.message.encode()
     if len(message) > _MESSAGE_BYTES:
         message = message[: _MESSAGE_BYTES - 3].decode(errors="ignore").encode() + b"..."
+    if not readable:
+        message += b"; its headers are left out: expected names in UTF-8, found others"
     return [
         _REASONS[reject.reason],
         (_MESSAGE, message),

@@ -49,6 +49,6 @@ class OutputSender:
         topic, target = self._topics.dead_letters, number % self._dead_letter_partitions
         for reject in result.rejects:
             letter = dead_letter(
-                reject, self._topics.examples, partition.lineage.model, partition.model.max_record_bytes
+                reject, self._topics.examples, partition.lineage.model, partition.model.limits.max_record_bytes
             )
             self._broker.send(topic, target, letter.key, letter.value, reject.record.timestamp()[1], letter.headers)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.table import Table, copy_table
@@ -34,7 +34,6 @@ from stream_apple.runtime.ports import Record
 from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
 
-_SKIPPED = "expected an example, found it named in worker.skip: it is neither decoded nor learned"
 _ATTACHED = "attached_"
 
 
@@ -136,8 +135,7 @@ class PartitionModel:
     skips         records that are not to be learned, in their order
     attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
                   whole, by any thread
-
-    max_record_bytes  the limit from which the bounds of its outputs follow
+    limits        of records; the bounds of outputs follow from them
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -147,7 +145,7 @@ class PartitionModel:
         self.next_offset = lineage.start
         self.publish_from = lineage.start
         self.skips: deque[Skip] = deque()
-        self.max_record_bytes = settings.limits.max_record_bytes
+        self.limits = settings.limits
         self.learner = Learner(settings.options)
         self.ended = Ended()
         self.attachments: Mapping[str, NDArray[np.generic]] = {}
@@ -250,9 +248,8 @@ class PartitionModel:
 
     def _skip(self, records: list[Record]) -> BatchResult:
         """Of the one record to skip; of none, if that offset has no record."""
-        rejects = [
-            Reject(record, Reason.SKIPPED, _SKIPPED) for record in records if record.offset() >= self.publish_from
-        ]
+        message = explain(Reason.SKIPPED, -1, None, self.limits)
+        rejects = [Reject(each, Reason.SKIPPED, message) for each in records if each.offset() >= self.publish_from]
         if records:
             self.next_offset = records[-1].offset() + 1
         replayed = len(records) - len(rejects)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import NoReturn
 
 import msgpack
 import pytest
@@ -23,6 +24,18 @@ from stream_apple.runtime.partition_model import BatchResult, ModelSettings, Par
 
 LIMIT = 1_000_000
 MODEL = "0123456789abcdef"
+
+
+class Unreadable(FakeRecord):
+    """A record as confluent-kafka gives it if the name of a header is not UTF-8."""
+
+    asked = 0
+
+    def headers(self) -> NoReturn:
+        """Asked a second time, it would give what ends the process."""
+        self.asked += 1
+        assert self.asked == 1
+        raise SystemError("returned a result with an exception set")
 
 
 def settings_of(max_record_bytes: int) -> ModelSettings:
@@ -146,6 +159,15 @@ class TestDeadLetters:
         assert len(told) == 4_096
         assert told.endswith(b"...")
         assert letter.value == value
+
+    def test_headers_whose_names_are_no_text(self) -> None:
+        """The client can't give them, and must not be asked twice: the rest is published, and says what is left out."""
+        for size in (10, 1_200_000):
+            record = Unreadable(0, 0, bytes(size), START, b"k")
+            letter = dead_letter(Reject(record, Reason.MALFORMED, "m"), "examples", MODEL, LIMIT)
+            assert letter.value == (bytes(size) if size == 10 else None)
+            told = dict(letter.headers)["__stream_apple.errors.message"]
+            assert told == b"m; its headers are left out: expected names in UTF-8, found others"
 
     @pytest.mark.parametrize("size", [4_093, 4_094, 4_096])
     def test_a_long_message_is_cut_between_letters(self, size: int) -> None:

@@ -168,8 +168,9 @@ def producer_properties(properties: Properties, identity: Identity) -> dict[str,
 
 
 def with_room(properties: Properties, largest: int) -> Properties:
-    """With a producer's queue for messages of `largest` bytes, unless somebody has set one: one that is too small for
-    a single message is full for ever.
+    """With a queue of the producer that holds a message of `largest` bytes, unless somebody has set how large it is.
+
+    A queue that is too small for a single message is full for ever.
     """
     name = "queue.buffering.max.kbytes"
     return {name: max(_PRODUCER_DEFAULTS[name], -(-largest // 1024)), **properties}

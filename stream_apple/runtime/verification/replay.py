@@ -86,7 +86,7 @@ class Replay:
         for record, value in zip(result.examples, result.predictions, strict=True):
             answers.predictions.append(_answer(model, record, record.key(), value, []))
         for reject in result.rejects:
-            letter = dead_letter(reject, topic, model, self.model.max_record_bytes)
+            letter = dead_letter(reject, topic, model, self.model.limits.max_record_bytes)
             answers.dead_letters.append(_answer(model, reject.record, *letter))
         self.records += len(records)
         self.predictions += len(result.predictions)

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from support.kafka.connections import fill
 from support.kafka.mock_cluster import make_mock_topics
+from support.kafka.raw_header import send_with_header
 from support.records import DECODER, SETTINGS, START
 from support.topics import FOREVER, TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
@@ -153,6 +154,20 @@ class TestLoop:
             run_until_done(broker, Provenance(group, Topics(examples, predictions, letters, models), {}), 100)
         assert caught.value.exit_code == 69
         assert read_all(kafka, outputs, 2) == []
+
+    def test_a_header_whose_name_is_no_text(self, mock_cluster: str) -> None:
+        """The record is a dead letter without its headers; so says the client that can't give them."""
+        names = ("examples", "predictions", "dead-letters", "models")
+        make_mock_topics(mock_cluster, *names)
+        send_with_header(mock_cluster, "examples", b"\xc1", b"\xff\xfe")
+        broker = KafkaBroker(
+            {"bootstrap.servers": mock_cluster, "fetch.wait.max.ms": 10}, Identity("g", "w", "t"), "examples"
+        )
+        run_until_done(broker, Provenance("g", Topics(*names), {}), 1)
+        (letter,) = read_all(mock_cluster, "dead-letters")
+        assert letter.value() == b"\xc1"
+        told = dict(header_list(letter))["__stream_apple.errors.message"]  # type: ignore[arg-type]
+        assert str(told).endswith("its headers are left out: expected names in UTF-8, found others'")
 
     def test_the_embedded_cluster_runs_the_same_code(self, mock_cluster: str) -> None:
         """Nothing to install: every record of the in-process cluster is answered."""

@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+from confluent_kafka import Producer
 from support.kafka.mock_cluster import make_mock_topics
 from support.records import SETTINGS
 
@@ -13,7 +14,9 @@ from stream_apple.adapters.kafka.client_properties import (
     Identity,
     Properties,
     check_properties,
+    producer_properties,
     property_faults,
+    with_room,
 )
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.learner.options import Options
@@ -148,3 +151,22 @@ def test_both_clients_take_their_properties_without_a_warning(
         broker.fetch(1, 0.0)
         broker.close()
     assert not [line for line in caplog.messages if "CONFWARN" in line or "ignored" in line]
+
+
+def test_the_queue_holds_the_largest_message() -> None:
+    """Where the limits of records allow more than the default holds; what a user sets stays, and `check` judges it."""
+    largest, identity = 70 << 20, Identity("g", "i", "t")
+    nobody: Properties = {"bootstrap.servers": "localhost:1", "log_level": 0}
+    for properties, fits in ((nobody, False), (with_room(nobody, largest), True)):
+        given = producer_properties(properties, identity)
+        del given["transactional.id"]
+        producer = Producer(given)
+        try:
+            producer.produce("examples", bytes(largest))
+        except BufferError:
+            assert not fits
+        else:
+            assert fits
+        producer.purge()
+    assert with_room(nobody, 1)["queue.buffering.max.kbytes"] == 64 << 10
+    assert with_room({"queue.buffering.max.kbytes": 7}, largest) == {"queue.buffering.max.kbytes": 7}

@@ -24,6 +24,7 @@ class TestMeaning:
         [
             (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
             (KafkaError(KafkaError._MSG_TIMED_OUT, "x"), AbortableError),
         ],
@@ -44,6 +45,7 @@ class TestMeaning:
             (KafkaError(KafkaError._STATE, "x"), AbortableError),
             (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "x", txn_requires_abort=True), ConfigurationError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT, "x", fatal=True), RefusedTimeoutError),
             (KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "x", fatal=True), ConfigurationError),
             (KafkaError(KafkaError._UNSUPPORTED_FEATURE, "x", fatal=True), ConfigurationError),

@@ -97,7 +97,7 @@ def test_an_accepted_gap_is_a_note(left: Left) -> None:
     name = left.config.topics.examples
     left.commit(8, SnapshotPointer(4, 0, 9, "0" * 32))
     left.delete_before(name, 6)
-    left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@5,0@4"
+    left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@5,0@3"
     assert len(left.findings("fault")) == 1
     left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@4"
     assert left.findings("fault") == []

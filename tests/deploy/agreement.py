@@ -216,8 +216,8 @@ def check_permissions(pod: Pod, directory: Path) -> None:
         ids = f"{config.worker.group}-"
         assert granted == {
             ("topic", topics.examples, "literal"): {"Read", *seen},
-            ("topic", topics.predictions, "literal"): {"Write", *seen},
-            ("topic", topics.dead_letters, "literal"): {"Write", *seen},
+            ("topic", topics.predictions, "literal"): {"Read", "Write", *seen},
+            ("topic", topics.dead_letters, "literal"): {"Read", "Write", *seen},
             ("topic", topics.models, "literal"): {"Read", "Write", *seen},
             ("group", config.worker.group, "literal"): {"Read", "Describe"},
             ("transactionalId", ids, "prefix"): {"Write", "Describe"},

@@ -88,8 +88,8 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     partitions = found[topics.examples].partitions if topics.examples in found else None
     permissions = {
         topics.examples: {"READ"},
-        topics.predictions: {"WRITE"},
-        topics.dead_letters: {"WRITE"},
+        topics.predictions: {"READ", "WRITE"},
+        topics.dead_letters: {"READ", "WRITE"},
         topics.models: {"READ", "WRITE"},
     }
     for name, requirements in needed.items():

@@ -276,7 +276,7 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
     predictions, group = f"topic {config.topics.predictions}", f"group {config.worker.group}"
     transactional = f"transactional id {probe}"
     assert set(faults) == {predictions, group, transactional}
-    assert faults[predictions].startswith("permissions: expected WRITE, found ")
+    assert faults[predictions].startswith("permissions: expected READ, WRITE, found ")
     assert "WRITE" not in faults[predictions].partition("found")[2]
     assert faults[group].startswith("permissions: expected READ, found ")
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in faults[transactional]

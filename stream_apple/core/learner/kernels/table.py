@@ -5,8 +5,6 @@ keys are told without touching their slots. Indices are unsigned throughout the 
 for Python's negative indices at every access.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -100,7 +98,7 @@ def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
     """
     size = (1 << bits) + 1
     buckets = (1 << bits) // BUCKET
-    with _fitting(size):
+    try:
         raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
         start = -raw.ctypes.data % CACHE_LINE
         return Table(
@@ -110,17 +108,15 @@ def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
             np.zeros(size if mixed else 0, COMPANION),
             np.zeros(size if residuals else 0, RESIDUALS),
         )
-
-
-@contextmanager
-def _fitting(size: int) -> Iterator[None]:
-    """Allocate a table of so many slots; ConfigurationError if there is no memory for it."""
-    try:
-        yield
     except MemoryError as error:
-        raise ConfigurationError(
-            f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
-        ) from error
+        raise _too_large(size, error) from error
+
+
+def _too_large(size: int, error: MemoryError) -> ConfigurationError:
+    """What is wrong with a table of so many slots, for which there is no memory."""
+    return ConfigurationError(
+        f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
+    )
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:
@@ -131,7 +127,7 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
     slots, tags, admission_filter, companions, residuals = table
-    with _fitting(len(slots)):
+    try:
         copied = np.zeros_like(companions)
         if len(companions):
             for used in (base_features(slots), [len(companions) - 1]):
@@ -139,6 +135,8 @@ def copy_table(table: Table) -> Table:
         # As bytes: NumPy would copy field by field.
         copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
         return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+    except MemoryError as error:
+        raise _too_large(len(slots), error) from error
 
 
 def check_finite(table: Table, start: int, stop: int) -> None:

@@ -92,7 +92,9 @@ class TestImage:
         assert not (root / "src").exists()
         assert not (root / "wheels").exists()
         assert not list((root / "opt" / "stream-apple" / "bin").glob("pip*"))
-        assert {path.name for path in (root / "opt").iterdir()} == {"kernels", "stream-apple"}
+        # Folders that are empty are where something of this machine was mounted while it was built.
+        filled = {path.name for path in (root / "opt").iterdir() if any(path.iterdir())}
+        assert filled == {"kernels", "stream-apple"}
         cache = (root / "var" / "cache" / "stream-apple").stat()
         assert (cache.st_uid, cache.st_gid, cache.st_mode & 0o777) == (USER, USER, 0o700)
 

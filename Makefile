@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit bench docs lock clean
+.PHONY: demo test lint types unit prove bench docs lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/stream-apple demo
@@ -23,8 +23,15 @@ types: $(VENV)/ready
 # The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
 unit: $(VENV)/ready
 	$(BIN)/stream-apple compile
+	PYTHONPATH=tests $(BIN)/python -m deploy.proof.prepare
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 		-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
+# Builds the image and lets it learn, applies the manifests to a real API server, and records that it went well.
+prove: export PYTHONPATH = tests
+prove: $(VENV)/ready
+	PROVE_DEPLOYMENT=true $(BIN)/python -m deploy.proof.prepare
+	$(BIN)/python -m deploy.proof.prove
 
 # Each figure is appended to this file, too, as one line of JSON.
 bench: export STREAM_APPLE_BENCH_JSON = build/bench.jsonl

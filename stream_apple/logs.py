@@ -11,8 +11,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import StringIO
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal, TextIO
+
+from stream_apple.terminal import printable
 
 
 @contextmanager
@@ -37,6 +40,8 @@ get_logger = structlog.get_logger
 """structlog's own."""
 
 LogFormat = Literal["auto", "json", "human"]
+Sentence = Callable[[Mapping[str, Any]], str]
+"""Makes a line for people of an event's fields."""
 
 _OURS = frozenset({"level", "logger", "timestamp"})
 
@@ -45,11 +50,13 @@ def configure(
     format: LogFormat = "auto",  # noqa: A002  the word of the command line
     facts: Mapping[str, str] | None = None,
     conceal: Callable[[str], str] = str,
+    sentences: Mapping[str, Sentence] | None = None,
 ) -> None:
     """Send every event to stderr; `auto` is human on a terminal and JSON elsewhere. May be called again.
 
-    facts    fields that every line has, such as who writes it
-    conceal  takes text, and gives what of it may be shown
+    facts      fields that every line has, such as who writes it
+    conceal    takes text, and gives what of it may be shown
+    sentences  for people: events that are told in a sentence instead of by name and fields
     """
     human = is_human(format)
     shared = _shared(facts or {})
@@ -57,7 +64,10 @@ def configure(
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(conceal, human=human)],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_rendering(conceal, sentences or {}, human=human),
+            ],
         )
     )
     root = logging.getLogger()
@@ -123,12 +133,19 @@ def _timestamp(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _rendering(conceal: Callable[[str], str], *, human: bool) -> list[Processor]:
+def _rendering(conceal: Callable[[str], str], sentences: Mapping[str, Sentence], *, human: bool) -> list[Processor]:
     if human:
+
+        def in_a_sentence(_logger: object, _method: str, event: EventDict) -> EventDict:
+            try:
+                told = sentences[event["event"]](event)
+            except (KeyError, TypeError):  # none is made for it, or another's line has its name and not its fields
+                return event
+            return {"timestamp": event["timestamp"], "level": event["level"], "event": told}
+
         # The renderer's own choice would print the local variables of every frame: records, and passwords.
-        plain = structlog.dev.plain_traceback
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
-        return [renderer, lambda _logger, _method, line: conceal(str(line))]
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback)
+        return [in_a_sentence, _printable_values, renderer, lambda _logger, _method, line: conceal(str(line))]
 
     def conceal_values(_logger: object, _method: str, event: EventDict) -> EventDict:
         # Before rendering: a secret may look like a part of the format, and the line must stay JSON.
@@ -139,6 +156,17 @@ def _rendering(conceal: Callable[[str], str], *, human: bool) -> list[Processor]
         conceal_values,
         structlog.processors.JSONRenderer(),
     ]
+
+
+def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
+    # What is no text is written as Python writes it, which is printable.
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _write_traceback(out: TextIO, failure: structlog.typing.ExcInfo) -> None:
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, failure)
+    out.write(printable(plain.getvalue()))
 
 
 def _concealed(value: object, conceal: Callable[[str], str]) -> object:

@@ -45,6 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not _LONG & set(item.path.parts))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was proved anew, and how to record it: reports come here from every process that shares the suite."""
+    reports = terminalreporter.getreports("passed")
+    anew = {str(value) for report in reports for name, value in report.user_properties if name == "proved_anew"}
+    if anew:
+        told = "their files have changed since they were recorded; `make prove` records them"
+        terminalreporter.write_line(f"proved anew: {', '.join(sorted(anew))}: {told}")
+
+
 @pytest.fixture(scope="session")
 def jars() -> Path:
     """Kafka's jars, for tests that start and break brokers of their own."""

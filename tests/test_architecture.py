@@ -30,7 +30,8 @@ _RUNTIME = {
 # Room -> the rooms that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "logs": set(),
+    "logs": {"terminal"},
+    "terminal": set(),
     "signals": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
     "config": {"core.learner.options", "errors"},
@@ -66,16 +67,19 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.kafka",
         "adapters.http",
         "app",
+        "cli.options",
         "config",
         "demo",
         "errors",
         "files",
         "logs",
         "signals",
+        "terminal",
         "study",
         "study.report",
         "study.runs",
     },
+    "cli.options": {"core.learner.options"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -10,28 +10,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.models import onlooker_factory, settings_of
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.monitoring.inspection import ModelView, view_model
+from stream_apple.runtime.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.snapshots.model_file import model_file_of, read_model_file
 from stream_apple.runtime.snapshots.store import SnapshotStore
 
 _TIMEOUT_S = 30.0
-_SAMPLED = 20_000
-"""Newest examples of a partition that are looked through for names."""
-_FETCH = 1_000
+_OWN_TIMEOUT_S = 3.0  # of a worker that may not be there
 _SECTIONS = {"learner", "epochs", "limits"}
 
 # A proxy of the environment is for the way out, and a worker is inside.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Facts = dict[str, Any]
+
+
+class NoSnapshotError(ConfigurationError):
+    """A group has no snapshot of the partitions that were asked for."""
 
 
 class Inspected(NamedTuple):
@@ -58,15 +61,37 @@ def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts
         yield _ask(base, f"/model?partition={number}&top={top}")
 
 
+def from_own_worker(config: Config, partitions: Sequence[int], top: int, instead: NoSnapshotError) -> Iterator[Facts]:
+    """Views of the models of the worker that runs on this machine with this configuration, which has no snapshot yet.
+
+    NoSnapshotError if there is none; `instead` says why it is asked for.
+    """
+    url = config.http.address().rstrip("/")
+    if not config.http.port:
+        raise instead
+    try:
+        about = _ask(url, "/status", _OWN_TIMEOUT_S).get("about", {})
+    except (BrokerError, ConfigurationError) as error:
+        raise NoSnapshotError(f"{instead}; and no worker answers at {url}: {error}") from error
+    expected, found = (config.worker.group, config.topics.examples), (about.get("group"), about.get("topic"))
+    if found != expected:
+        raise NoSnapshotError(
+            f"{instead}; and the worker at {url} is of group {found[0]} on topic {found[1]}, not of {expected[0]} on "
+            f"{expected[1]}"
+        )
+    yield from from_worker(url, partitions, top)
+
+
 def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[Inspected]:
     """The newest snapshots of these partitions, or of all that have one.
 
-    ConfigurationError if there is none, SnapshotError if one is damaged.
+    NoSnapshotError if there is none, SnapshotError if one is damaged.
     """
     provenance = Provenance.of(config)
     with closing(KafkaLogs(config)) as logs:
         numbers = logs.chosen(partitions)
         store = SnapshotStore(logs, provenance, onlooker_factory(config))
+        decoder = Decoder(settings_of(config).limits)
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:
@@ -77,9 +102,9 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             if model is None or metadata.snapshot is None:
                 continue
             found = True
-            yield _named(logs, model, metadata.snapshot, committed, top)
+            yield _named(logs, decoder, model, metadata.snapshot, committed, top)
         if not found:
-            raise ConfigurationError(
+            raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
                 f"{'these partitions' if partitions else 'any partition'}: one is taken every "
                 f"worker.snapshot_interval, and when a worker stops"
@@ -98,7 +123,8 @@ def from_file(path: Path, top: int) -> Facts:
     except ValueError as error:
         raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
-    lineage = Provenance.of(config).lineage(saved.partition, saved.lineage.start, saved.lineage.gaps)
+    start, _, gaps, skips = saved.lineage
+    lineage = Provenance.of(config).lineage(saved.partition, start, gaps, skips)
     if lineage != saved.lineage:
         raise SnapshotError(
             f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "
@@ -125,32 +151,21 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
 
 
 def _named(
-    logs: KafkaLogs, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
+    logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
 ) -> Inspected:
     """Look through the newest examples until the features that are shown have their names."""
     names = Names()
     view = view_model(model, names, top, pointer)
-    topic = model.topic
-    low = logs.log_range(topic, model.partition).low
-    start = max(low, committed.offset - _SAMPLED)
+    wanted = Wanted(model.partition, committed.offset, names.missing)
     # Retention may take away what is being read; names are a courtesy.
-    with (
-        suppress(GapError),
-        closing(
-            LogScan(logs.reader(topic, model.partition, start), f"{topic}-{model.partition}", committed.offset, _FETCH)
-        ) as log,
-    ):
-        for records in log.batches():
-            for record in records:
-                names.add(names_in(record.value()))
-            if not names.missing:
-                break
+    with suppress(GapError):
+        find_names(logs, model.topic, wanted, decoder, names)
     return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)
 
 
-def _ask(base: str, path: str) -> Facts:
+def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
     try:
-        with _opener.open(base + path, timeout=_TIMEOUT_S) as reply:
+        with _opener.open(base + path, timeout=timeout_s) as reply:
             answer = reply.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -158,7 +173,7 @@ def _ask(base: str, path: str) -> Facts:
         raise ConfigurationError(f"{base}{path}: {reason}") from error
     except (OSError, ValueError) as error:
         told = getattr(error, "reason", error)
-        raise BrokerError(f"{base}: expected a worker that answers within {_TIMEOUT_S:g} s, found: {told}") from error
+        raise BrokerError(f"{base}: expected a worker that answers within {timeout_s:g} s, found: {told}") from error
     try:
         facts: Facts = json.loads(answer)
     except ValueError as error:

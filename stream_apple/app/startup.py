@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.adapters.kafka.client_properties import Identity, Properties, check_properties, with_room
 from stream_apple.config import Config
+from stream_apple.config.memory import check_models_fit
+from stream_apple.core.codec.message_size import largest_dead_letter
+from stream_apple.errors import ConfigurationError
 
 
 class Opening(NamedTuple):
@@ -21,9 +24,19 @@ class Opening(NamedTuple):
 
 
 def open_up(config: Config) -> Opening:
-    """Take the port, connect to Kafka and begin to fence; ConfigurationError if the port or the client refuses."""
+    """Take the port, connect to Kafka and begin to fence.
+
+    ConfigurationError if one model and the copy for its snapshot don't fit into memory, if the clients can't work with
+    their properties, or if the port or a client refuses.
+    """
+    check_models_fit(config.learner.options(config.limits.max_features_per_example), models=2)
+    check_properties(_properties(config), config.worker.commit_interval, _largest(config))
     listener = listen(config.http.host, config.http.port)
-    kafka = connect(config)
+    try:
+        kafka = connect(config)
+    except ConfigurationError:
+        listener.close()
+        raise
     kafka.start_fencing()
     return Opening(listener, kafka)
 
@@ -32,4 +45,13 @@ def connect(config: Config) -> KafkaBroker:
     """The Kafka clients of this worker."""
     worker = config.worker
     identity = Identity(worker.group, worker.id, worker.transactional_id)
-    return KafkaBroker(config.kafka, identity, config.topics.examples)
+    return KafkaBroker(_properties(config), identity, config.topics.examples)
+
+
+def _properties(config: Config) -> Properties:
+    return with_room(config.kafka, _largest(config))
+
+
+def _largest(config: Config) -> int:
+    """Bytes of the largest message that is written; a snapshot's are smaller."""
+    return largest_dead_letter(config.limits.max_record_bytes)

@@ -2,6 +2,8 @@
 
 import gc
 import sys
+from collections.abc import Callable, Collection
+from contextlib import closing
 from typing import NamedTuple
 
 import structlog
@@ -9,20 +11,25 @@ import structlog
 from stream_apple.adapters.http.pages import page_routes
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_names import Names
 from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.monitoring import Monitoring
+from stream_apple.runtime.monitoring.name_search import NameSearch, Wanted, find_names
 from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker
+from stream_apple.runtime.recovery import Exceptions
 from stream_apple.runtime.transaction import LoopSettings
 from stream_apple.runtime.warmup import warm_up
 from stream_apple.signals import Signals
@@ -30,6 +37,9 @@ from stream_apple.signals import Signals
 _OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
 SWITCH_S = 0.0002
 """So long a thread waits for the interpreter before it asks another to give way. Python's 5 ms outlast a batch."""
+
+_NAMES_S = 10.0  # for an answer of the broker, when names are looked for
+_NAMES_AHEAD_KIB = 4 << 10
 
 _log = structlog.get_logger()
 
@@ -41,18 +51,20 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
-    status = Status(observer, metrics, health, config.redacted())
+    settings = settings_of(config)
+    decoder = Decoder(settings.limits)
+    search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
+    status = Status(observer, metrics, health, config.redacted(), finder=search)
     paths = {**routes(health, metrics.registry), **page_routes(status)}
-    with Server(listener, paths) as server, ObserverThread(observer):
+    with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
-        metrics.watch_brokers(lambda: kafka.reachable)
-        settings = settings_of(config)
-        decoder = Decoder(settings.limits)
+        for watcher in (metrics, health):
+            watcher.watch_brokers(lambda: kafka.reachable)
         warm_up(settings, decoder)
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
         loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer))
-        observer.follow(lambda: owned.by_number)
+        observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         def finish() -> None:
             loop.stop()
@@ -66,6 +78,14 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         loop.run()
     _log.info("stopped")
     return 0
+
+
+def names_of(
+    config: Config, decoder: Decoder, names: Names, wanted: Wanted, is_over: Callable[[], bool]
+) -> Collection[int]:
+    """Look for names in the topic, with a client that lives no longer than it takes; the keys that have none."""
+    with closing(KafkaLogs(config, retry=RetryPolicy(_NAMES_S), ahead_kib=_NAMES_AHEAD_KIB)) as logs:
+        return find_names(logs, config.topics.examples, wanted, decoder, names, is_over)
 
 
 def spare_the_collector() -> None:
@@ -100,7 +120,7 @@ class Assembly(NamedTuple):
 def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
     """Put a loop together."""
     worker = config.worker
-    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, worker.accepted_gaps)
+    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, Exceptions.of(config))
     settings = LoopSettings(
         worker.fetch_records,
         worker.commit_records,

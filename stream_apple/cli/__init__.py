@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded only when that command is asked for.
 
-`parameters.py`, `example_times.py` and `output.py` are what several commands share: kinds of options, those of the
-examples' times, and where tables are printed.
+`parameters.py`, `example_times.py`, `options` and `output.py` are what several commands share: kinds of options, those
+of the examples' times, groups of them, and how tables and untrusted text are printed.
 
 Compiling kernels or opening a Kafka client is for the commands that need it; `--help` and a mistyped option
 must answer at once. Errors that a user can act on end here as one message on stderr and an exit code.
@@ -20,6 +20,7 @@ SUMMARIES = {
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",
+    "tail": "Show the predictions and dead letters that have been published.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",
     "study": "Compare all methods on a folder of data sets, as the paper does.",
@@ -58,9 +59,10 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except StreamAppleError as error:
+            from stream_apple.cli.output import say
             from stream_apple.config import conceal
 
-            click.echo(conceal(f"stream-apple: {error}"), err=True)
+            say(conceal(f"stream-apple: {error}"), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)

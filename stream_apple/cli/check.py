@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.cli.output import say
 from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
 
@@ -23,7 +24,7 @@ def command(path: Path | None) -> None:
     faults = 0
     for finding in check_cluster(config):
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
-        click.echo(f"{verdict}  {finding.subject}: {conceal(finding.text)}")
+        say(f"  {finding.subject}: {conceal(finding.text)}", styled=verdict)
         faults += finding.verdict == "fault"
     if faults:
         sys.exit(ConfigurationError.exit_code)

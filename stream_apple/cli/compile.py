@@ -5,6 +5,7 @@ from typing import get_args
 
 import click
 
+from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.core.learner.options import Loss, Method
 
@@ -33,4 +34,4 @@ def command(target: str | None) -> None:
             chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
             settings = settings_of(load(None, chosen))
             warm_up(settings, Decoder(settings.limits))
-    click.echo(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)
+    say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)

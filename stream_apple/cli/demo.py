@@ -8,6 +8,7 @@ from typing import NoReturn
 import click
 from rich.console import Console
 
+from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
 from stream_apple.demo.screen import LineScreen, LiveScreen, NullScreen, Screen, summary
 from stream_apple.demo.session import Session
@@ -36,21 +37,21 @@ def command(examples: int, port: int, *, as_json: bool, no_browser: bool) -> Non
     """
     signals = Signals(caught=(*STOPPING, signal.SIGHUP))
     signals.call(lambda: _end(signals))
-    console = Console(stderr=as_json)
+    console = PrintableConsole(stderr=as_json)
     try:
         with signals, _screen(console, as_json=as_json) as screen:
             viewer = _viewer(as_json=as_json, opens=not no_browser)
             report = Session(examples, port, screen, viewer).run()
     except WorkerEndedError as error:
-        click.echo(f"stream-apple: {error}", err=True)
+        say(f"stream-apple: {error}", err=True)
         sys.exit(error.exit_code)
     broken = broken_promises(report)
     if as_json:
-        click.echo(json.dumps(report.result._asdict()))
+        say(json.dumps(report.result._asdict()))
     elif not broken:
         console.print(summary(report))
     for promise in broken:
-        click.echo(f"stream-apple: {promise}", err=True)
+        say(f"stream-apple: {promise}", err=True)
     if broken:
         sys.exit(1)
 

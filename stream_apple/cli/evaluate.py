@@ -10,19 +10,21 @@ import click
 import numpy as np
 from click.core import ParameterSource
 from numpy.typing import NDArray
+from rich import box
 from rich.table import Table
 
 from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
-from stream_apple.cli.learner_options import LearnerChoice, learner_options
-from stream_apple.cli.output import table_console
+from stream_apple.cli.options.learner import LearnerChoice, learner_options
+from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
+from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Limits
 from stream_apple.core.event_time import EpochClock
 from stream_apple.study.dataset import read_batch, read_timed_batch
-from stream_apple.study.evaluation import Run, Schedule, evaluate
+from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.study.event_epochs import cut_by_time
 from stream_apple.study.plot import draw_learning_curve
 
@@ -69,7 +71,7 @@ class _Output(NamedTuple):
     default=format_duration(EpochSettings().max_ahead),
     show_default=True,
     metavar="DURATION",
-    help="With --epoch-length: an example whose time is further ahead of all before it is left out.",
+    help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
 @column_option
 @times_options(start="the beginning of an epoch")
@@ -119,6 +121,7 @@ def command(
         binary=learner.loss == "logistic",
     )
     options = learner.options(defaults.max_features_per_example)
+    check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
         batch = read_batch(files, limits, roles)
@@ -136,7 +139,7 @@ def command(
     if output.plot is not None:
         draw_learning_curve(run, output.plot)
     if output.as_json:
-        click.echo(json.dumps(run.facts() | found))
+        say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
 
@@ -171,21 +174,54 @@ def _given(*names: str) -> list[str]:
 def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:
     """Say on stderr that examples are left out, if any are."""
     if len(rows):
-        click.echo(
+        say(
             f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
-            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of all before, found first "
+            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of those before, found first "
             f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
             err=True,
         )
 
 
 def _show(run: Run, found: Mapping[str, int]) -> None:
-    """Print the result as a table, with what else was found, and what to make of it."""
+    """Print what was learned from, the measures of the predictors side by side, and what to make of it."""
+    facts = run.facts() | dict(found)
     table = Table(show_header=False, box=None)
-    for name, value in (run.facts() | dict(found)).items():
-        if name.startswith("apple_") and not run.mixed:
-            continue
-        shown = "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-        table.add_row(name.replace("_", " "), shown)
-    table_console().print(table)
-    click.echo(run.verdict())
+    for name in ("method", "examples", "features_per_example", "parents", "seconds", *found):
+        table.add_row(name.replace("_", " "), _shown(facts[name]))
+    console = table_console()
+    console.print(table)
+    console.print(_side_by_side(run, facts))
+    say(run.verdict())
+
+
+def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
+    """A row for each measure that there is, a column for each predictor, and who is best by it."""
+    columns = {"the mixture" if run.mixed else run.result.method: ""}
+    if run.mixed:
+        columns["apple alone"] = "apple_"
+    if run.result.method != "linear":
+        columns["linear"] = "linear_"
+    table = Table("", *columns, "best constant", "best", box=box.SIMPLE_HEAD)
+    for part in ("progressive", "test"):
+        for measure in ("loss", "auc", "calibration_error", "error"):
+            found = {name: facts.get(f"{prefix}{part}_{measure}") for name, prefix in columns.items()}
+            if f"{part}_{measure}" == "progressive_loss":
+                found["best constant"] = facts["best_constant_loss"]
+            known = {name: value for name, value in found.items() if isinstance(value, float)}
+            if known:
+                label = f"{part} {measure.replace('auc', 'AUC').replace('_', ' ')}"
+                cells = (_shown(found.get(name)) if name in found else "" for name in (*columns, "best constant"))
+                table.add_row(label, *cells, _best(known, -1 if measure == "auc" else 1))
+    return table
+
+
+def _best(known: Mapping[str, float], sign: int) -> str:
+    """Whose value is least, or greatest if `sign` is -1; nobody's, where the second one is as good."""
+    if len(known) == 1:
+        return ""
+    (first, best), (_, second), *_ = sorted(known.items(), key=lambda item: sign * item[1])
+    return first if abs(second - best) > ALIKE * abs(second) else "alike"
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -3,6 +3,7 @@
 The same for `produce` and `evaluate`.
 """
 
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from stream_apple.cli.parameters import duration
+from stream_apple.config.duration import parse_duration
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
 
 _CATEGORY, _IGNORE = "category", "ignore"
@@ -31,11 +33,13 @@ class Times(NamedTuple):
 
     def event_times(self, start_ms: int, interval_ms: Fraction) -> EventTimes:
         """The rule that follows, with a start and an interval for where none is given."""
+        if self.timestamp_field is not None:
+            return EventTimes(self.timestamp_field, None)
         spaced = EvenlySpaced(
             start_ms if self.start_time is None else self.start_time,
             interval_ms if self.interval is None else Fraction(self.interval),
         )
-        return EventTimes(self.timestamp_field, spaced)
+        return EventTimes(None, spaced)
 
 
 def times_options(start: str, interval: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -48,9 +52,11 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
         ),
         click.option(
             "--start-time",
+            "--start",
+            "start_time",
             callback=_start,
             metavar="TIME",
-            help=f"Time of the first example.  [default: {start}]",
+            help=f"Time of the first example; -14h is so long ago.  [default: {start}]",
         ),
         click.option(
             "--interval",
@@ -69,11 +75,29 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
     return decorate
 
 
+def time_of_day_ms() -> int:
+    """The time of day, milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 def _start(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else milliseconds(value)
+        return time_of_day_ms() + _from_now(value)
+    except ValueError:
+        pass
+    try:
+        return milliseconds(value)
     except ParseError as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(f"{error}, or as a duration before or after now, such as -14h") from None
+
+
+def _from_now(text: str) -> int:
+    """Milliseconds between now and `text`, a duration with its sign; ValueError if it is none."""
+    if text[:1] not in {"-", "+"}:
+        raise ValueError(text)
+    return parse_duration(text[1:]) * (-1 if text[0] == "-" else 1)
 
 
 class ColumnOption(NamedTuple):

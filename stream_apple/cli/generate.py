@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.cli.output import say
 from stream_apple.cli.parameters import duration
 from stream_apple.config import load
 from stream_apple.demo.traffic import traffic
@@ -50,11 +51,11 @@ def command(path: Path | None, rate: float, day_ms: int, broken: float, seed: in
     """
     config = load(path)
     writer = TopicWriter(config.kafka, config.topics.examples)
-    click.echo(
+    say(
         f"sending {rate:g} examples a second to {writer.topic} over {writer.partitions} partitions; Ctrl-C stops",
         err=True,
     )
     with Signals() as signals:
         examples = islice(traffic(seed, day_ms, broken), limit)
         totals = writer.write(examples, RateLimiter(Fraction(rate)), signals.stopping)
-    click.echo(f"sent {totals.delivered:,} examples", err=True)
+    say(f"sent {totals.delivered:,} examples", err=True)

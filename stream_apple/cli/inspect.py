@@ -1,6 +1,7 @@
 """`stream-apple inspect`: what a model has found, by name."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,9 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.adapters.http.status import MOST_TOP
-from stream_apple.app.inspect import Facts, from_file, from_topic, from_worker, to_file
-from stream_apple.cli.output import table_console
-from stream_apple.config import load
+from stream_apple.app.inspect import (
+    Facts,
+    NoSnapshotError,
+    from_file,
+    from_own_worker,
+    from_topic,
+    from_worker,
+    to_file,
+)
+from stream_apple.cli.output import printable_facts, say, table_console
+from stream_apple.config import Config, load
 
 _BAR = 12
 _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
@@ -51,9 +60,9 @@ def command(
 ) -> None:
     """Show what a model has found: its heaviest monomials by name, and what each parent's children contribute.
 
-    From the newest snapshots in Kafka, found as a worker finds them; from a running worker (--url), or from a file
-    (--file). A worker learns names from a few live examples a second; a factor that has not been seen is shown as `?`
-    and its key.
+    From the newest snapshots in Kafka, found as a worker finds them; before there is one, from the worker of this
+    configuration that runs on this machine. Or from any running worker (--url), or from a file (--file). A worker
+    learns names from a few live examples a second; a factor that has not been seen is shown as `?` and its key.
 
     Exits with 69 if nothing answers, 73 if a snapshot or file is damaged, 78 if there is no such model.
     """
@@ -69,17 +78,27 @@ def command(
     elif file is not None:
         models.append(from_file(file, top))
     else:
-        config = load(path)
-        for found in from_topic(config, partitions, top):
-            models.append(found.view.facts(top))
-            if target is not None:
-                to_file(target, config, found)
+        models.extend(_from_kafka(load(path), partitions, top, target))
     if as_json:
-        click.echo(json.dumps({"models": models}))
+        say(json.dumps({"models": models}))
         return
     console = table_console()
     for facts in models:
-        _show(console, facts)
+        _show(console, printable_facts(facts))
+
+
+def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: Path | None) -> Iterator[Facts]:
+    """Views of the newest snapshots, or of the running worker's models before there is one; saved, if so asked."""
+    try:
+        for found in from_topic(config, partitions, top):
+            yield found.view.facts(top)
+            if target is not None:
+                to_file(target, config, found)
+    except NoSnapshotError as error:
+        if target is not None:
+            raise
+        yield from from_own_worker(config, partitions, top, error)
+        say("stream-apple: there is no snapshot yet: this is what the running worker has now", err=True)
 
 
 def _show(console: Console, facts: Facts) -> None:
@@ -94,6 +113,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
+        *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
     ):
         console.print(Text(f"  {line}"))
     console.print(_losses(facts["losses"], facts["quality"]))

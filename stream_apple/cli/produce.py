@@ -1,6 +1,7 @@
 """`stream-apple produce`: files of examples -> a topic. Options, progress and signals; `adapters` sends."""
 
 import json
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,17 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent
-from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
+from stream_apple.cli.example_times import ColumnOption, Times, column_option, time_of_day_ms, times_options
+from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.parameters import gathered
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
-from stream_apple.files import ColumnRoles, EventTimes
+from stream_apple.errors import InputFileError
+from stream_apple.files import ColumnRoles, EventTimes, TimeSpan
 from stream_apple.files.input_stream import STDIN
+from stream_apple.files.timestamps import END_MS
 from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)
@@ -82,7 +85,7 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
     help="Spread over the first N only.  [default: all the topic has]",
 )
 @column_option
-@times_options(start="now", interval="what --rate implies, else 1ms")
+@times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
@@ -103,10 +106,12 @@ def command(
 
     An example's key is its id, or its running number if it has none; it goes to the key's partition, by the
     rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
-    start + i * interval, unless --timestamp-field gives its own.
+    start + i * interval, unless --timestamp-field gives its own. The start is so long ago that the last example is
+    of now; with --rate alone it is now, since the times are those of sending. So they are, without options, of
+    what comes through a pipe.
 
-    Kafka's retention goes by these times: a topic that keeps a week deletes older examples within minutes, so
-    give it retention.ms=-1 before sending a history.
+    Kafka's retention goes by these times: what the topic would refuse, or delete within minutes, is told before
+    anything is sent. Make the topic with `stream-apple topics --retention forever` before sending a history.
 
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
@@ -114,23 +119,22 @@ def command(
     roles = columns.roles()
     config = load(path)
     writer = target.writer(config)
-    interval_ms = _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
-    event_times = times.event_times(time.time_ns() // 1_000_000, interval_ms)
-    examples = islice(_read(files, amount.repeat, event_times, roles), amount.limit)
-    started = time.monotonic()
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
+        event_times, span = _plan(files, amount, times, roles, signals)
+        if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
+            writer.check_times(span.first_ms, span.last_ms)
+        examples = islice(_read(files, amount.repeat, event_times, roles), amount.limit)
+        started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
-    summary["start_time_ms"] = event_times.spaced.start_ms if event_times.field is None else None
+    sent = span if event_times.spaced is None else event_times.spaced.span(totals.delivered)
+    known = not (summary["interrupted"] and event_times.spaced is None)
+    summary["start_time_ms"] = None if event_times.spaced is None else event_times.spaced.start_ms
+    summary["first_time_ms"], summary["last_time_ms"] = sent[1:] if known else (None, None)
     if output.as_json:
-        click.echo(json.dumps(summary))
+        say(json.dumps(summary))
     elif not output.quiet:
-        click.echo(_sentence(summary))
-    if totals.without_features:
-        click.echo(
-            f"stream-apple: {totals.without_features} of the examples have no features: workers reject those",
-            err=True,
-        )
+        say(_sentence(summary))
     sys.exit(signals.exit_code)
 
 
@@ -141,6 +145,56 @@ def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
         raise click.UsageError("--repeat with --timestamp-field would send the same times again, as late examples")
     if STDIN in files and (amount.repeat > 1 or files.count(STDIN) > 1):
         raise click.UsageError("standard input can be read once only")
+    if times.interval is not None and times.start_time is None and any(map(_passes_once, files)):
+        raise click.UsageError(
+            "--interval ends its times now, for which the examples are counted first, and a pipe passes once: "
+            "expected --start-time as well, such as -14h"
+        )
+
+
+def _passes_once(file: Path) -> bool:
+    """Whether it is a pipe, or what else can't be read a second time."""
+    try:
+        return file == STDIN or not (file.is_dir() or stat.S_ISREG(file.stat().st_mode))
+    except OSError:
+        return False  # whoever reads it says what is wrong
+
+
+def _plan(
+    files: tuple[Path, ...], amount: _Amount, times: Times, roles: ColumnRoles, signals: Signals
+) -> tuple[EventTimes, TimeSpan]:
+    """The times of the examples, and their span as far as it is known before they are sent: files are read through.
+
+    InputFileError for a file that can't be read to its end, UsageError for a span that no calendar has.
+    """
+    event_times = times.event_times(
+        time_of_day_ms(), _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
+    )
+    of_sending = times == Times(None, None, None)
+    if any(map(_passes_once, files)):
+        if of_sending and amount.rate is None:
+            return EventTimes(None, None), TimeSpan()
+        return event_times, TimeSpan() if event_times.spaced is None else event_times.spaced.span(1)
+    if of_sending and amount.rate is not None:
+        return event_times, TimeSpan()
+    try:
+        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times, roles), amount.limit)))
+    except InputFileError as error:
+        raise InputFileError(f"{error}; nothing was sent") from None
+    if event_times.spaced is None:
+        return event_times, found
+    count = found.examples * amount.repeat
+    count = count if amount.limit is None else min(count, amount.limit)
+    spaced = (
+        event_times.spaced if times.start_time is not None else event_times.spaced.ending_at(time_of_day_ms(), count)
+    )
+    first_ms, last_ms = spaced.at(0), spaced.at(max(0, count - 1))
+    if not 0 < first_ms <= last_ms < END_MS:
+        raise click.UsageError(
+            f"expected times from 1970 to 9999, found {count} examples {float(spaced.interval_ms):g} ms apart, from "
+            f"{first_ms} to {last_ms} (ms since 1970): choose a shorter --interval"
+        )
+    return EventTimes(None, spaced), spaced.span(count)
 
 
 def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles) -> Iterator[Example]:
@@ -154,7 +208,7 @@ def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, roles: Column
 
 @contextmanager
 def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[DeliveryTotals], None]]:
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     if not (shown and console.is_terminal):
         yield silent
         return
@@ -177,14 +231,15 @@ def _summary(writer: TopicWriter, totals: DeliveryTotals, seconds: float, *, int
         "bytes": totals.bytes,
         "seconds": round(seconds, 3),
         "examples_per_second": round(totals.delivered / seconds, 1),
-        "without_features": totals.without_features,
         "interrupted": interrupted,
     }
 
 
 def _sentence(summary: dict[str, Any]) -> str:
+    first, last = summary["first_time_ms"], summary["last_time_ms"]
     return (
         f"{'interrupted; ' if summary['interrupted'] else ''}sent {summary['examples']:,} examples "
         f"({decimal(summary['bytes'])}) to {summary['topic']} over {summary['partitions']} partitions "
         f"in {summary['seconds']:.1f} s: {summary['examples_per_second']:,.0f} examples/s"
+        + (f"; their times: {time_text(first)} to {time_text(last)}" if first is not None and last is not None else "")
     )

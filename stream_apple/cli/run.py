@@ -4,13 +4,14 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from stream_apple import logs
-from stream_apple.config import conceal, load
+from stream_apple.config import HttpSettings, conceal, load
 from stream_apple.errors import StreamAppleError
 
 _log = logs.get_logger()
@@ -51,7 +52,8 @@ def command(path: Path | None, log_format: logs.LogFormat) -> None:
 
 def _work(path: Path | None, log_format: logs.LogFormat) -> int:
     config = load(path)
-    logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
+    facts = {"group": config.worker.group, "worker": config.worker.id}
+    logs.configure(log_format, facts, conceal, _sentences(config.http))
     from stream_apple.app.startup import open_up
     from stream_apple.signals import Signals
 
@@ -77,3 +79,27 @@ def _end() -> NoReturn:
 
 def _log_request(first: signal.Signals) -> None:
     _log.info("stop_requested", signal=first.name)
+
+
+def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
+    """What somebody at a terminal waits for, in words; all other events are shown with their fields."""
+    return {
+        "started": lambda told: f"the status page is {http.address(told['http_port'])}",
+        "live": lambda told: f"partition {told['partition']} is live, from offset {told['offset']:,} on",
+        "epoch_ended": lambda told: (
+            f"partition {told['partition']}: epoch {told['epoch']} has ended, {_losses(told)}; "
+            f"{told['parents_added']:,} new parents"
+        ),
+        "caught_up": lambda told: (
+            f"caught up: {told['examples']:,} examples learned, all that has come is answered, {_losses(told)}"
+        ),
+    }
+
+
+def _losses(told: Mapping[str, Any]) -> str:
+    """The loss beside linear's."""
+    loss, linear = told["loss"], told["linear_loss"]
+    if loss is None or linear is None:
+        return "no labels yet"
+    beside = f"{abs(loss / linear - 1):.1%} {'above' if loss > linear else 'below'}" if linear else "beside"
+    return f"loss {loss:.4f}, {beside} linear's {linear:.4f}"

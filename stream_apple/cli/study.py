@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.parameters import gathered
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.errors import ConfigurationError
@@ -140,15 +140,15 @@ def command(place: _Place, settings: StudySettings) -> None:
     notes = []
     if vowpal_version() is None:
         notes.append("Vowpal Wabbit is not installed, so it is not compared: pip install 'stream-apple[study]'.")
-        click.echo(f"note: {notes[0]}", err=True)
+        say(f"note: {notes[0]}", err=True)
     with Journal(place.out / "runs.jsonl") as journal, Signals() as signals:
         with _shown() as show:
             campaign = _run(data_sets, settings, place, journal, signals, show)
         if signals.stopping():
             kept = len(journal.records)
-            click.echo(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
+            say(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
             sys.exit(signals.exit_code)
-        click.echo(write_report(campaign, paper, notes, place.out))
+        say(str(write_report(campaign, paper, notes, place.out)))
 
 
 def _run(
@@ -190,7 +190,7 @@ def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
 @contextmanager
 def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
     """A bar for each phase on a terminal; lines elsewhere."""
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -231,4 +231,4 @@ class _PlainLines:
         if step.runs and step.done:
             seconds = (now - self._started) * (step.total - step.done) / step.done
             left = f", about {seconds / 60:.0f} min" if seconds > 90 else f", about {seconds:.0f} s"
-        click.echo(f"{step.phase}: {step.runs} left{left}", err=True)
+        say(f"{step.phase}: {step.runs} left{left}", err=True)

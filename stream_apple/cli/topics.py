@@ -52,6 +52,7 @@ def command(
         partitions,
         BROKER_DEFAULT if replication_factor is None else replication_factor,
         retention,
+        config.limits.max_record_bytes,
         dry_run=dry_run,
     )
     table_console().print(_table(reports))

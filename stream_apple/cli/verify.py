@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stream_apple.app.verify import verify
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
 from stream_apple.runtime.monitoring.inspection import plain
@@ -38,8 +38,11 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
     """Learn again what is in the log, and compare it with what was published.
 
     Every example needs one prediction, or one dead letter, byte for byte that of a model that was never interrupted,
-    and the newest snapshot must be this model's state. Reads the topics and the committed offsets; workers may go on.
-    A partition whose first records are gone is learned from its newest snapshot on.
+    and the newest snapshot must be this model's state. Nothing else may be where readers would take it for an answer:
+    no second one of any model, none without an example, none in another partition, nothing unreadable.
+
+    Reads the topics and the committed offsets; workers may go on. A partition whose first records are gone is learned
+    from its newest snapshot on.
 
     Exits with 0 if all is as it must be, with 74 if there are faults, with 70 if records that it takes are gone.
     """
@@ -50,7 +53,7 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
         reports = list(verify(config, partitions, to, progress))
     faults = sum(report.fault_count for report in reports)
     if as_json:
-        click.echo(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
+        say(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
     else:
         _show(reports, faults)
     if faults:
@@ -63,7 +66,7 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     columns = (
         TextColumn("partition {task.fields[partition]}"),
         BarColumn(),
@@ -151,8 +154,11 @@ def _remarks(console: Console, report: Report) -> None:
             tell(f"{published.earlier} {name} were made before a gap, by a state that is gone: they are not compared")
         if published.gone:
             tell(f"{published.gone} {name} are gone from their topic: they are not compared")
+        if published.foreign:
+            tell(f"{published.foreign} other {name} are of other groups: they are not compared")
     for fault in report.faults:
         message = "" if fault.offset is None else f"@{fault.offset}"
-        tell(f"{fault.kind}: {fault.topic}-{fault.partition}{message}, example {fault.example}: {fault.text}")
+        example = "" if fault.example is None else f", example {fault.example}"
+        tell(f"{fault.kind}: {fault.topic}-{fault.partition}{message}{example}: {fault.text}")
     if report.fault_count > len(report.faults):
         tell(f"and {report.fault_count - len(report.faults)} faults more")

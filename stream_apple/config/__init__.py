@@ -6,6 +6,7 @@
     secrets.py             which values are secrets, and that none is shown
     sources.py             TOML, environment and `file:` values, each remembered with its origin
     validation_errors.py   from a refused value to one line: expected, found, where
+    memory.py              whether the models that are configured fit into the memory that there is
     loading.py             from the sources to the checked configuration
     reference.py           the page `docs/configuration.md`, made from the settings
 

@@ -1,5 +1,6 @@
 """librdkafka properties: passed through as they are, except those that the promises rest on."""
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -34,6 +35,10 @@ OWNED = {
 """Properties that the worker sets itself, and why."""
 
 _UNDERSCORED = "log_level"
+_BROKERS = "bootstrap.servers"
+_ADDRESS = re.compile(r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:[0-9]{1,5})?/?\Z")
+_PORT = re.compile(r":([0-9]{1,5})/?\Z")
+_LARGEST = 65_535
 
 
 def property_of_variable(key: str) -> str:
@@ -54,7 +59,14 @@ def _passed_through(name: str) -> str:
 def _scalar(value: object) -> object:
     if not isinstance(value, str | int | float):
         raise ValueError("expected text, a number, true or false")  # noqa: TRY004  pydantic turns only ValueError into a fault
+    if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogate(value))):
+        raise ValueError("expected text in UTF-8 without NUL, where the client would cut it")
     return value
+
+
+def _has_surrogate(text: str) -> bool:
+    """Whether there were bytes in the environment that are no UTF-8, which Python keeps as such."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
@@ -64,12 +76,23 @@ def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str
     return given
 
 
+def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """Refuse addresses that the client takes, and then looks for without end."""
+    found = str(given.get(_BROKERS, DEFAULTS[_BROKERS]))
+    addresses = [address.strip() for address in found.split(",") if address.strip()]
+    ports = [int(port[1]) for address in addresses if (port := _PORT.search(address))]
+    if not addresses or not all(map(_ADDRESS.match, addresses)) or not all(0 < port <= _LARGEST for port in ports):
+        raise ValueError(f"{_BROKERS}: expected addresses such as host:9092, separated by commas, found {found!r}")
+    return given
+
+
 KafkaProperties = Annotated[
     dict[
         Annotated[str, AfterValidator(_passed_through)],
         Annotated[str | int | float | bool, BeforeValidator(_scalar)],
     ],
     AfterValidator(_without_credentials),
+    AfterValidator(_with_brokers),
     AfterValidator(lambda given: DEFAULTS | given),
 ]
 """Property name -> value, as `confluent_kafka` takes it; bootstrap.servers is always there."""

@@ -37,9 +37,9 @@ Every setting has a default, and the defaults run against a broker on localhost.
 In either place a value `file:/path` is read from that file, without one newline at its end: this is the way for
 mounted secrets. Passwords and keys come from such a file or from the environment; written into the TOML file, they are
 refused ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are refused, and
-so is every other variable that begins with `STREAM_APPLE_`; the message names the nearest known one. A configuration
-that is refused ends every command with exit code 78 and a line for each fault: what was expected, what was found, and
-where it was written.
+so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the message names the nearest known
+one. A configuration that is refused ends every command with exit code 78 and a line for each fault: what was expected,
+what was found, and where it was written.
 
 A duration is text with units, the largest first: `"250ms"`, `"5m"`, `"1h30m"`, `"14d"`. `stream-apple check` compares
 the configuration with the cluster.
@@ -78,13 +78,20 @@ about results:
 | `max.partition.fetch.bytes` | 4194304 | | |
 | `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
 | `metadata.recovery.strategy` | none | none | else an outage loses the producer's coordinator for good |
-| `queue.buffering.max.kbytes` | | 65536 | counted in the formula for [memory](operations.md#sizing) |
+| `queue.buffering.max.kbytes` | | 65536 | a message at least; in the formula for [memory](operations.md#sizing) |
 | `queue.buffering.max.messages` | | 100000 | |
 | `queued.max.messages.kbytes` | 32768 | | counted in the formula for memory |
 | `queued.min.messages` | 20000 | | |
 | `reconnect.backoff.max.ms` | 2000 | 2000 | |
 | `session.timeout.ms` | 45000 | | after so long without a sign of life, others have the worker's partitions |
 | `transaction.timeout.ms` | | 45000 | when a dead worker's partitions move on, its transaction has been aborted |
+
+What can't work together is refused at the start, before a predecessor is fenced: `linger.ms` has to be below
+`message.timeout.ms` (else `transaction.timeout.ms`), `heartbeat.interval.ms` below `session.timeout.ms`,
+`transaction.timeout.ms` above `worker.commit_interval`, and `message.max.bytes` and `queue.buffering.max.kbytes` must
+have room for the largest message that `limits` allow. Whether the brokers accept `session.timeout.ms` and
+`transaction.timeout.ms` is compared by `stream-apple check`, if it may read the brokers' settings (DESCRIBE_CONFIGS on
+the cluster), and by a worker that was refused: it ends with 78 and the bound, and has read nothing.
 
 ## Other variables of the environment
 

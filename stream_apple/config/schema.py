@@ -6,7 +6,7 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
@@ -34,6 +34,11 @@ def _number_from_text(value: object) -> object:
     return float(value) if isinstance(value, str) else value
 
 
+def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
+    pairs = (name.split("@") for name in names)
+    return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+
+
 def _names_of_gaps(value: object) -> object:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
@@ -44,12 +49,25 @@ def _names_of_gaps(value: object) -> object:
 Integer = Annotated[int, BeforeValidator(_integer_from_text)]
 Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 
+# Kafka makes directories of topics' names, and writes these four itself.
+_NO_TOPICS = {".", "..", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
+
+def _free_topic(name: str) -> str:
+    if name in _NO_TOPICS:
+        raise ValueError("a name that Kafka refuses")
+    return name
+
+
 TopicName = Annotated[
     str,
     Field(
         pattern=r"^[a-zA-Z0-9._-]{1,249}$",
-        json_schema_extra={"expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -)"},
+        json_schema_extra={
+            "expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
+        },
     ),
+    AfterValidator(_free_topic),
 ]
 Identifier = Annotated[
     str,
@@ -62,6 +80,11 @@ GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
     BeforeValidator(_names_of_gaps),
     Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
+]
+SkipNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
+    BeforeValidator(_names_of_gaps),
+    Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
 HostName = Annotated[
     str,
@@ -95,8 +118,9 @@ class TopicSettings(_Section):
     @model_validator(mode="after")
     def _are_different(self) -> Self:
         names = list(self.model_dump().values())
-        if len(set(names)) < len(names):
-            raise ValueError(f"expected four different topics, found {', '.join(names)}")
+        # Kafka's metrics have "_" for ".", so it refuses to create a topic whose name differs in nothing else.
+        if len({name.replace(".", "_") for name in names}) < len(names):
+            raise ValueError(f"expected four different topics ('.' counts as '_'), found {', '.join(names)}")
         return self
 
 
@@ -127,6 +151,10 @@ class WorkerSettings(_Section):
     accept_gap: GapNames = ()
     """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
 
+    skip: SkipNames = ()
+    """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
+    becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
+
     @property
     def transactional_id(self) -> str:
         """The same after every restart, so that a successor aborts what its predecessor left open."""
@@ -136,8 +164,12 @@ class WorkerSettings(_Section):
     @property
     def accepted_gaps(self) -> frozenset[tuple[int, int]]:
         """(partition, first missing offset) of each gap that may be left out of a model."""
-        pairs = (name.split("@") for name in self.accept_gap)
-        return frozenset((int(partition), int(offset)) for partition, offset in pairs)
+        return _places(self.accept_gap)
+
+    @property
+    def skipped_records(self) -> frozenset[tuple[int, int]]:
+        """(partition, offset) of each record that is to be left out."""
+        return _places(self.skip)
 
 
 class LearnerSettings(_Section):
@@ -187,7 +219,8 @@ class EpochSettings(_Section):
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
     """The span of event time after which the model grows. Event time is the records' timestamps."""
     max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
-    """How far a timestamp may lie past the highest one of its partition so far; further is a dead letter."""
+    """How far clocks may differ. A timestamp further past the highest one of its partition so far is a dead letter,
+    unless more than three in a row agree; many can put the clock right, ahead or back: see `docs/wire-format.md`."""
 
 
 class HttpSettings(_Section):
@@ -197,6 +230,11 @@ class HttpSettings(_Section):
     """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
     port: Integer = Field(default=9400, ge=0, le=LARGEST_PORT)
     """The port to listen on; 0 is any free one, which the event `started` names."""
+
+    def address(self, port: int | None = None) -> str:
+        """Where a browser on this machine finds the status page; `port` is the one that 0 has become."""
+        host = "localhost" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104  an address to recognise
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
 
 
 class LimitSettings(_Section):
@@ -212,12 +250,12 @@ class LimitSettings(_Section):
     )
     """Features of an example after expansion, which stops there. At least `max_features`."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
-    """The largest value of a record; a larger one is a dead letter."""
-    max_weight: Number = Field(default=1e6, gt=0)
+    """The largest value of a record; a larger one is a dead letter. The bounds of all outputs follow from it."""
+    max_weight: Number = Field(default=1e6, gt=0, le=1e12)
     """The largest importance weight of an example; a larger one makes it a dead letter."""
-    min_label: Number = -1e9
+    min_label: Number = Field(default=-1e9, ge=-1e18, le=1e18)
     """The smallest label; a smaller one makes a dead letter. Below `max_label`."""
-    max_label: Number = 1e9
+    max_label: Number = Field(default=1e9, ge=-1e18, le=1e18)
     """The largest label; a larger one makes a dead letter."""
     max_reject_share: Number = Field(default=0.5, gt=0, le=1)
     """The worker stops with exit code 71 when more of a partition's last 10,000 records than this are dead letters."""

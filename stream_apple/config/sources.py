@@ -80,14 +80,15 @@ def is_secret_in_file(section: str, key: str, setting: Setting) -> bool:
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Every setting in the environment, and the variables with our prefix that name no section."""
+    """Every setting in the environment, and the variables with our prefix, in any case, that can't be one."""
     settings: Settings = {}
     unknown = []
     for name, value in environ.items():
-        if not name.startswith(VARIABLE_PREFIX) or _is_service_link(name, value):
+        if not name.upper().startswith(VARIABLE_PREFIX) or _is_service_link(name, value):
             continue
         section, separator, key = name.removeprefix(VARIABLE_PREFIX).lower().partition("__")
-        if not separator:
+        # Whoever writes a name in another case believes that it counts.
+        if not separator or name != name.upper():
             unknown.append(name)
             continue
         if section == "kafka":

@@ -73,9 +73,14 @@ def secret_in_file(section: str, key: str, setting: Setting) -> str:
 
 
 def unknown_variable(name: str) -> str:
-    """One line for a variable with our prefix that names no section."""
+    """One line for a variable with our prefix that names no section, or not in capital letters."""
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
-    return f"{name}: unknown variable; {_nearest(name, [*known, variable('kafka', 'bootstrap.servers')])}"
+    known.append(variable("kafka", "bootstrap.servers"))
+    if name != (capital := name.upper()):
+        # A property of Kafka's client may have any name; of ours, the nearest is named.
+        wanted = capital if capital.startswith(variable("kafka", "")) else _closest(capital, known) or capital
+        return f"{name}: expected a variable in capital letters, such as {wanted}"
+    return f"{name}: unknown variable; {_nearest(name, known)}"
 
 
 def _unknown_section(section: str, entries: dict[str, Setting]) -> str:
@@ -93,8 +98,13 @@ def _nearest_setting(section: str, key: str, setting: Setting) -> str:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"the nearest known one is {close[0]}" if close else f"known are {', '.join(names)}"
+    close = _closest(name, names)
+    return f"the nearest known one is {close}" if close else f"known are {', '.join(names)}"
+
+
+def _closest(name: str, known: list[str]) -> str | None:
+    found = difflib.get_close_matches(name, known, n=1)
+    return found[0] if found else None
 
 
 def _message(error: ErrorDetails) -> str:

@@ -8,13 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+TOO_LARGE = np.float32(2.0**60)
+"""No value of a feature, and no product of values, is as large, in size: its square, which the learner adds up, still
+fits a float32, and so does its product with any weight. A larger one would be the end of its feature's weight."""
+
 
 class Batch(NamedTuple):
     """`n` examples with `z` features in all.
 
     indptr   int64[n + 1]   row r's features are [indptr[r], indptr[r + 1])
     keys     uint64[z]      64-bit identity of each base feature, in the order of the message (never 0)
-    values   float32[z]     finite, never zero
+    values   float32[z]     never zero, and below TOO_LARGE in size
     labels   float64[n]     NaN where the example has none: it is scored and not learned
     weights  float64[n]     importance, finite, >= 0
     """

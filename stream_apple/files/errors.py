@@ -8,7 +8,7 @@ from math import isfinite
 from typing import NoReturn
 
 _LONGEST_SHOWN = 80
-_LARGEST_VALUE = 3.4028234663852886e38  # of a 32-bit float, which is how messages and batches hold values
+_TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit float, which is too large for a value
 
 
 class ParseError(Exception):
@@ -35,11 +35,11 @@ def number(what: str, text: str) -> float:
 
 def refuse_value(name: str, found: object) -> NoReturn:
     """Raise ParseError: `found` is no value of a feature."""
-    raise ParseError(f"a finite number of 32 bits as value of feature {name!r}", found)
+    raise ParseError(f"a number below 2^60 in size as value of feature {name!r}", found)
 
 
 def value_of(name: str, text: str) -> float:
-    """The value of feature `name` that `text` spells: finite as a 32-bit float; ParseError otherwise."""
+    """The value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
     value = spelled_number(text)
     if value is None or not are_values([value]):
         refuse_value(name, repr(text))
@@ -47,9 +47,9 @@ def value_of(name: str, text: str) -> float:
 
 
 def are_values(numbers: Iterable[float]) -> bool:
-    """Whether all `numbers` are finite as 32-bit floats."""
+    """Whether all `numbers` are below 2^60 in size as 32-bit floats."""
     # Written so that the loop is in C, and so that NaN fails.
-    return all(map(_LARGEST_VALUE.__ge__, map(abs, numbers)))
+    return all(map(_TOO_LARGE.__gt__, map(abs, numbers)))
 
 
 def spelled_number(text: str) -> float | None:

@@ -3,7 +3,7 @@
 Example i, counted over all files from 0, has the time that a field of it holds; or else start + i * interval.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +11,25 @@ from typing import NamedTuple
 from stream_apple.core.codec.example import Example
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, ColumnRoles
+
+
+class TimeSpan(NamedTuple):
+    """How many examples there are, and the lowest and the highest of their times, milliseconds; None: there is none."""
+
+    examples: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    @staticmethod
+    def of(examples: Iterable[Example]) -> "TimeSpan":
+        """That of these examples, which are read to their end."""
+        count, first_ms, last_ms = TimeSpan()
+        for count, example in enumerate(examples, 1):  # noqa: B007  what is left of it is the result
+            time_ms = example.timestamp_ms
+            if time_ms is not None:
+                first_ms = time_ms if first_ms is None else min(first_ms, time_ms)
+                last_ms = time_ms if last_ms is None else max(last_ms, time_ms)
+        return TimeSpan(count, first_ms, last_ms)
 
 
 class EvenlySpaced(NamedTuple):
@@ -23,16 +42,24 @@ class EvenlySpaced(NamedTuple):
         """Milliseconds since 1970 of example `number`, counted from 0, rounded down."""
         return self.start_ms + number * self.interval_ms.numerator // self.interval_ms.denominator
 
+    def span(self, count: int) -> TimeSpan:
+        """That of the first `count` examples."""
+        return TimeSpan(count, self.start_ms, self.at(count - 1)) if count else TimeSpan()
+
+    def ending_at(self, end_ms: int, count: int) -> "EvenlySpaced":
+        """As far apart, and the last of `count` examples at `end_ms`."""
+        return self._replace(start_ms=end_ms - self._replace(start_ms=0).at(max(0, count - 1)))
+
 
 class EventTimes(NamedTuple):
     """Where the timestamps come from.
 
     field   the key that holds each example's own time, in the formats that have keys; None: no example has one
-    spaced  the times of examples that have none of their own
+    spaced  the times of examples that have none of their own; None: they get none, which is the time of sending
     """
 
     field: str | None
-    spaced: EvenlySpaced
+    spaced: EvenlySpaced | None
 
     def examples(self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME) -> Iterator[Example]:
         """The examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
@@ -41,4 +68,7 @@ class EventTimes(NamedTuple):
         roles  what the columns are for, if it is a table
         """
         for number, example in enumerate(read_examples(path, self.field, roles), first):
-            yield example if example.timestamp_ms is not None else example._replace(timestamp_ms=self.spaced.at(number))
+            if example.timestamp_ms is None and self.spaced is not None:
+                yield example._replace(timestamp_ms=self.spaced.at(number))
+            else:
+                yield example

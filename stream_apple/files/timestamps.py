@@ -15,7 +15,8 @@ from math import isfinite
 from stream_apple.files.errors import ParseError, spells_plainly
 
 _FIRST_MILLISECONDS = 100_000_000_000
-_LAST = 253_402_300_800_000  # the year 10000: what lies beyond was given in microseconds or nanoseconds
+END_MS = 253_402_300_800_000
+"""The year 10000: what lies beyond was given in microseconds or nanoseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or as ISO 8601"
 
@@ -24,7 +25,7 @@ def milliseconds(value: object) -> int:
     """`value` in milliseconds since 1970, fractions rounded to the nearest; ParseError if it is no such time."""
     found = _read(value)
     # The first millisecond of 1970 is refused as well: Kafka's clients take 0 for "no time given".
-    if found is None or not 0 < found < _LAST:
+    if found is None or not 0 < found < END_MS:
         raise ParseError(_EXPECTED, value if not isinstance(value, str) else repr(value))
     return found
 

@@ -1,15 +1,22 @@
 """Records that can't be used: what is written about them, and when there are too many to go on.
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
-headers that say why and where from.
+headers that say why and where from. One that would be too large has the headers alone: the record itself is still in
+the examples topic.
+
+Anyone may send a record with headers of these names, by ill will or because it was a dead letter before. They are
+renamed, so that each name stands there once: whether a reader takes the first of a name, as loops do, or the last, as
+dictionaries and Java's `lastHeader` do, it takes ours. The new names are shorter: renaming makes no message too large.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.ports import Header, Record
 
@@ -21,10 +28,18 @@ WINDOW_START = 1_000
 PREFIX = "__stream_apple.errors."
 """Of the headers that are added to a dead letter."""
 
-_MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = (
-    PREFIX + name for name in ("message", "topic", "partition", "offset", "model")
-)
-_REASONS: dict[Reason, Header] = {reason: (PREFIX + "reason", reason.code.encode()) for reason in Reason}
+RESERVED = "__stream_apple."
+"""What the names of our headers begin with; a record's own that begin so are renamed."""
+RENAMED = "__from_record."
+"""What the names of those begin with then."""
+
+_ADDED = tuple(PREFIX + name for name in ("reason", "message", "topic", "partition", "offset", "model"))
+_REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
+_OMITTED = PREFIX + "omitted"
+_MESSAGE_BYTES = 4_096  # a message may quote a name of any length
+_REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
+_DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class Reject(NamedTuple):
@@ -35,24 +50,131 @@ class Reject(NamedTuple):
     message: str
 
 
+class DeadLetterMessage(NamedTuple):
+    """The message about a reject."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
 def header_list(record: Record) -> list[Header]:
-    """The record's headers in their order, in whichever form its client gives them."""
-    headers = record.headers() or []
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    """The record's headers in their order, in whichever form its client gives them; none if it can't give them."""
+    return _own_headers(record) or []
+
+
+def is_fingerprint(text: object) -> bool:
+    """Whether this is the fingerprint of some model."""
+    return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
+
+
+def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
+    """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
+    key, value, own = reject.record.key(), reject.record.value(), _own_headers(reject.record)
+    reason = _reason_headers(reject, topic, model, readable=own is not None)
+    headers = [*_renamed(own or []), *reason]
+    if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
+        return DeadLetterMessage(key, value, headers)
+    omitted = (_OMITTED, b"%d" % message_bytes(key, value, own or []))
+    return DeadLetterMessage(None, None, [*reason, omitted])
 
 
 def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
     """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
-    record = reject.record
+    own = _own_headers(reject.record)
+    return [*_renamed(own or []), *_reason_headers(reject, topic, model, readable=own is not None)]
+
+
+def _own_headers(record: Record) -> list[Header] | None:
+    """The record's headers; None if a name is not UTF-8. To be asked once: a second answer may end the process."""
+    # confluent-kafka raises SystemError, and keeps a list with holes in it, which it gives when it is asked again.
+    try:
+        headers = record.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+
+
+def _reason_headers(reject: Reject, topic: str, model: str, *, readable: bool) -> list[Header]:
+    record, message = reject.record, reject.message.encode()
+    if len(message) > _MESSAGE_BYTES:
+        message = message[: _MESSAGE_BYTES - 3].decode(errors="ignore").encode() + b"..."
+    if not readable:
+        message += b"; its headers are left out: expected names in UTF-8, found others"
     return [
-        *header_list(record),
         _REASONS[reject.reason],
-        (_MESSAGE, reject.message.encode()),
+        (_MESSAGE, message),
         (_TOPIC, topic.encode()),
         (_PARTITION, b"%d" % record.partition()),
         (_OFFSET, b"%d" % record.offset()),
         (_MODEL, model.encode()),
     ]
+
+
+def present_form(headers: list[Header]) -> list[Header]:
+    """The headers of a dead letter as they are written now; before, the record's own kept their names."""
+    if headers and headers[-1][0] == _OMITTED:
+        return headers  # there are none of the record's own
+    return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
+
+
+def _renamed(headers: Iterable[Header]) -> list[Header]:
+    return [
+        (RENAMED + name.removeprefix(RESERVED) if name.startswith(RESERVED) else name, value) for name, value in headers
+    ]
+
+
+class DeadLetterOrigin(NamedTuple):
+    """What the headers of a dead letter say: why it is one, where its record is, and which model refused it."""
+
+    reason: str
+    message: str
+    topic: str
+    partition: int
+    offset: int
+    model: str
+
+
+def dead_letter_origin(record: Record) -> DeadLetterOrigin | None:
+    """What we have added to a dead letter; None if that is not all there, and well-formed.
+
+    Of a name that is there more than once the last is ours: so it was before records' own headers were renamed.
+    """
+    told = {name: value for name, value in header_list(record) if name in _ADDED}
+    try:
+        reason, message, topic, model = (_text(told[name]) for name in (_REASON, _MESSAGE, _TOPIC, _MODEL))
+        partition, offset = (_number(told[name]) for name in (_PARTITION, _OFFSET))
+    except (KeyError, ValueError):
+        return None
+    if not (reason and topic and is_fingerprint(model)):
+        return None
+    return DeadLetterOrigin(reason, message, topic, partition, offset, model)
+
+
+def _text(value: str | bytes | None) -> str:
+    if value is None:
+        raise ValueError("a header without a value")
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _number(value: str | bytes | None) -> int:
+    text = _text(value).encode()
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError("a header that is no number")
+    return int(text)
+
+
+def told_of_dead_letter(record: Record) -> dict[str, str]:
+    """What a dead letter's added headers say: reason, message, topic, partition, offset and model, as far as they do.
+
+    Bytes that are not UTF-8 are shown as escapes: anyone may write to the topic.
+    """
+    # Version 0.1.0 put ours behind headers of the record's own that may have the same names.
+    told = {name.removeprefix(PREFIX): text for name, text in header_list(record) if name.startswith(PREFIX)}
+    return {
+        name: text.decode(errors="backslashreplace") if isinstance(text, bytes) else text or ""
+        for name, text in told.items()
+    }
 
 
 class RejectLimits(NamedTuple):

@@ -1,16 +1,17 @@
 """Whose model it is, what it descends from, and how the committed offset remembers that.
 
 A model is a function of its settings and of the records of one partition from `start` on, without the gaps that an
-operator has accepted. The fingerprint names that function: it stands in every prediction, and beside every
-committed offset, so that a worker with other settings, or a group whose offsets something else has moved, is told
-apart before a record is learned twice. Beside it stands where the newest snapshot of the model is.
+operator has accepted and the records that one has named to be skipped. The fingerprint names that function: it stands
+in every prediction, and beside every committed offset, so that a worker with other settings, or a group whose offsets
+something else has moved, is told apart before a record is learned twice. Beside it stands where the newest snapshot of
+the model is.
 
 `Provenance` is the one that knows: whoever makes, restores, verifies, inspects or checks a model asks it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.config import Config
@@ -21,7 +22,8 @@ FORMAT = 1
 """Changes with everything that makes the same settings and records give another model."""
 
 MAX_GAPS = 64
-"""So many fit beside a committed offset, where the broker accepts 4096 bytes."""
+"""So many fit beside a committed offset, where the broker accepts 4096 bytes, together with the skips."""
+MAX_SKIPS = 32
 
 _NEW_MODEL = "use a new worker.group to begin a new model"
 
@@ -43,11 +45,24 @@ class Gap(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The first offset ever learned, the gaps since, and the model's fingerprint."""
+    """The first offset ever learned, what was left out since, and the model's fingerprint. `skips`: offsets."""
 
     start: int
     model: str
     gaps: tuple[Gap, ...] = ()
+    skips: tuple[int, ...] = ()
+
+    @property
+    def left_out(self) -> int:
+        """The offset behind all that was left out."""
+        return max((*(gap.stop for gap in self.gaps), *(offset + 1 for offset in self.skips)), default=0)
+
+
+class Skip(NamedTuple):
+    """A record that is not learned, because an operator has named it, and the model's lineage from then on."""
+
+    offset: int
+    lineage: Lineage
 
 
 class SnapshotPointer(NamedTuple):
@@ -72,10 +87,12 @@ class OffsetMetadata(NamedTuple):
 
     def to_text(self) -> str:
         """The text that is committed with the offset."""
-        start, model, gaps = self.lineage
+        start, model, gaps, skips = self.lineage
         content: dict[str, Any] = {"v": FORMAT, "start": start, "model": model}
         if gaps:
             content["gaps"] = gaps
+        if skips:
+            content["skips"] = skips
         if self.snapshot is not None:
             content["snapshot"] = self.snapshot
         return json.dumps(content, separators=(",", ":"))
@@ -96,19 +113,28 @@ class Provenance(NamedTuple):
         """Whose models a configuration is about."""
         return cls(config.worker.group, Topics(**config.topics.model_dump()), config.model_settings())
 
-    def lineage(self, partition: int, start: int, gaps: Sequence[Gap] = ()) -> Lineage:
-        """The lineage of the partition's model that begins at `start` and jumps over `gaps`."""
-        model = fingerprint(self.settings, self.topics.examples, partition, start, gaps)
-        return Lineage(start, model, tuple(gaps))
+    def lineage(self, partition: int, start: int, gaps: Sequence[Gap] = (), skips: Sequence[int] = ()) -> Lineage:
+        """The lineage of the partition's model that begins at `start`, jumps over `gaps` and leaves out `skips`."""
+        model = fingerprint(self.settings, self.topics.examples, partition, start, gaps, skips)
+        return Lineage(start, model, tuple(gaps), tuple(skips))
 
     def lineages(self, partition: int, newest: Lineage) -> list[Lineage]:
-        """Every lineage that the model has had: the first knows of no gap, the last is `newest`."""
-        return [self.lineage(partition, newest.start, newest.gaps[:n]) for n in range(len(newest.gaps) + 1)]
+        """Every lineage that the model has had: the first leaves nothing out, the last is `newest`."""
+        changes = sorted({*(gap.stop for gap in newest.gaps), *(offset + 1 for offset in newest.skips)})
+        return [self.lineage_at(partition, newest, offset) for offset in (0, *changes)]
 
     def lineage_at(self, partition: int, newest: Lineage, offset: int) -> Lineage:
-        """The lineage that the model had when it stood at `offset`, before it jumped over a gap that begins there."""
-        passed = sum(gap.stop <= offset for gap in newest.gaps)
-        return self.lineage(partition, newest.start, newest.gaps[:passed])
+        """The lineage that the model had when it stood at `offset`, before it left out what begins there."""
+        gaps = [gap for gap in newest.gaps if gap.stop <= offset]
+        return self.lineage(partition, newest.start, gaps, [skipped for skipped in newest.skips if skipped < offset])
+
+    def skips(self, partition: int, lineage: Lineage, offsets: Iterable[int]) -> list[Skip]:
+        """What a model of this lineage has to leave out, of these offsets behind all that it has left out before."""
+        found, skips = [], lineage.skips
+        for offset in sorted(offsets):
+            skips = (*skips, offset)
+            found.append(Skip(offset, self.lineage(partition, lineage.start, lineage.gaps, skips)))
+        return found
 
     def snapshot_key(self, partition: int, index: int | None = None) -> bytes:
         """The key of message `index` of a partition's snapshots, or what all of their keys begin with.
@@ -127,6 +153,7 @@ class Provenance(NamedTuple):
             content = json.loads(committed.metadata)
             version, start, model = content["v"], content["start"], content["model"]
             gaps = tuple(Gap(*gap) for gap in content.get("gaps", ()))
+            skips = tuple(int(offset) for offset in content.get("skips", ()))
             snapshot = SnapshotPointer(*content["snapshot"]) if "snapshot" in content else None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ConfigurationError(
@@ -138,7 +165,7 @@ class Provenance(NamedTuple):
                 f"expected a note of format {FORMAT} {where}, found {committed.metadata!r}; "
                 f"go back to the version that wrote it, or {_NEW_MODEL}"
             )
-        ours = self.lineage(partition, start, gaps)
+        ours = self.lineage(partition, start, gaps, skips)
         if model != ours.model:
             raise ConfigurationError(
                 f"expected model {ours.model} (of this configuration) {where}, found {model}; "
@@ -147,7 +174,14 @@ class Provenance(NamedTuple):
         return OffsetMetadata(ours, snapshot)
 
 
-def fingerprint(settings: Mapping[str, Any], topic: str, partition: int, start: int, gaps: Sequence[Gap] = ()) -> str:
+def fingerprint(
+    settings: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    start: int,
+    gaps: Sequence[Gap] = (),
+    skips: Sequence[int] = (),
+) -> str:
     """16 hex digits that differ whenever settings, format, or origin of the records differ."""
     described: dict[str, Any] = {
         "format": FORMAT,
@@ -158,5 +192,7 @@ def fingerprint(settings: Mapping[str, Any], topic: str, partition: int, start: 
     }
     if gaps:
         described["gaps"] = gaps
+    if skips:
+        described["skips"] = skips
     canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

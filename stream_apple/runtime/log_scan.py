@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from stream_apple.errors import BrokerError
@@ -11,15 +11,80 @@ from stream_apple.runtime.ports import Reader, Record
 PATIENCE_S = 120.0
 """A dead worker's open transaction hides what follows it until the broker aborts it (`transaction.timeout.ms`)."""
 _FETCH_TIMEOUT_S = 0.5
+_MOMENT_S = 0.02
 
 
-class LogReader(Reader, Protocol):
-    """A reader that knows how far it has got, even where the log holds nothing to deliver."""
+class LogReader(Protocol):
+    """What a scan needs of a reader: it knows how far it has got, even where the log holds nothing to deliver."""
 
     @property
     def position(self) -> int:
-        """Everything below has been delivered, or is no record of a committed transaction."""
+        """As `Reader.position`."""
         ...
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
+        """As `Reader.fetch`."""
+        ...
+
+    def close(self) -> None:
+        """As `Reader.close`."""
+        ...
+
+
+class GradualScan:
+    """As `LogScan`, for a thread that has other things to do: a little each time that it is asked.
+
+    Records from `start`, where `reader` stands, to below `stop`; fewer than `limit` at a time.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        place: str,
+        start: int,
+        stop: int,
+        *,
+        limit: int = 1_000,
+        patience_s: float = PATIENCE_S,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        self._place = place
+        self._at = start
+        self._stop = stop
+        self._limit = limit
+        self._patience_s = patience_s
+        self._now = now
+        self._heard = now()
+
+    @property
+    def done(self) -> bool:
+        """Whether all has been read."""
+        return self._at >= self._stop
+
+    def read(self) -> Sequence[Record]:
+        """What has come; perhaps nothing. BrokerError if the log has not gone on for `patience_s`."""
+        if self.done:
+            return []
+        records = self._reader.fetch(self._limit, _MOMENT_S)
+        position = records[-1].offset() + 1 if records else self._reader.position
+        if position > self._at:
+            self._at, self._heard = position, self._now()
+        elif self._now() - self._heard >= self._patience_s:
+            raise stalled(self._place, self._at, self._stop, self._patience_s)
+        return [record for record in records if record.offset() < self._stop]
+
+    def close(self) -> None:
+        """Give back the reader."""
+        self._reader.close()
+
+
+def stalled(place: str, at: int, stop: int, patience_s: float) -> BrokerError:
+    """The error of a log that does not go on."""
+    return BrokerError(
+        f"expected {place} to go on from offset {at} to {stop}, found nothing for {patience_s:g} s: is the broker "
+        f"gone, or is a transaction open there?"
+    )
 
 
 class LogScan:
@@ -68,10 +133,7 @@ class LogScan:
             if self._reader.position > before:
                 deadline = self._now() + self._patience_s
             elif self._now() >= deadline:
-                raise BrokerError(
-                    f"expected {self._place} to go on from offset {before} to {self._end}, found nothing for "
-                    f"{self._patience_s:g} s: is the broker gone, or is a transaction open there?"
-                )
+                raise stalled(self._place, before, self._end, self._patience_s)
         return []
 
     def close(self) -> None:

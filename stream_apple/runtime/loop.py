@@ -12,8 +12,7 @@ of them, and now and then commit. A transaction holds, in this order:
 
 Readers see all of it or nothing. A model is always ahead of what is sent, and that of what is committed; if a
 transaction fails, the models are dropped and found again as after a crash (`recovery.py`): restored from the snapshot
-(`snapshots/restorer.py`), and replayed in silence up to the committed offset. So there is one recovery path, and it is
-used daily.
+(`snapshots/restorer.py`), and replayed in silence up to the committed offset: one recovery path, and a daily one.
 
 What is in a transaction never depends on when it is committed: time decides only how much is lost in a crash.
 """
@@ -27,11 +26,12 @@ import structlog
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.monitoring.milestones import log_epoch_end
 from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.outputs import OutputSender
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, EpochEnd, ModelImage
+from stream_apple.runtime.partition_model import BatchResult, ModelImage
 from stream_apple.runtime.ports import AbortableError, Broker, Record, Start
 from stream_apple.runtime.snapshots.writer import SnapshotWriter
 from stream_apple.runtime.time_budget import Phase, TimeBudget
@@ -84,6 +84,7 @@ class Loop:
     def stop(self) -> None:
         """Finish the batch in hand, commit, save the models and leave."""
         self._stopping = True
+        self._monitoring.health.leave()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
@@ -97,6 +98,7 @@ class Loop:
             raise
         finally:
             # An open transaction is aborted by closing: one failure must not hide another.
+            self._monitoring.health.leave()
             self._learning.close()
             self._owned.close()
             self._broker.close()
@@ -124,7 +126,7 @@ class Loop:
             self._start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._monitoring.health.iterated(self._owned, self._learning.longest_s)
+        self._monitoring.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what was fetched, and save all models."""
@@ -159,16 +161,16 @@ class Loop:
     def _publish(self, partition: Partition, records: list[Record], result: BatchResult) -> None:
         """Steps 1 and 2: send what came of records that have been learned."""
         self._budget.lap(Phase.WAIT)
+        self._owned.pass_on(partition, result)
         outputs = len(result.predictions) + len(result.rejects)
         if outputs:
             self._begin()
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
-        partition.next_offset = result.next_offset
         self._owned.replayed(partition)
         for end in result.ends:
             partition.epoch_ended = True
-            _log_epoch_end(partition, end)
+            log_epoch_end(partition, end)
         self._metrics.processed(partition, result)
         self._monitoring.observer.processed(partition, records, result)
         self._budget.lap(Phase.SEND)
@@ -221,11 +223,10 @@ class Loop:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
         if not self._transaction.open:
             return
-        jumped = [p for p in self._owned if p.jumped and p.state is State.LIVE and p.written is None]
-        if jumped:
+        if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
-        for partition in jumped:  # its lineage has changed: the last snapshot is not one of this model
+        for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, partition.model.image())
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
@@ -261,7 +262,6 @@ class Loop:
         self._metrics.rebalanced("assigned")
         self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
-        self._monitoring.health.assigned()
         self._budget.lap(Phase.REBALANCE)
         return starts
 
@@ -284,16 +284,3 @@ class Loop:
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")
         self._budget.lap(Phase.REBALANCE)
-
-
-def _log_epoch_end(partition: Partition, end: EpochEnd) -> None:
-    _log.info(
-        "epoch_ended",
-        partition=partition.number,
-        epoch=end.epoch,
-        offset=end.offset,
-        digest=end.digest,
-        parents_added=end.growth.added,
-        retired=end.growth.retired,
-        parents_by_degree=end.growth.census.parents.tolist(),
-    )

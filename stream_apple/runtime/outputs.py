@@ -5,7 +5,7 @@ A prediction goes to the partition that its example came from; dead letters may 
 
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.columns import keys_of
-from stream_apple.runtime.dead_letters import dead_letter_headers
+from stream_apple.runtime.dead_letters import dead_letter
 from stream_apple.runtime.lineage import Topics
 from stream_apple.runtime.partition import Partition
 from stream_apple.runtime.partition_model import BatchResult
@@ -48,6 +48,7 @@ class OutputSender:
         self._broker.send_all(self._topics.predictions, number, keys, result.predictions, result.timestamps)
         topic, target = self._topics.dead_letters, number % self._dead_letter_partitions
         for reject in result.rejects:
-            record = reject.record
-            headers = dead_letter_headers(reject, self._topics.examples, partition.lineage.model)
-            self._broker.send(topic, target, record.key(), record.value(), record.timestamp()[1], headers)
+            letter = dead_letter(
+                reject, self._topics.examples, partition.lineage.model, partition.model.limits.max_record_bytes
+            )
+            self._broker.send(topic, target, letter.key, letter.value, reject.record.timestamp()[1], letter.headers)

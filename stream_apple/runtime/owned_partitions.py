@@ -5,7 +5,7 @@ aborts a transaction.
 """
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
@@ -14,10 +14,11 @@ from stream_apple.runtime.columns import runs_by_partition
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
+from stream_apple.runtime.partition import INCOMPLETE, Partition, State
+from stream_apple.runtime.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Record, Start
-from stream_apple.runtime.recovery import AcceptedGaps, plan_recovery
+from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_untouched
 from stream_apple.runtime.snapshots.restorer import Restorer
 
 _log = structlog.get_logger()
@@ -28,8 +29,9 @@ class OwnedPartitions:
 
     provenance  whose models they are
     new_model   makes a model that has learned nothing
-    accepted    gaps that the operator lets models jump over
+    exceptions  what the operator lets models leave out
 
+    told          whether the group has said what is ours, and has not taken it back since
     progress      of the recoveries, for logs and metrics
     by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
     arrived       partitions whose models have become complete, for whoever takes them from here
@@ -41,16 +43,17 @@ class OwnedPartitions:
         provenance: Provenance,
         new_model: ModelFactory,
         metrics: Metrics,
-        accepted: AcceptedGaps = frozenset(),
+        exceptions: Exceptions = NO_EXCEPTIONS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.provenance = provenance
+        self.told = False
         self.progress = RecoveryProgress(now)
         self.by_number: Mapping[int, Partition] = {}
         self.arrived: list[Partition] = []
         self._broker = broker
         self._new_model = new_model
-        self._accepted = accepted
+        self._exceptions = exceptions
         self._metrics = metrics
         self._now = now
         self._restorer = Restorer(broker, provenance, metrics, now)
@@ -75,7 +78,7 @@ class OwnedPartitions:
 
     @property
     def restoring(self) -> bool:
-        """Whether a snapshot is being read."""
+        """Whether a model is still to be found."""
         return self._restorer.busy
 
     def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
@@ -91,27 +94,44 @@ class OwnedPartitions:
         for number in numbers:
             log = self._broker.log_range(self.provenance.topics.examples, number)
             plan = plan_recovery(
-                self.provenance, self._accepted, number, committed[number], log, kept.pop(number, None)
+                self.provenance, self._exceptions, number, committed[number], log, kept.pop(number, None)
             )
             model = self._new_model(number, plan.lineage) if plan.kept is None else plan.kept
             model.publish_from = plan.publish_from
+            model.skips = deque(plan.skips)
             partition = owned[number] = Partition(model, plan)
+            if plan.kept is not None or (plan.first and is_untouched(self._broker, self.provenance, number)):
+                self._go_on(partition)
+                continue
             if plan.restore:
                 self.enter(partition, State.RESTORING)
-                self._restorer.add(partition)
             else:
-                self._go_on(partition)
+                self._metrics.entered(partition, State.ASSIGNED)
+            self._restorer.add(partition)
+        self.told = True
         return {
-            number: Start(partition.plan.fetch_from, held=partition.state is State.RESTORING)
+            number: Start(partition.plan.fetch_from, held=partition.state in INCOMPLETE)
             for number, partition in owned.items()
         }
 
     def restore(self) -> None:
-        """Read on in a snapshot; a partition whose model is complete is delivered from now on."""
+        """Read on in what a model is found by; a partition whose model is complete is delivered from now on."""
         partition = self._restorer.read_on()
         if partition is not None:
             self._go_on(partition)
             self._broker.release(partition.number)
+
+    def pass_on(self, partition: Partition, result: BatchResult) -> None:
+        """The next outputs of the partition are those of `result`."""
+        partition.pass_on(result)
+        if result.lineage is not None:
+            _log.warning(
+                "record_skipped",
+                partition=partition.number,
+                offset=result.lineage.skips[-1],
+                dead_letters=len(result.rejects),
+                model=result.lineage.model,
+            )
 
     def replayed(self, partition: Partition) -> None:
         """A batch of the partition has been learned: it is live if that was the last one to replay."""
@@ -120,16 +140,18 @@ class OwnedPartitions:
 
     def give_back(self, numbers: Collection[int]) -> None:
         """The partitions go; their models stay here in case they return."""
+        self.told = False
         gone = [self.by_number[number] for number in numbers if number in self.by_number]
         self.by_number = {number: each for number, each in self.by_number.items() if number not in numbers}
         for partition in gone:
-            if partition.state is not State.RESTORING:  # half a model is none
+            if partition.state not in INCOMPLETE:  # half a model is none
                 self._kept[partition.number] = partition.model
             self._restorer.drop(partition)
             self.enter(partition, State.REVOKED)
 
     def drop_all(self) -> None:
         """Own nothing and forget every model: they may have learned what was never committed."""
+        self.told = False
         gone, self.by_number, self._kept = self.by_number, {}, {}
         for partition in gone.values():
             self._restorer.drop(partition)
@@ -144,6 +166,7 @@ class OwnedPartitions:
         jump = partition.plan.jump
         if jump is not None:
             partition.model.jump(*jump)
+            partition.lineage = jump.lineage
             _log.warning("gap_accepted", partition=partition.number, start=jump.gap.start, stop=jump.gap.stop)
         partition.unsaved_since = self._now()
         self.enter(partition, State.LIVE if partition.replayed else State.REPLAYING)

@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-from stream_apple.runtime.lineage import Lineage, OffsetMetadata, SnapshotPointer
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.lineage import OffsetMetadata, SnapshotPointer
+from stream_apple.runtime.partition_model import BatchResult, PartitionModel
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.recovery import RecoveryPlan
 
@@ -11,7 +11,7 @@ from stream_apple.runtime.recovery import RecoveryPlan
 class State(StrEnum):
     """Where a partition stands."""
 
-    ASSIGNED = "assigned"  # ours; its model is being found
+    ASSIGNED = "assigned"  # ours; whether there is a model is being found out
     RESTORING = "restoring"  # its model is being read from a snapshot
     REPLAYING = "replaying"  # learning records whose outputs are committed already
     LIVE = "live"  # every further record is published and committed
@@ -29,6 +29,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 """What may follow what. A partition that returns begins a new life, perhaps with its old model."""
 
+INCOMPLETE = frozenset({State.ASSIGNED, State.RESTORING})
+"""States in which there is no model to learn with yet."""
+
 RECOVERING = frozenset({State.RESTORING, State.REPLAYING})
 """States in which a partition's records are not answered yet."""
 
@@ -45,7 +48,7 @@ class Partition:
     unsaved_since  seconds of the worker's clock at which the newest snapshot was complete, or the model was found
     epoch_ended    whether an epoch has ended since the newest snapshot
     recovered      it has become live after a recovery, and nothing of it has been committed since
-    jumped         the model leaves out a gap, and no snapshot of it from behind the gap is committed yet
+    lineage        what its model descended from when it had learned what is sent
     """
 
     def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
@@ -60,7 +63,7 @@ class Partition:
         self.unsaved_since = 0.0
         self.epoch_ended = False
         self.recovered = False
-        self.jumped = plan.jump is not None
+        self.lineage = plan.lineage
 
     @property
     def number(self) -> int:
@@ -68,9 +71,13 @@ class Partition:
         return self.model.partition
 
     @property
-    def lineage(self) -> Lineage:
-        """What its model descends from."""
-        return self.model.lineage
+    def jumped(self) -> bool:
+        """Whether it is live, and its model leaves out something that its newest snapshot does not know of.
+
+        The two are committed together: so what is replayed from a snapshot is never what was left out, and each
+        further gap lies behind all before.
+        """
+        return self.state is State.LIVE and self.lineage.left_out > self._saved
 
     @property
     def replayed(self) -> bool:
@@ -87,6 +94,17 @@ class Partition:
         """Offsets that a successor would have to replay."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
         return self.next_offset - saved
+
+    @property
+    def _saved(self) -> int:
+        newest = self.written or self.snapshot
+        return self.lineage.start if newest is None else newest.at
+
+    def pass_on(self, result: BatchResult) -> None:
+        """Its next outputs are those of `result`."""
+        self.next_offset = result.next_offset
+        if result.lineage is not None:
+            self.lineage = result.lineage
 
     def enter(self, state: State) -> None:
         """Begin `state`; an illegal step raises and changes nothing."""
@@ -106,4 +124,4 @@ class Partition:
         self.committed = committed.offset
         self.recovered = False
         if self.written is not None:
-            self.snapshot, self.written, self.jumped = self.written, None, False
+            self.snapshot, self.written = self.written, None

@@ -8,6 +8,7 @@ The result is a function of the sequence of records alone, however it is cut int
 Kafka: a record is anything with the methods of `ports.Record`.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,17 +20,21 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.table import Table, copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
-from stream_apple.runtime.lineage import Gap, Lineage
+from stream_apple.runtime.lineage import Gap, Lineage, Skip
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
+
+_ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
@@ -49,6 +54,7 @@ class EpochEnd(NamedTuple):
     offset: int
     growth: Growth
     digest: str
+    losses: LossReport
 
 
 class BatchResult(NamedTuple):
@@ -61,6 +67,7 @@ class BatchResult(NamedTuple):
     ends         epochs that ended inside the batch
     next_offset  the first record behind the batch
     seconds      that each step took
+    lineage      of the model from this batch on, if it has changed; its outputs carry it
     """
 
     predictions: list[bytes]
@@ -73,6 +80,7 @@ class BatchResult(NamedTuple):
     replayed: int
     next_offset: int
     seconds: Mapping[Step, float]
+    lineage: Lineage | None = None
 
 
 class Ended(NamedTuple):
@@ -124,6 +132,10 @@ class PartitionModel:
     lineage       where the model begins; `next_offset` starts there
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    skips         records that are not to be learned, in their order
+    attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
+                  whole, by any thread
+    limits        of records; the bounds of outputs follow from them
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -132,8 +144,11 @@ class PartitionModel:
         self.lineage = lineage
         self.next_offset = lineage.start
         self.publish_from = lineage.start
+        self.skips: deque[Skip] = deque()
+        self.limits = settings.limits
         self.learner = Learner(settings.options)
         self.ended = Ended()
+        self.attachments: Mapping[str, NDArray[np.generic]] = {}
         self._triage = Triage(
             f"{topic}-{partition}",
             decoder,
@@ -179,19 +194,32 @@ class PartitionModel:
         self.next_offset = next_offset
         self.ended = ended
 
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
+
+        ValueError for an array of another type or size than the learner's.
+        """
+        self.learner.restore_observed(observed)
+        self.attachments = {
+            name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
+        }
+
     def jump(self, lineage: Lineage, gap: Gap) -> None:
         """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
-        self.lineage = lineage
+        self._continue(lineage)
         self.next_offset = gap.stop
         self.publish_from = max(self.publish_from, gap.stop)
+
+    def _continue(self, lineage: Lineage) -> None:
+        self.lineage = lineage
         self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
 
     def image(self) -> ModelImage:
         """Its state now, by reference."""
         learner = self.learner
-        return ModelImage(
-            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, learner.observed
-        )
+        attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
+        observed = {**learner.observed, **attached}
+        return ModelImage(self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed)
 
     def copied_image(self) -> ModelImage:
         """Its state now, in memory of its own: for those who need it while the model learns on."""
@@ -200,6 +228,32 @@ class PartitionModel:
     def digest(self) -> str:
         """32 hex digits over every bit that later outputs depend on."""
         return self.image().digest(self.learner.digest())
+
+    def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
+        """Learn the next records, in order, but those that are to be skipped.
+
+        Each part with its result, so that all outputs of a result are of one lineage; errors as of `process`.
+        """
+        while self.skips and records and records[-1].offset() >= self.skips[0].offset:
+            offset, lineage = self.skips.popleft()
+            before = [record for record in records if record.offset() < offset]
+            if before:
+                yield before, self.process(before)
+            self._continue(lineage)
+            skipped = [record for record in records[len(before) : len(before) + 1] if record.offset() == offset]
+            records = records[len(before) + len(skipped) :]
+            yield skipped, self._skip(skipped)
+        if records:
+            yield records, self.process(records)
+
+    def _skip(self, records: list[Record]) -> BatchResult:
+        """Of the one record to skip; of none, if that offset has no record."""
+        message = explain(Reason.SKIPPED, -1, None, self.limits)
+        rejects = [Reject(each, Reason.SKIPPED, message) for each in records if each.offset() >= self.publish_from]
+        if records:
+            self.next_offset = records[-1].offset() + 1
+        replayed = len(records) - len(rejects)
+        return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
     def process(self, records: Sequence[Record]) -> BatchResult:
         """Learn the next records of the partition, in order.
@@ -215,7 +269,8 @@ class PartitionModel:
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
         for start, stop in _runs(triaged.epochs):
-            if epoch not in (-1, triaged.epochs[start]):
+            # Where the number falls, the clock was put back: nothing has ended.
+            if -1 < epoch < triaged.epochs[start]:
                 ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
@@ -247,7 +302,7 @@ class PartitionModel:
         """Let the model grow before the example at `offset` is scored."""
         growth = self.learner.end_epoch()
         self.ended = Ended(epoch, self.learner.digest())
-        return EpochEnd(epoch, offset, growth, self.ended.digest)
+        return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
     def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
         try:

@@ -91,6 +91,16 @@ class Assignment(Protocol):
 class Reader(Protocol):
     """One partition of any topic, read in offset order, outside of the group."""
 
+    @property
+    def position(self) -> int:
+        """Everything below has been delivered, or is no record of a committed transaction; from memory."""
+        ...
+
+    @property
+    def log_end(self) -> int:
+        """The end of the log, with what is not decided yet, as of the latest answer; -1 before the first."""
+        ...
+
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """At most `limit` further records of committed transactions, perhaps none.
 

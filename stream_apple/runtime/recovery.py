@@ -6,19 +6,38 @@
     committed, without one        a new model that replays from its first record
 
 A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
-accepted that very gap by name. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the
-check before a start only reads it.
+accepted that very gap by name. A record that nobody can get past is left out, too, if the operator has named it before
+it was answered. Nothing is made or changed here: `owned_partitions.py` carries the plan out, and the check before a
+start only reads it. Whether what is committed can be believed is for `snapshots/evidence.py` to say.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, Provenance, SnapshotPointer
+from stream_apple.runtime.lineage import MAX_GAPS, MAX_SKIPS, Gap, Lineage, Provenance, Skip, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
 
-AcceptedGaps = frozenset[tuple[int, int]]
-"""(partition, first missing offset) of each gap that the operator has accepted."""
+
+class Exceptions(NamedTuple):
+    """What the operator lets models leave out.
+
+    gaps   (partition, first missing offset) of each gap that may be jumped over
+    skips  (partition, offset) of each record that becomes a dead letter unread
+    """
+
+    gaps: frozenset[tuple[int, int]] = frozenset()
+    skips: frozenset[tuple[int, int]] = frozenset()
+
+    @classmethod
+    def of(cls, config: Config) -> "Exceptions":
+        """What the configuration names."""
+        return cls(config.worker.accepted_gaps, config.worker.skipped_records)
+
+
+NO_EXCEPTIONS = Exceptions()
 
 
 class Jump(NamedTuple):
@@ -36,6 +55,8 @@ class RecoveryPlan(NamedTuple):
     kept          the model that is still here and goes on; None if one must be made
     snapshot      the newest one of the model, if there is any
     jump          what to do before the first record, when the model stands where `kept` or the snapshot does
+    skips         records that the model leaves out further on, in their order
+    first         nothing is committed: by all that the group knows, the model is a new one
     """
 
     lineage: Lineage
@@ -43,6 +64,8 @@ class RecoveryPlan(NamedTuple):
     kept: PartitionModel | None = None
     snapshot: SnapshotPointer | None = None
     jump: Jump | None = None
+    skips: Sequence[Skip] = ()
+    first: bool = False
 
     @property
     def restore(self) -> bool:
@@ -64,7 +87,7 @@ class RecoveryPlan(NamedTuple):
 
 def plan_recovery(
     provenance: Provenance,
-    accepted: AcceptedGaps,
+    exceptions: Exceptions,
     partition: int,
     committed: Committed | None,
     log: LogRange,
@@ -72,10 +95,12 @@ def plan_recovery(
 ) -> RecoveryPlan:
     """How to have the model of `partition`, given what is committed, what is in the log, and the model kept, if any.
 
-    ConfigurationError if the committed offset belongs to another model, GapError if records are gone.
+    ConfigurationError if the committed offset belongs to another model, or if a record that is to be skipped has been
+    answered; GapError if records are gone.
     """
     if committed is None:
-        return RecoveryPlan(provenance.lineage(partition, log.low), log.low)
+        plan = RecoveryPlan(provenance.lineage(partition, log.low), log.low, first=True)
+        return _with_skips(plan, provenance, partition, exceptions)
     lineage, snapshot = provenance.read_metadata(partition, committed)
     topic = provenance.topics.examples
     if committed.offset > log.high:
@@ -89,9 +114,9 @@ def plan_recovery(
     usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
     plan = RecoveryPlan(lineage, committed.offset, kept if usable else None, snapshot)
     if plan.fetch_from >= log.low:
-        return plan
+        return _with_skips(plan, provenance, partition, exceptions)
     gap = Gap(plan.fetch_from, log.low)
-    if (partition, gap.start) not in accepted:
+    if (partition, gap.start) not in exceptions.gaps:
         raise GapError(_explanation(provenance, partition, lineage, gap, max(gap.stop - committed.offset, 0)))
     gaps = (*lineage.gaps, gap)
     if len(gaps) > MAX_GAPS:
@@ -99,7 +124,31 @@ def plan_recovery(
             f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
             f"{gap.start}: use a new worker.group to begin a new model"
         )
-    return plan._replace(jump=Jump(provenance.lineage(partition, lineage.start, gaps), gap))
+    jump = Jump(provenance.lineage(partition, lineage.start, gaps, lineage.skips), gap)
+    return _with_skips(plan._replace(jump=jump), provenance, partition, exceptions)
+
+
+def _with_skips(plan: RecoveryPlan, provenance: Provenance, partition: int, exceptions: Exceptions) -> RecoveryPlan:
+    """The plan with the records that the operator wants skipped, of those that are neither answered nor gone."""
+    lineage = plan.lineage if plan.jump is None else plan.jump.lineage
+    due = []
+    for offset in sorted(offset for number, offset in exceptions.skips if number == partition):
+        left_out = offset in lineage.skips or any(offset in range(*gap) for gap in lineage.gaps)
+        if offset >= max(plan.publish_from, plan.fetch_from):
+            due.append(offset)
+        elif offset >= lineage.start and not left_out:
+            raise ConfigurationError(
+                f"worker.skip: expected a record of {provenance.topics.examples}-{partition} that has no answer yet, "
+                f"found {partition}@{offset}, which model {lineage.model} of group {provenance.group} has answered "
+                f"(it is committed up to {plan.publish_from}): take it out; only a new worker.group can leave it out"
+            )
+    if len(lineage.skips) + len(due) > MAX_SKIPS:
+        raise ConfigurationError(
+            f"worker.skip: expected at most {MAX_SKIPS} skipped records in a model's history, found "
+            f"{len(lineage.skips)} in that of {provenance.topics.examples}-{partition}, and {len(due)} more: mend what "
+            f"produces them, and use a new worker.group to begin a new model"
+        )
+    return plan._replace(skips=tuple(provenance.skips(partition, lineage, due)))
 
 
 def _explanation(provenance: Provenance, partition: int, lineage: Lineage, gap: Gap, unanswered: int) -> str:

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
+from stream_apple.core.codec.message_size import largest_key_and_id
 from stream_apple.core.codec.rejects import Reason, explain
-from stream_apple.core.event_time import NO_EPOCH, EpochClock
+from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
 from stream_apple.errors import TooManyRejectsError
-from stream_apple.runtime.columns import offsets_of, timestamps_of, values_of
+from stream_apple.runtime.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.ports import Record
 
@@ -32,7 +33,7 @@ class Triaged(NamedTuple):
     records     the m records that they came from
     offsets     int64[m]
     timestamps  int64[m], milliseconds since 1970
-    epochs      int64[m], the epoch that each is learned in; never decreasing
+    epochs      int64[m], the epoch that each is learned in; one has ended where the number rises
     published   how many of the m come first whose outputs are committed already
     rejects     of records whose outputs are not committed yet, in the order of their offsets
     replayed    records, examples or not, whose outputs are committed already
@@ -72,16 +73,16 @@ class Triage:
         offsets = offsets_of(records)
         self._check_order(offsets, next_offset)
         replayed = int(np.searchsorted(offsets, publish_from))
-        decoded = self._decoder.decode(values_of(records))
+        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
         timestamps = timestamps_of(records)[decoded.rows]
-        watermark_ms = self.clock.watermark_ms
-        epochs = self._epochs(timestamps)
+        before = self.clock.state.copy()
+        epochs = self.clock.advance(timestamps)
         timely = epochs != NO_EPOCH
         rejected = decoded.reasons != Reason.OK
         rejects = list(self._undecodable(decoded, records, replayed))
         if not timely.all():
             rejected[decoded.rows[~timely]] = True
-            refused = self._untimely(decoded, records, timestamps, timely, watermark_ms)
+            refused = self._untimely(decoded, records, timestamps, timely, before)
             rejects += [reject for reject in refused if reject.record.offset() >= publish_from]
             rejects.sort(key=lambda reject: reject.record.offset())
             decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
@@ -99,21 +100,31 @@ class Triage:
                 f"found {offsets[:10].tolist()}"
             )
 
-    def _epochs(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[m]: the epoch of each row, NO_EPOCH where its timestamp can't be used; moves the clock."""
-        # Kafka's clients can't send a timestamp of 0: they replace it by the time of day.
-        present = timestamps > 0
-        if present.all():
-            return self.clock.advance(timestamps)
-        epochs = np.full(len(timestamps), NO_EPOCH, np.int64)
-        epochs[present] = self.clock.advance(timestamps[present])
-        return epochs
+    def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
+        """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
+        keys, most = keys_of(records), largest_key_and_id(self._limits.max_record_bytes)
+        if max(map(len, filter(None, keys)), default=0) + self._limits.max_record_bytes <= most:
+            return decoded
+        rows, ids = decoded.rows, decoded.ids
+        sizes = np.fromiter((len(keys[row] or b"") for row in rows.tolist()), np.int64, len(rows))
+        refused = sizes + ids[:, 1] - ids[:, 0] > most
+        decoded.reasons[rows[refused]] = Reason.RECORD_TOO_LARGE
+        return decoded.select(np.flatnonzero(~refused))
 
     def _undecodable(self, decoded: Decoded, records: Sequence[Record], first: int) -> Iterator[Reject]:
         """What the decoder has refused of the records from number `first` on."""
         for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
             record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
-            yield Reject(record, reason, explain(reason, place, record.value(), self._limits))
+            yield Reject(record, reason, self._explain(record, reason, place))
+
+    def _explain(self, record: Record, reason: Reason, place: int) -> str:
+        value = record.value()
+        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self._limits.max_record_bytes:
+            return (
+                f"expected a key and an id of at most {largest_key_and_id(self._limits.max_record_bytes)} bytes "
+                f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
+            )
+        return explain(reason, place, value, self._limits)
 
     def _untimely(
         self,
@@ -121,17 +132,24 @@ class Triage:
         records: Sequence[Record],
         timestamps: NDArray[np.int64],
         timely: NDArray[np.bool_],
-        watermark_ms: int,
+        before: NDArray[np.int64],
     ) -> Iterator[Reject]:
-        """The rows that are not timely; the clock stood at `watermark_ms` before the first of all rows."""
-        watermarks = np.maximum.accumulate(np.concatenate(([watermark_ms], np.where(timely, timestamps, -1))))
+        """The rows that are not timely; `before` is the state of the clock before the first of all rows."""
+        clock = EpochClock(self.clock.length_ms, self.clock.max_ahead_ms)
+        clock.state[:] = before
+        told = 0
         for row in np.flatnonzero(~timely).tolist():
+            clock.advance(timestamps[told:row])  # a copy goes along: what each row was held against
+            told, watermark_ms = row, clock.watermark_ms
             record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])
-            if time_ms > 0:
+            if time_ms > 0 and 0 <= watermark_ms < time_ms - clock.max_ahead_ms:
                 message = (
-                    f"expected a timestamp at most {self.clock.max_ahead_ms} ms after {watermarks[row]} "
+                    f"expected a timestamp at most {clock.max_ahead_ms} ms after {watermark_ms} "
                     f"(the highest of the partition so far), found {time_ms}"
                 )
+                yield Reject(record, Reason.FAR_FUTURE, message)
+            elif time_ms > 0:
+                message = f"expected a timestamp in milliseconds, below {LATEST_MS} (the year 10000), found {time_ms}"
                 yield Reject(record, Reason.FAR_FUTURE, message)
             else:
                 found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else str(time_ms)

@@ -21,9 +21,6 @@ def read_batch(paths: Sequence[Path], limits: Limits, roles: ColumnRoles = BY_NA
     """All examples of the files, in order. InputFileError names the first that the stream would not take.
 
     roles  what the columns are for, in files that have them
-
-    One difference: an example without features is taken (only the constant learns from it), because rows of real
-    data sets have none; the stream calls it a producer's mistake.
     """
     decoder = Decoder(limits)
     parts = (_decoded(read_examples(path, None, roles), path, decoder, limits) for path in paths)
@@ -70,7 +67,7 @@ def _decoded(examples: Iterator[Example], path: Path, decoder: Decoder, limits: 
     """The examples of the file `path`, decoded, in chunks that stay valid when the next one comes."""
     first = 1
     while chunk := list(islice(examples, CHUNK)):
-        messages = [encode_example(_with_features(example)) for example in chunk]
+        messages = [encode_example(example) for example in chunk]
         decoded = decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons):
             reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
@@ -79,8 +76,3 @@ def _decoded(examples: Iterator[Example], path: Path, decoder: Decoder, limits: 
         first += len(chunk)
         batch = decoded.batch
         yield batch._replace(indptr=batch.indptr.copy(), keys=batch.keys.copy(), values=batch.values.copy())
-
-
-def _with_features(example: Example) -> Example:
-    """The example with a feature of value zero, which the decoder drops, where it has none."""
-    return example if example.features else example._replace(features={"": 0.0})

@@ -33,5 +33,5 @@ def cut_by_time(timestamps_ms: NDArray[np.int64], clock: EpochClock) -> EventEpo
     """
     epochs = clock.advance(timestamps_ms)
     timely = epochs != NO_EPOCH
-    ends = tuple((np.flatnonzero(np.diff(epochs[timely])) + 1).tolist())
+    ends = tuple((np.flatnonzero(np.diff(epochs[timely]) > 0) + 1).tolist())
     return EventEpochs(np.flatnonzero(timely), np.flatnonzero(~timely), ends, clock.late)

@@ -11,6 +11,7 @@ from stream_apple.adapters.http.listener import listen
 from stream_apple.app import startup
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config, load
+from stream_apple.config.memory import MemoryLimit
 from stream_apple.errors import ConfigurationError
 
 
@@ -43,6 +44,31 @@ def test_who_does_not_get_the_port_fences_nobody(monkeypatch: pytest.MonkeyPatch
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"expected to listen on 127.0.0.1 port {port}, found: .*in use"):
             open_up(_config(port))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("STREAM_APPLE_LEARNER__BITS", "30", "learner.bits, limits.max_features_per_example: expected models that fit"),
+        ("STREAM_APPLE_KAFKA__LINGER_MS", "45000", "kafka.linger.ms: expected less than 45000"),
+        ("STREAM_APPLE_KAFKA__MESSAGE_MAX_BYTES", "5000", "kafka.message.max.bytes: expected at least 1048576"),
+        ("STREAM_APPLE_HTTP__HOST", "a..b", "http: expected to listen on a..b port 0, found: "),
+    ],
+)
+def test_what_can_not_work_is_refused_before_anybody_is_fenced(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    """No client is made; the predecessor, who has other settings, goes on."""
+
+    def make(*_: object) -> None:
+        pytest.fail("it has connected")
+
+    monkeypatch.setattr(startup, "KafkaBroker", make)
+    monkeypatch.setattr("stream_apple.config.memory.memory_limit", lambda: MemoryLimit(1 << 30, "limit of x"))
+    config = load(None, {"STREAM_APPLE_HTTP__PORT": "0", name: value})
+    with pytest.raises(ConfigurationError) as caught:
+        open_up(config)
+    assert str(caught.value).startswith(says)
 
 
 def test_the_port_answers_before_the_server_is_up() -> None:

@@ -4,7 +4,6 @@
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -17,14 +16,18 @@ _FAR, _NOW_MS = 1 << 40, 1_700_000_000_000
 
 
 class StoredReader:
-    """Reads on in a list."""
+    """Reads on in a list, from a place in it."""
 
-    def __init__(self, messages: Sequence[Record]) -> None:
-        self._left = iter(messages)
+    def __init__(self, messages: Sequence[Record], at: int) -> None:
+        self.position = at
+        self.log_end = len(messages)
+        self._messages = messages
 
     def fetch(self, limit: int, _timeout_s: float) -> Sequence[Record]:
         """The next ones."""
-        return list(islice(self._left, limit))
+        found = self._messages[self.position : self.position + limit]
+        self.position += len(found)
+        return found
 
     def close(self) -> None:
         """Nothing is held."""
@@ -79,12 +82,13 @@ class RecordedFeed:
         return {number: self.offsets.get(number) for number in partitions}
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """From the beginning, without an end."""
-        return LogRange(0, _FAR)
+        """The models that are kept, no predictions, and examples without an end."""
+        ends = {"models": len(self.models[partition]), "predictions": 0}
+        return LogRange(0, ends.get(topic, _FAR))
 
     def reader(self, topic: str, partition: int, offset: int) -> StoredReader:
         """Of the models topic."""
-        return StoredReader(self.models[partition][offset:])
+        return StoredReader(self.models[partition], offset)
 
     def backlog(self, partition: int) -> int:
         """Not known."""

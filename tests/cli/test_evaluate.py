@@ -1,6 +1,7 @@
 """`stream-apple evaluate`: the schedule, the numbers, and what it says of unusable files."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +85,43 @@ def test_auc_and_calibration_stand_beside_linears(pairs: Path, tmp_path: Path) -
     assert result["linear_test_auc"] == pytest.approx(0.5, abs=0.1)
     assert result["test_calibration_error"] < 0.02
     assert result["linear_progressive_auc"] == pytest.approx(0.5, abs=0.1)
-    assert "linear test auc" in evaluate(pairs).stdout
+    columns, rows = side_by_side(evaluate(pairs).stdout)
+    assert rows["test AUC"][columns.index("linear")] == f"{result['linear_test_auc']:.6g}"
     numbers = tmp_path / "numbers.svm"
     numbers.write_text("1 1:1\n2 2:1\n3 3:1\n" * 20)
     result = json.loads(evaluate(numbers, "--json").stdout)
     assert result["progressive_loss"] > 0
     assert result["test_auc"] is result["progressive_calibration_error"] is None
+
+
+def side_by_side(text: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The names of the table's columns, the first aside, and what each of its rows has in them."""
+    lines = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    (header,) = (at for at, line in enumerate(lines) if "best constant" in line and line[-1] == "best")
+    rows = [line for line in lines[header + 2 :] if line[0].startswith(("progressive ", "test "))]
+    return lines[header], {name: cells for name, *cells in rows}
+
+
+def test_linear_stands_beside_apple(pairs: Path, tmp_path: Path) -> None:
+    """A column for each predictor with the numbers of the JSON, and who is best by each measure."""
+    result = json.loads(evaluate(pairs, "--json").stdout)
+    columns, rows = side_by_side(evaluate(pairs).stdout)
+    assert columns == ["the mixture", "apple alone", "linear", "best constant", "best"]
+    for part in ("progressive", "test"):
+        names = [f"{prefix}{part}_loss" for prefix in ("", "apple_", "linear_")]
+        assert rows[f"{part} loss"][:3] == [f"{result[name]:.6g}" for name in names]
+    assert rows["progressive loss"][3] == f"{result['best_constant_loss']:.6g}"
+    assert rows["progressive loss"][-1] in {"the mixture", "apple alone"}
+    assert rows["test AUC"][-1] == "alike", "mixture and apple rank all of them right"
+    columns, rows = side_by_side(evaluate(pairs, "--method", "linear").stdout)
+    assert columns == ["linear", "best constant", "best"]
+    plain = tmp_path / "line.vw"
+    rng = np.random.default_rng(4)
+    plain.write_text("".join(f"{a - b:.4f} | a:{a:.4f} b:{b:.4f} c:{c:.4f}\n" for a, b, c in rng.normal(size=(600, 3))))
+    columns, rows = side_by_side(evaluate(plain, "--method", "cubic").stdout)
+    assert columns == ["cubic", "linear", "best constant", "best"]
+    assert rows["progressive loss"][-1] == "linear", "products only disturb it"
+    assert "progressive AUC" not in rows
 
 
 @pytest.mark.parametrize(
@@ -134,8 +166,8 @@ def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
     assert {plain[name] for name in KEYS if name.startswith("apple_")} == {None}
     assert plain["progressive_loss"] > 0
     assert plain["linear_progressive_loss"] == pytest.approx(mixture["linear_progressive_loss"], rel=1e-6)
-    assert "apple test loss" in evaluate(pairs).stdout
-    assert "apple test loss" not in evaluate(pairs, "--combine", "off").stdout
+    assert "apple alone" in side_by_side(evaluate(pairs).stdout)[0]
+    assert "apple alone" not in evaluate(pairs, "--combine", "off").stdout
 
 
 def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:

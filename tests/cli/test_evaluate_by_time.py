@@ -15,6 +15,7 @@ from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.event_time import LONE
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.partition_model import BatchResult, PartitionModel
 
@@ -129,13 +130,13 @@ def test_own_times_give_the_worker_s_predictions(mock_examples: str, tmp_path: P
     done = run("evaluate", file, *field, *options)
     result = json.loads(done.stdout)
     assert listed(listing) == predictions_of(worker)
-    assert result["far_ahead"] == len(worker.rejects) == 2 + 99
+    assert result["far_ahead"] == len(worker.rejects) == 2 + LONE
     assert result["examples"] == 2800 - result["far_ahead"]
     assert result["late"] == model.clock.late > 0
     assert result["epochs"] == len(worker.ends) + 1
     assert done.stderr == (
-        "stream-apple: 101 of 2800 examples are left out, as a worker makes dead letters of them: expected times at "
-        f"most 7d ahead of all before, found first {times[700] * 1000} (ms since 1970) in example 701\n"
+        "stream-apple: 5 of 2800 examples are left out, as a worker makes dead letters of them: expected times at "
+        f"most 7d ahead of those before, found first {times[700] * 1000} (ms since 1970) in example 701\n"
     )
 
 

@@ -5,14 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgpack
 import pytest
 from click.testing import CliRunner, Result
-from support.topics import read_all
+from support.topics import TopicFactory, read_all
 from support.waiting import wait_until
 
 from stream_apple.cli import main
@@ -44,7 +46,7 @@ def test_the_summary_says_what_was_done(mock_examples: str, file: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("sent 5 examples (")
     assert " to examples over 4 partitions in " in result.stdout
-    assert result.stderr == "stream-apple: 1 of the examples have no features: workers reject those\n"
+    assert result.stderr == ""
 
 
 def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) -> None:
@@ -52,7 +54,8 @@ def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) 
     before = int(time.time() * 1000)
     result = produce(file, file, "--bootstrap-servers", mock_examples, "--partitions", 2, "--json", "--quiet")
     summary = json.loads(result.stdout)
-    assert before <= summary.pop("start_time_ms") <= int(time.time() * 1000)
+    assert before <= (last := summary.pop("last_time_ms")) <= int(time.time() * 1000)
+    assert summary.pop("start_time_ms") == summary.pop("first_time_ms") == last - 9
     assert summary.pop("seconds") > 0
     assert summary.pop("examples_per_second") > 0
     assert summary.pop("bytes") > 0
@@ -60,7 +63,6 @@ def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) 
         "topic": "examples",
         "partitions": 2,
         "examples": 10,
-        "without_features": 2,
         "interrupted": False,
     }
 
@@ -110,11 +112,62 @@ def test_times_are_evenly_spaced_over_all_files(
     assert times(mock_examples) == [start + offset for offset in expected]
 
 
-def test_times_start_now_unless_told_otherwise(mock_examples: str, file: Path) -> None:
-    """The first example has the time at which the command was started."""
+@pytest.mark.parametrize("options", [(), ("--limit", 7), ("--rate", "1000/s")])
+def test_times_end_now_unless_told_otherwise(mock_examples: str, file: Path, options: tuple[object, ...]) -> None:
+    """However many there are and however far apart: what is sent later is not late, and the summary says the span."""
     before = int(time.time() * 1000)
-    assert produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1).exit_code == 0
-    assert before <= times(mock_examples)[0] <= int(time.time() * 1000)
+    common = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--repeat", 2)
+    result = produce(file, *common, "--interval", "1h", *options)
+    found = times(mock_examples)
+    assert before <= found[-1] <= int(time.time() * 1000)
+    assert found == [found[0] + number * 3_600_000 for number in range(len(found))]
+    first, last = (datetime.fromtimestamp(found[at] // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (0, -1))
+    assert result.stdout.endswith(f" examples/s; their times: {first} to {last}\n")
+
+
+def test_at_a_rate_alone_times_begin_now(mock_examples: str, file: Path) -> None:
+    """They are the times of sending."""
+    before = int(time.time() * 1000)
+    assert produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1, "--rate", "100/s").exit_code == 0
+    found = times(mock_examples)
+    assert before <= found[0] <= found[-1] <= int(time.time() * 1000)
+    assert found == [found[0] + 10 * number for number in range(5)]
+
+
+@pytest.mark.parametrize(("start", "hours"), [("-14h", -14), ("+90m", 1.5)])
+def test_a_start_may_be_relative(mock_examples: str, file: Path, start: str, hours: float) -> None:
+    """A duration with its sign, from now."""
+    earliest = int((time.time() + hours * 3600) * 1000)
+    assert produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1, "--start", start).exit_code == 0
+    assert earliest <= times(mock_examples)[0] <= earliest + 60_000
+
+
+def test_what_comes_through_a_pipe_has_the_times_of_sending(mock_examples: str, tmp_path: Path) -> None:
+    """It can't be counted beforehand. A named pipe is one, too."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("1 1:1\n1 2:1\n1 3:1\n",))
+    writer.start()
+    before = int(time.time() * 1000)
+    result = produce(pipe, "--bootstrap-servers", mock_examples, "--partitions", 1, "--json")
+    writer.join()
+    assert json.loads(result.stdout)["last_time_ms"] is None
+    found = times(mock_examples)
+    assert before <= found[0] <= found[2] <= int(time.time() * 1000)
+
+
+def test_a_span_that_the_topic_does_not_take_is_refused_before_anything_is_sent(
+    kafka: str, topic: TopicFactory, file: Path
+) -> None:
+    """Five examples, the first further back than the topic takes: told with the limit, and the topic stays empty."""
+    name = topic("examples", config={"message.timestamp.before.max.ms": "86400000"})
+    result = produce(file, "--bootstrap-servers", kafka, "--topic", name, "--interval", "12h")
+    assert result.exit_code == 78
+    assert f"topic {name}: expected times from 20" in result.stderr
+    assert "Z (message.timestamp.before.max.ms) to " in result.stderr
+    assert read_all(kafka, name) == []
+    assert produce(file, "--bootstrap-servers", kafka, "--topic", name, "--interval", "5h").exit_code == 0
+    assert len(read_all(kafka, name)) == 5
 
 
 def test_times_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None:
@@ -122,17 +175,27 @@ def test_times_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None
     path = tmp_path / "rows"
     path.write_text('{"features": {"a": 1}, "at": 5}\n{"features": {"a": 1}, "at": "2023-11-14T22:13:20.5Z"}\n')
     options = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--timestamp-field", "at", "--json")
-    assert json.loads(produce(path, *options).stdout)["start_time_ms"] is None
+    summary = json.loads(produce(path, *options).stdout)
+    assert [summary[f"{name}_time_ms"] for name in ("start", "first", "last")] == [None, 5000, 1_700_000_000_500]
     assert times(mock_examples) == [5000, 1_700_000_000_500]
 
 
 def test_an_unreadable_file_ends_with_its_own_exit_code(mock_examples: str, file: Path) -> None:
-    """The message says where, and how many examples were delivered before."""
+    """The message says where. A file is read through before any of it is sent, unless it is sent at a rate."""
     file.write_text("1 1:1\n1 1:x\n")
-    result = produce(file, "--bootstrap-servers", mock_examples)
-    assert result.exit_code == 65
-    assert result.stderr.startswith(f"stream-apple: {file}:2: expected a finite number")
-    assert result.stderr.endswith("; 1 examples before it were delivered\n")
+    for options, end in (((), "nothing was sent"), (("--rate", "100/s"), "1 examples before it were delivered")):
+        assert times(mock_examples) == []
+        result = produce(file, "--bootstrap-servers", mock_examples, "--partitions", 1, *options)
+        assert result.exit_code == 65
+        assert result.stderr.startswith(f"stream-apple: {file}:2: expected a number below 2^60 in size")
+        assert result.stderr.endswith(f"; {end}\n")
+
+
+def test_a_span_that_no_calendar_has_is_refused(mock_examples: str, file: Path) -> None:
+    """Before 1970 there is no timestamp of Kafka."""
+    result = produce(file, "--bootstrap-servers", mock_examples, "--interval", "9000d")
+    assert result.exit_code == 2
+    assert "expected times from 1970 to 9999, found 5 examples 7.776e+11 ms apart, from -" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -149,6 +212,8 @@ def test_an_unreadable_file_ends_with_its_own_exit_code(mock_examples: str, file
         (("x", "--timestamp-field", "at", "--repeat", "2"), "would send the same times again"),
         (("-", "--repeat", "2"), "standard input can be read once only"),
         (("-", "-"), "standard input can be read once only"),
+        (("-", "--interval", "1s"), "a pipe passes once: expected --start-time as well, such as -14h"),
+        (("x", "--start", "-14"), "or as a duration before or after now, such as -14h"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], message: str) -> None:

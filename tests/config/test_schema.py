@@ -39,6 +39,7 @@ class TestDefaults:
                 "threads": 0,
                 "on_stop": "stay",
                 "accept_gap": [],
+                "skip": [],
             },
             "learner": {
                 "method": "apple",
@@ -85,6 +86,15 @@ class TestDefaults:
         assert load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "3@12345, 0@7"}).worker.accepted_gaps == accepted
         with pytest.raises(ConfigurationError, match=r"worker.accept_gap .*expected gaps as .*found 'all'"):
             load(None, {"STREAM_APPLE_WORKER__ACCEPT_GAP": "all"})
+
+    def test_skipped_records(self, tmp_path: Path) -> None:
+        """As the names of gaps."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[worker]\nskip = ["3@12345", "0@7"]\n')
+        assert load(path, {}).worker.skipped_records == frozenset({(3, 12345), (0, 7)})
+        assert load(None, {"STREAM_APPLE_WORKER__SKIP": "3@12345"}).worker.skipped_records == frozenset({(3, 12345)})
+        with pytest.raises(ConfigurationError, match=r"worker.skip .*expected records as .*found '3:1'"):
+            load(None, {"STREAM_APPLE_WORKER__SKIP": "3:1"})
 
     def test_can_not_be_changed(self) -> None:
         """Sections are frozen."""
@@ -245,3 +255,26 @@ class TestViews:
             LimitSettings(max_features=0)
         with pytest.raises(ValidationError, match="Extra inputs"):
             Config.model_validate({"nope": {}})
+
+
+class TestAddresses:
+    """Where the brokers are: the client takes any text, and would look for it without end."""
+
+    @pytest.mark.parametrize(
+        "text",
+        ["a", "a:1", "a.b-c_d:65535", "a:1,b:2", " a:1 , b:2 ,", "[::1]:9092", "[fe80::1%eth0]:1", "10.0.0.1:9092",
+         "SASL_SSL://a:9093", "PLAINTEXT://[::1]:1"],
+    )  # fmt: skip
+    def test_of_any_form_are_taken(self, text: str) -> None:
+        """Names and numbers of both versions, with or without port or protocol."""
+        assert load(None, {variable("kafka", "bootstrap.servers"): text}).kafka["bootstrap.servers"] == text
+
+    @pytest.mark.parametrize(
+        "text", ["", " ", ",", "a b", "a:0", "a:65536", "a:999999", "a:b", ":9092", "http://", "a:1 b:2"]
+    )
+    def test_of_no_form_are_refused(self, text: str) -> None:
+        """With the form that is expected, and what was found."""
+        with pytest.raises(ConfigurationError) as caught:
+            load(None, {variable("kafka", "bootstrap.servers"): text})
+        expected = "kafka: bootstrap.servers: expected addresses such as host:9092, separated by commas, "
+        assert str(caught.value).endswith(f"{expected}found {text!r}")

@@ -12,6 +12,7 @@ from stream_apple.config.validation_errors import SECTIONS, expected
 from stream_apple.errors import ConfigurationError
 
 DURATION = "a duration such as '250ms', '5m' or '1h30m'"
+TOPIC = "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
 METHODS = "'apple', 'linear', 'quadratic', 'cubic'"
 
 
@@ -32,8 +33,14 @@ class TestFaults:
                 "[learner]\nalpha = 0",
                 "learner.alpha (in {}): expected a number above 0 and at most 2, found 0",
             ),
-            ("[limits]\nmax_label = inf", "limits.max_label (in {}): expected a finite number, found inf"),
-            ("[limits]\nmax_weight = nan", "limits.max_weight (in {}): expected a number above 0, found nan"),
+            (
+                "[limits]\nmax_label = inf",
+                "limits.max_label (in {}): expected a number from -1e+18 to 1e+18, found inf",
+            ),
+            (
+                "[limits]\nmax_weight = nan",
+                "limits.max_weight (in {}): expected a number above 0 and at most 1e+12, found nan",
+            ),
             (
                 "[worker]\ncommit_interval = 500",
                 f"worker.commit_interval (in {{}}): expected {DURATION}, from 10ms to 30s, found 500",
@@ -44,7 +51,13 @@ class TestFaults:
             ),
             (
                 '[topics]\nmodels = "a b"',
-                "topics.models (in {}): expected a topic name (1 to 249 of a-z A-Z 0-9 . _ -), found 'a b'",
+                "topics.models (in {}): expected " + TOPIC + ", found 'a b'",
+            ),
+            ('[topics]\nmodels = ".."', "topics.models (in {}): expected " + TOPIC + ", found '..'"),
+            ('[topics]\nexamples = "."', "topics.examples (in {}): expected " + TOPIC + ", found '.'"),
+            (
+                '[topics]\npredictions = "__consumer_offsets"',
+                "topics.predictions (in {}): expected " + TOPIC + ", found '__consumer_offsets'",
             ),
             ("[worker]\nidd = 1", "worker.idd (in {}): unknown setting; the nearest known one is id"),
             ("[wrker]\nid = 1", "wrker (in {}): unknown section; the nearest known one is worker"),
@@ -54,7 +67,24 @@ class TestFaults:
             ),
             (
                 '[topics]\nmodels = "examples"',
-                "topics: expected four different topics, found examples, predictions, dead-letters, examples",
+                (
+                    "topics: expected four different topics ('.' counts as '_'), "
+                    "found examples, predictions, dead-letters, examples"
+                ),
+            ),
+            (
+                '[topics]\nexamples = "a.b"\nmodels = "a_b"',
+                (
+                    "topics: expected four different topics ('.' counts as '_'), "
+                    "found a.b, predictions, dead-letters, a_b"
+                ),
+            ),
+            (
+                '[kafka]\nclient.id = "a\\u0000b"',
+                (
+                    "kafka.client.id (in {}): expected text in UTF-8 without NUL, where the client would cut it, "
+                    "found 'a\\x00b'"
+                ),
             ),
             (
                 "[limits]\nmin_label = 2\nmax_label = 1",
@@ -97,6 +127,28 @@ class TestFaults:
         assert faults_of(None, {"STREAM_APPLE_WORKER_ID": "1"}) == [
             "STREAM_APPLE_WORKER_ID: unknown variable; the nearest known one is STREAM_APPLE_WORKER__ID"
         ]
+
+    @pytest.mark.parametrize(
+        ("name", "wanted"),
+        [
+            ("stream_apple__worker__id", "STREAM_APPLE_WORKER__ID"),
+            ("stream_apple_worker__id", "STREAM_APPLE_WORKER__ID"),
+            ("STREAM_APPLE_worker__id", "STREAM_APPLE_WORKER__ID"),
+            ("Stream_Apple_Kafka__sasl_password", "STREAM_APPLE_KAFKA__SASL_PASSWORD"),
+            ("stream_apple_wrkr_id", "STREAM_APPLE_WORKER__ID"),
+        ],
+    )
+    def test_variables_in_small_letters_are_named(self, name: str, wanted: str) -> None:
+        """Nobody sets such a variable for nothing: it is a fault, and is not taken for a setting."""
+        assert faults_of(None, {name: "hunter2"}) == [
+            f"{name}: expected a variable in capital letters, such as {wanted}"
+        ]
+
+    def test_bytes_that_are_no_text(self) -> None:
+        """Python has bytes of the environment that are no UTF-8 as surrogates, which no client takes."""
+        (fault,) = faults_of(None, {"STREAM_APPLE_KAFKA__CLIENT_ID": "a\udcffb"})
+        assert fault.startswith("kafka.client.id (from STREAM_APPLE_KAFKA__CLIENT_ID): expected text in UTF-8 ")
+        assert fault.isascii()
 
     def test_all_are_listed(self, tmp_path: Path) -> None:
         """Every fault of every source is in the one message."""

@@ -131,10 +131,11 @@ class TestFetching:
         assert client.events == [("assigned", (0, 1))] * 2
 
     def test_backlog_and_log_range(self, harness: Harness, alone: Client, join: Join) -> None:
-        """Backlog counts down to 0 across markers; the log's range is as retention and transactions make it."""
+        """Backlog is 0 where nothing came, and counts down to 0 across markers; ranges are as retention makes them."""
         other = join("b")
         until(lambda: alone.owned == {0} and other.owned == {1}, alone, other)
         assert alone.broker.backlog(1) == -1
+        until(lambda: alone.broker.backlog(0) == 0, alone, other)
         harness.append(harness.examples, 0, *[b"%d" % number for number in range(5)])
         foreign = harness.foreign("foreign")
         foreign.append(harness.examples, 0, b"5")

@@ -57,6 +57,40 @@ class TestReaders:
             read_on(reader, 1)
         reader.close()
 
+    def test_how_far_it_has_got(self, harness: Harness, alone: Client) -> None:
+        """Behind markers and aborted records, which nothing delivers, and not past what is undecided."""
+        harness.append(harness.outputs, 1, b"0", b"1")
+        for number, end in enumerate(["commit", "abort"]):
+            foreign = harness.foreign("foreign")
+            foreign.append(harness.outputs, 1, b"%d" % number)
+            getattr(foreign, end)()
+        stable = alone.broker.log_range(harness.outputs, 1).high
+        foreign = harness.foreign("foreign")
+        foreign.append(harness.outputs, 1, b"open", b"open, too")
+        reader = alone.broker.reader(harness.outputs, 1, 1)
+        assert reader.position == 1
+        found = read_on(reader, 2)
+
+        def read_to_the_end() -> bool:
+            found.extend(reader.fetch(2, 0.1))
+            return reader.position == stable
+
+        until(read_to_the_end)
+        assert [record.value() for record in found] == [b"1", b"0"]
+        assert reader.log_end == stable + 2
+        foreign.abort()
+        harness.append(harness.outputs, 1, b"last")
+        read_on(reader, 1)
+        last = alone.broker.log_range(harness.outputs, 1).high
+        assert (reader.position, reader.log_end) == (last, last)
+        reader.close()
+
+    def test_the_end_of_an_empty_log(self, harness: Harness, alone: Client) -> None:
+        """It is known as soon as there was an answer."""
+        reader = alone.broker.reader(harness.models, 1, 0)
+        until(lambda: not reader.fetch(2, 0.1) and reader.log_end == 0)
+        reader.close()
+
     def test_reading_does_not_disturb_the_group(self, harness: Harness, alone: Client) -> None:
         """Positions and ownership are the group's own."""
         harness.append(harness.examples, 0, b"0", b"1", b"2")

@@ -15,13 +15,14 @@ from stream_apple import cli
 from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
-from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements
+from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config
 from stream_apple.runtime.loop import SAVING_S
 from stream_apple.runtime.monitoring.health import Health
 
 PATHS = routes(Health(), CollectorRegistry())
+GROUP_LABEL = "app.kubernetes.io/instance"
 ANNOTATION = "stream-apple/partitions-per-worker"
 DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
@@ -90,22 +91,25 @@ def check_ports(pod: Pod, directory: Path) -> None:
         assert int(str(config.kafka["bootstrap.servers"]).rpartition(":")[2]) in outward
 
 
-def check_selectors(pod: Pod, _directory: Path) -> None:
-    """Everything that selects pods selects the worker's."""
+def check_selectors(pod: Pod, directory: Path) -> None:
+    """Everything that selects pods selects the worker's; but for a monitor of all groups, those of this group alone."""
     labels = pod.template["metadata"]["labels"]
     spec = pod.stateful_set["spec"]
+    assert labels[GROUP_LABEL] == loaded(pod, directory).worker.group
     assert spec["serviceName"] == only(pod.manifests, "Service")["metadata"]["name"]
     chosen = [
         spec["selector"]["matchLabels"],
         only(pod.manifests, "Service")["spec"]["selector"],
         only(pod.manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         *(spread["labelSelector"]["matchLabels"] for spread in pod.spec["topologySpreadConstraints"]),
-        *(one["spec"]["selector"]["matchLabels"] for one in all_of(pod.manifests, "PodMonitor")),
         *(one["spec"]["podSelector"]["matchLabels"] for one in all_of(pod.manifests, "NetworkPolicy")),
     ]
     for selector in chosen:
-        assert selector
-        assert selector.items() <= labels.items()
+        assert selector == {name: labels[name] for name in (GROUP_LABEL, "app.kubernetes.io/name")}
+    for monitor in all_of(pod.manifests, "PodMonitor"):
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert GROUP_LABEL not in monitor["spec"]["selector"]["matchLabels"]
+        assert monitor["spec"]["jobLabel"] == GROUP_LABEL
 
 
 def check_time(pod: Pod, _directory: Path) -> None:
@@ -190,8 +194,7 @@ def check_topics(pod: Pod, directory: Path) -> None:
     topics = loaded(pod, directory).topics
     made = creation(topics, RETENTION_MS)
     for name, needed in requirements(topics, made[topics.examples]).items():
-        wanted = {requirement.setting: str(requirement.value) for requirement in needed} | made[name]
-        assert found[name]["config"] == wanted | {"min.insync.replicas": "2"}, name
+        assert found[name]["config"] == written(needed) | made[name] | {"min.insync.replicas": "2"}, name
         assert found[name]["replicas"] == 3
     assert set(found) == set(topics.model_dump().values())
 
@@ -213,8 +216,8 @@ def check_permissions(pod: Pod, directory: Path) -> None:
         ids = f"{config.worker.group}-"
         assert granted == {
             ("topic", topics.examples, "literal"): {"Read", *seen},
-            ("topic", topics.predictions, "literal"): {"Write", *seen},
-            ("topic", topics.dead_letters, "literal"): {"Write", *seen},
+            ("topic", topics.predictions, "literal"): {"Read", "Write", *seen},
+            ("topic", topics.dead_letters, "literal"): {"Read", "Write", *seen},
             ("topic", topics.models, "literal"): {"Read", "Write", *seen},
             ("group", config.worker.group, "literal"): {"Read", "Describe"},
             ("transactionalId", ids, "prefix"): {"Write", "Describe"},

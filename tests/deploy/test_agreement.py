@@ -32,7 +32,13 @@ from deploy.worker_manifest import Pod, memory_needed
 
 from stream_apple.errors import ConfigurationError
 
-PLACES = {"base": "base", "dev": "overlays/dev", "production": "overlays/production"}
+PLACES = {
+    "base": "base",
+    "dev": "overlays/dev",
+    "production": "overlays/production",
+    "clicks": "overlays/two-groups/clicks",
+    "clicks-next": "overlays/two-groups/clicks-next",
+}
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +149,9 @@ MISTAKES: list[tuple[Check, Callable[[Pod], None]]] = [
     (check_ports, _replace("PodMonitor", "port: http", "port: metrics")),
     (check_ports, _replace("NetworkPolicy", "9093", "9092")),
     (check_selectors, _replace("PodDisruptionBudget", "name: stream-apple", "name: stream_apple")),
+    (check_selectors, _replace("PodDisruptionBudget", "      app.kubernetes.io/instance: stream-apple\n", "")),
+    (check_selectors, _replace("NetworkPolicy", "instance: stream-apple", "instance: other")),
+    (check_selectors, _replace("PodMonitor", "jobLabel: app.kubernetes.io/instance", "jobLabel: app")),
     (check_time, lambda pod: pod.spec.update(terminationGracePeriodSeconds=30)),
     (check_memory, _set("resources", "limits", "memory", to="2Gi")),
     (check_memory, _replace("ConfigMap", "bits = 22", "bits = 23")),

@@ -75,16 +75,27 @@ def check_order(compose: Compose) -> None:
 
 
 def check_images(compose: Compose) -> None:
-    """Ours has the version of the package and is built from the Dockerfile; the others have tags of one version."""
+    """Ours has the version of the package, and one service builds it from the Dockerfile before others need it.
+
+    The others have tags of one version.
+    """
     version = re.search(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     for name, service in compose["services"].items():
         if name in OURS:
             assert service["image"] == f"stream-apple:{version.group(1)}"
-            assert (DOCKER / service["build"]["context"]).resolve() == REPOSITORY
-            assert (REPOSITORY / service["build"]["dockerfile"]).is_file()
+            # Else it would be looked for in a registry, where a stranger may have put something of that name.
+            assert service["pull_policy"] == "never"
         else:
             assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"]), service["image"]
+    builders = [name for name, service in compose["services"].items() if "build" in service]
+    assert len(builders) == 1
+    builder = builders[0]
+    build = compose["services"][builder]["build"]
+    assert (DOCKER / build["context"]).resolve() == REPOSITORY
+    assert (REPOSITORY / build["dockerfile"]).is_file()
+    # Whoever starts one of the others starts it, too, and so builds what they run.
+    assert all(builder in compose["services"][name]["depends_on"] for name in set(OURS) - {builder})
     assert compose["services"]["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
 
 
@@ -207,6 +218,13 @@ def test_compose_agrees_with_the_code(compose: Compose, check: Callable[[Compose
     check(compose)
 
 
+def test_a_second_build_is_found(compose: Compose) -> None:
+    """Three services with a `build` each would build the same image three times over."""
+    compose["services"]["worker"]["build"] = compose["services"]["topics"]["build"]
+    with pytest.raises(AssertionError):
+        check_images(compose)
+
+
 def test_compose_keeps_to_its_specification(compose: Compose, specification: dict[str, Any]) -> None:
     """Every key is one that the Compose specification knows, with a value of the right type; a mistyped one is not."""
     jsonschema.validate(compose, specification)
@@ -260,6 +278,10 @@ MISTAKES: list[tuple[Callable[[Compose], None], tuple[str, ...], object]] = [
     (check_images, ("kafka", "image"), "apache/kafka:latest"),
     (check_images, ("kafka", "image"), "apache/kafka:3.9.0"),
     (check_images, ("worker", "image"), "stream-apple:0.0.9"),
+    (check_images, ("topics", "build"), None),
+    (check_images, ("topics", "build", "dockerfile"), "Dockerfile"),
+    (check_images, ("traffic", "pull_policy"), "missing"),
+    (check_images, ("worker", "depends_on"), {"kafka": {"condition": "service_healthy"}}),
     (check_mounts, ("grafana", "volumes"), ["../deploy/monitoring/dashbord.json:/x:ro"]),
     (check_mounts, ("grafana", "volumes"), ["./prometheus.yaml:/x"]),
     (check_mounts, ("kafka", "volumes"), ["kafk:/var/lib/kafka/data"]),

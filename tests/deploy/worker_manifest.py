@@ -18,16 +18,12 @@ _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "
 
 
 def only(manifests: Sequence[Manifest], kind: str, name: str = "stream-apple") -> Manifest:
-    """The one resource of this kind and name; with a generated name, the one that begins with it."""
-    found = [
-        one
-        for one in manifests
-        if one["kind"] == kind
-        and (
-            one["metadata"]["name"] == name or (kind == "ConfigMap" and one["metadata"]["name"].startswith(f"{name}-"))
-        )
-        and "grafana_dashboard" not in one["metadata"].get("labels", {})
+    """The one resource of this kind and name; or, a name being generated or a group's, the one that begins with it."""
+    of_kind = [
+        one for one in manifests if one["kind"] == kind and "grafana_dashboard" not in one["metadata"].get("labels", {})
     ]
+    found = [one for one in of_kind if one["metadata"]["name"] == name]
+    found = found or [one for one in of_kind if one["metadata"]["name"].startswith(f"{name}-")]
     assert len(found) == 1, f"expected one {kind} {name}, found {len(found)}"
     return found[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 from support.command import run_command
+from support.local_http import fetch
 from support.planted_pair import PAIR, planted
 from support.ports import free_ports
 from support.topics import TopicFactory, create_worker_topics
@@ -24,6 +25,16 @@ def facts(*arguments: str) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     models = json.loads(done.stdout)["models"]
     return [{name: value for name, value in model.items() if name not in INCIDENTAL} for model in models]
+
+
+def is_named(url: str) -> bool:
+    """Whether a worker's model has a name for every feature that it shows."""
+    done = run_command("inspect", "--json", "--url", url)
+    assert done.returncode == 0, done.stderr
+    (model,) = json.loads(done.stdout)["models"]
+    shown = [each["name"] for kind in ("top", "products", "parents") for each in model[kind]]
+    assert len(shown) == 60
+    return not any("?" in name for name in shown) and model["named"] == 1.0
 
 
 def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
@@ -61,7 +72,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         (stored,) = facts("--config", str(config), "--partition", "0", "--save", str(file))
         (saved,) = facts("--file", str(file))
         assert stored == saved
-        # The worker names what it has sampled, which may be less than all.
+        # The worker looks for names when it is asked, and those who were quicker are told what there is.
         assert {**found, "top": 0, "products": 0, "parents": 0} == {**stored, "top": 0, "products": 0, "parents": 0}
         for kind in ("top", "products", "parents"):
             assert len(found[kind]) == len(stored[kind]) == 20
@@ -77,6 +88,13 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         absent = run_command("inspect", "--url", url, "--partition", "5")
         assert absent.returncode == 78
         assert "expected a partition of this worker (0 at the moment), found 5" in absent.stderr
+        # All has been learned within a moment, and next to nothing was seen by name.
+        worker.wait_until(lambda: is_named(url), "all was named")
+        assert worker.terminate() == 0
+    with WorkerProcess(config, tmp_path / "successor.log") as worker:
+        worker.wait_for_event("live")
+        # No example has come since the start.
+        worker.wait_until(lambda: is_named(url), "all was named again")
         assert worker.terminate() == 0
 
     shown = run_command("inspect", "--file", str(file), "--top", "3")
@@ -110,3 +128,44 @@ def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:
     done = run_command("inspect", "--file", str(file))
     assert done.returncode == 73
     assert "expected a file that `inspect --save` has written" in done.stderr
+
+
+def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """Without options but the configuration: the worker that runs with it on this machine, and no other's.
+
+    And its history is there again after a restart.
+    """
+    (port,) = free_ports(1)
+    sections: dict[str, dict[str, Any]] = {
+        "topics": create_worker_topics(topic),
+        "worker": {"commit_interval": "50ms", "snapshot_interval": "1d"},
+        "learner": {"bits": 12},
+        "http": {"port": port},
+    }
+    config = write_config(tmp_path / "stream_apple.toml", kafka, **sections)
+    refused = run_command("inspect", "--config", str(config))
+    assert refused.returncode == 78
+    assert "expected a snapshot of group" in refused.stderr
+    assert f"and no worker answers at http://127.0.0.1:{port}: " in refused.stderr
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for record in planted(COUNT):
+        producer.produce(sections["topics"]["examples"], record.payload, partition=0, timestamp=record.time_ms)
+    assert producer.flush(60) == 0
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+        worker.wait_for_event("caught_up")
+        done = run_command("inspect", "--config", str(config), "--json")
+        assert done.returncode == 0, done.stderr
+        assert "there is no snapshot yet" in done.stderr
+        (model,) = json.loads(done.stdout)["models"]
+        assert (model["at"], model["snapshot"]) == (COUNT, None)
+        assert run_command("inspect", "--config", config, "--partition", "0", "--save", tmp_path / "x").returncode == 78
+        sections["worker"] = {"group": "another"}
+        other = run_command("inspect", "--config", write_config(tmp_path / "other.toml", kafka, **sections))
+        assert other.returncode == 78
+        assert "is of group group-of-" in other.stderr
+        seen = fetch(port, "/status").json()["history"]["0"]
+        assert worker.terminate() == 0
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+        worker.wait_for_event("live")
+        found = worker.wait_until(lambda: fetch(port, "/status").json()["history"].get("0"), "a history")
+        assert found[0] == seen[0], "the page's curves begin where they began before the restart"

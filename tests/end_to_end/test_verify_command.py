@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -147,6 +148,21 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     assert not whole["verified"]
     assert [fault["kind"] for found in whole["partitions"] for fault in found["faults"]] == ["duplicated"]
     assert deployment.report("--partition", "0")[0]["fault_count"] == 0
+
+    # What readers would find in partition 0 besides: another model's answer, one of another partition, and none.
+    other = msgpack.packb({**msgpack.unpackb(message.value() or b""), "partition": 0, "model": "f" * 16})
+    for value in (other, message.value(), None):
+        copier.produce(topics.predictions, value, message.key(), 0, timestamp=message.timestamp()[1])
+    copier.produce(topics.dead_letters, b"v", b"k", 0)
+    ahead = msgpack.packb({**msgpack.unpackb(message.value() or b""), "offset": 10 * COUNT})
+    copier.produce(topics.predictions, ahead, message.key(), 1)
+    assert copier.flush(30) == 0
+    whole = json.loads(deployment.verify("--json").stdout)
+    kinds = [sorted(fault["kind"] for fault in each["faults"]) for each in whole["partitions"]]
+    assert kinds == [["misplaced", "of another model", "unreadable", "unreadable"], ["duplicated", "extra"]]
+    done = deployment.verify()
+    assert done.returncode == 74
+    assert f"partition 0: unreadable: {topics.dead_letters}-0@" in done.stdout
 
 
 def test_after_retention(deployment: Deployment) -> None:

@@ -1,6 +1,7 @@
 """JSON lines, and the map that they share with msgpack."""
 
 import math
+import re
 
 import pytest
 
@@ -75,10 +76,10 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
         ('{"features": null}', "a map under 'features', found None"),
         ('{"features": {"a": NaN}}', "finite numbers, found NaN"),
         ('{"features": {"a": -Infinity}}', "finite numbers, found -Infinity"),
-        ('{"features": {"a": 1e999}}', "a finite number of 32 bits as value of feature 'a', found inf"),
+        ('{"features": {"a": 1e999}}', "a number below 2^60 in size as value of feature 'a', found inf"),
         (
             '{"features": {"a": ' + "9" * 400 + "}}",
-            f"a finite number of 32 bits as value of feature 'a', found {'9' * 80}...",
+            f"a number below 2^60 in size as value of feature 'a', found {'9' * 80}...",
         ),
         (
             '{"features": {"a": ' + "9" * 5000 + "}}",
@@ -92,8 +93,11 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
             '{"features": {"a": "b", "a=b": 2}}',
             "each feature once, found a text that makes the name of another in {'a': 'b', 'a=b': 2}",
         ),
-        ('{"features": {"a": null}}', "a finite number of 32 bits as value of feature 'a', found None"),
-        ('{"features": {"n": {"a": {}}}}', "a finite number of 32 bits as value of feature 'n: a', found {}"),
+        ('{"features": {"a": null}}', "a number below 2^60 in size as value of feature 'a', found None"),
+        (
+            '{"features": {"n": {"a": {}}}}',
+            "a number below 2^60 in size as value of feature 'n: a', found {}",
+        ),
         ('{"features": {"n": {}, "a": 1}}', "a map of values in namespace 'a', as in the others, found 1"),
         ('{"features": {"a": 1, "a": 1}}', "each key once in a map, found 'a' again"),
         ('{"features": {}, "label": 1, "label": 2}', "each key once in a map, found 'label' again"),
@@ -142,7 +146,7 @@ def test_a_missing_or_broken_timestamp_is_refused(record: dict[str, object], mes
     [
         ({"features": {b"a": 1.0}}, "text as a name, found b'a'"),
         ({"features": {b"n": {"a": 1.0}}}, "text as a name, found b'n'"),
-        ({"features": {"a": math.nan}}, "a finite number of 32 bits as value of feature 'a', found nan"),
+        ({"features": {"a": math.nan}}, "a number below 2^60 in size as value of feature 'a', found nan"),
         (
             {"features": {"indices": b"", "other": b""}},
             "packed features: indices and values as bytes and nothing else",
@@ -155,5 +159,5 @@ def test_a_missing_or_broken_timestamp_is_refused(record: dict[str, object], mes
 )
 def test_what_only_msgpack_can_say_is_checked_too(record: dict[str, object], message: str) -> None:
     """Byte names, NaN as a float, and the packed form with something else in it."""
-    with pytest.raises(ParseError, match=message):
+    with pytest.raises(ParseError, match=re.escape(message)):
         example_of(record, None)

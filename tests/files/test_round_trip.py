@@ -18,7 +18,7 @@ from stream_apple.files import read_examples
 
 _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 # As the message holds them; what a text holds beyond that is cut off later anyway.
-_VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
+_VALUES = st.floats(-(2.0**60), 2.0**60, width=32, exclude_min=True, exclude_max=True)
 _WEIGHTS = st.floats(0, 1e6)
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _WORDS = st.text(

@@ -166,17 +166,25 @@ def test_a_line_without_features_has_an_empty_map(line: str) -> None:
         ("1\t|f a", "spaces between label, weight and tag", "a tab in '1\\t'"),
         ("1 |:2 a", "a namespace's name, or a space, after the bar", "':2 a'"),
         ("1 |f:x a", "a finite number as scale of namespace f", "'x'"),
-        ("1 |f colour:red", "a finite number of 32 bits as value of feature 'colour'", "'red'"),
-        ("1 |f a:1:2", "a finite number of 32 bits as value of feature 'a'", "'1:2'"),
-        ("1 |f a:", "a finite number of 32 bits as value of feature 'a'", "''"),
-        ("1 |f a_b:1_0", "a finite number of 32 bits as value of feature 'a_b'", "'1_0'"),
-        ("1 |f a:1 b:nan", "a finite number of 32 bits as value of feature 'b'", "nan (times its namespace's scale)"),
+        ("1 |f colour:red", "a number below 2^60 in size as value of feature 'colour'", "'red'"),
+        ("1 |f a:1:2", "a number below 2^60 in size as value of feature 'a'", "'1:2'"),
+        ("1 |f a:", "a number below 2^60 in size as value of feature 'a'", "''"),
+        ("1 |f a_b:1_0", "a number below 2^60 in size as value of feature 'a_b'", "'1_0'"),
+        (
+            "1 |f a:1 b:nan",
+            "a number below 2^60 in size as value of feature 'b'",
+            "nan (times its namespace's scale)",
+        ),
         (
             "1 |f:1e20 b:1e20",
-            "a finite number of 32 bits as value of feature 'b'",
+            "a number below 2^60 in size as value of feature 'b'",
             "1e+40 (times its namespace's scale)",
         ),
-        ("1 |f:1e39 b", "a finite number of 32 bits as value of feature 'b'", "1e+39 (times its namespace's scale)"),
+        (
+            "1 |f:1e39 b",
+            "a number below 2^60 in size as value of feature 'b'",
+            "1e+39 (times its namespace's scale)",
+        ),
     ],
 )
 def test_a_broken_line_says_what_was_expected_and_found(line: str, expected: str, found: str) -> None:

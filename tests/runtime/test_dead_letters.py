@@ -4,13 +4,27 @@ from collections import deque
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import good
 
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime import dead_letters
-from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits, dead_letter_headers
+from stream_apple.runtime.dead_letters import (
+    RENAMED,
+    RESERVED,
+    DeadLetterOrigin,
+    Reject,
+    RejectCounter,
+    RejectLimits,
+    dead_letter_headers,
+    dead_letter_origin,
+    present_form,
+)
+from stream_apple.runtime.ports import Header
+
+MODEL = "0f3b0f3b0f3b0f3b"
 
 
 def plain_watch(bits: list[bool], limits: RejectLimits) -> int | None:
@@ -43,6 +57,54 @@ class TestHeaders:
             ("__stream_apple.errors.offset", b"12"),
             ("__stream_apple.errors.model", b"0f3b"),
         ]
+
+    def test_headers_that_look_like_ours_are_renamed(self) -> None:
+        """Whether readers take the first of a name or the last, it is ours; and no message grows by it."""
+        forged = [
+            ("__stream_apple.errors.reason", b"far_future"),
+            ("a", b"1"),
+            ("__stream_apple.errors.offset", None),
+            ("__stream_apple.errors.offset", b"7"),
+            ("__stream_apple.errors", b"x"),
+            ("__stream_apple.new", b""),
+            ("__Stream_apple.new", b""),
+        ]
+        record = good(12)._replace(extra=forged)
+        headers = dead_letter_headers(Reject(record, Reason.BAD_LABEL, "expected this"), "examples", MODEL)
+        assert headers[:7] == [
+            ("__from_record.errors.reason", b"far_future"),
+            ("a", b"1"),
+            ("__from_record.errors.offset", None),
+            ("__from_record.errors.offset", b"7"),
+            ("__from_record.errors", b"x"),
+            ("__from_record.new", b""),
+            ("__Stream_apple.new", b""),
+        ]
+        names = [name for name, _ in headers if name.startswith(RESERVED)]
+        assert len(names) == len(set(names)) == 6
+        assert len(RENAMED) <= len(RESERVED)
+        letter = record._replace(extra=headers)
+        expected = DeadLetterOrigin("bad_label", "expected this", "examples", 0, 12, MODEL)
+        assert dead_letter_origin(letter) == expected
+        again = dead_letter_headers(Reject(letter, Reason.BAD_ID, "m"), "examples", MODEL)
+        assert dead_letter_origin(record._replace(extra=again)) == expected._replace(reason="bad_id", message="m")
+
+    def test_what_0_1_0_wrote_is_read_right(self) -> None:
+        """Then records' own headers kept their names, and ours came last."""
+        forged = [("__stream_apple.errors.reason", b"far_future"), ("__stream_apple.errors.offset", b"7")]
+        ours = dead_letter_headers(Reject(good(12), Reason.BAD_LABEL, "expected this"), "examples", MODEL)
+        letter = good(12)._replace(extra=[*forged, *ours])
+        expected = DeadLetterOrigin("bad_label", "expected this", "examples", 0, 12, MODEL)
+        assert dead_letter_origin(letter) == expected
+        now = dead_letter_headers(
+            Reject(good(12)._replace(extra=forged), Reason.BAD_LABEL, "expected this"), "examples", MODEL
+        )
+        assert present_form([*forged, *ours]) == now == present_form(now)
+
+    @pytest.mark.parametrize("headers", [None, [], [("__stream_apple.errors.reason", b"bad_id")]])
+    def test_a_message_that_is_no_dead_letter(self, headers: list[Header] | None) -> None:
+        """Anyone may write into the topic."""
+        assert dead_letter_origin(good(1)._replace(extra=headers)) is None
 
     def test_a_record_without_headers_gets_ours_only(self) -> None:
         """None and a mapping are forms in which clients give headers."""

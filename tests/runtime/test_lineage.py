@@ -7,6 +7,7 @@ import pytest
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.lineage import (
     MAX_GAPS,
+    MAX_SKIPS,
     Gap,
     Lineage,
     OffsetMetadata,
@@ -26,15 +27,17 @@ class TestOffsetMetadata:
 
     def test_it_comes_back(self) -> None:
         """Lineage, gaps and pointer are read as they were written."""
-        lineage = PROVENANCE.lineage(0, 3, [Gap(5, 8)])
+        lineage = PROVENANCE.lineage(0, 3, [Gap(5, 8)], [9, 11])
         metadata = OffsetMetadata(lineage, SNAPSHOT)
         assert PROVENANCE.read_metadata(0, Committed(9, metadata.to_text())) == metadata
 
     def test_the_longest_one_fits(self) -> None:
-        """Offsets of nineteen digits and as many gaps as there may be stay below the broker's 4096 bytes."""
+        """Offsets of nineteen digits, of as many gaps and skips as there may be, stay below the broker's 4096 bytes."""
         huge = (1 << 63) - 1
         gaps = tuple(Gap(huge, huge) for _ in range(MAX_GAPS))
-        metadata = OffsetMetadata(Lineage(huge, "f" * 16, gaps), SnapshotPointer(huge, huge, huge, "f" * 32))
+        metadata = OffsetMetadata(
+            Lineage(huge, "f" * 16, gaps, (huge,) * MAX_SKIPS), SnapshotPointer(huge, huge, huge, "f" * 32)
+        )
         assert len(metadata.to_text().encode()) < 4096
 
     def test_metadata_without_a_snapshot_is_of_the_same_format(self) -> None:
@@ -42,7 +45,17 @@ class TestOffsetMetadata:
         metadata = OffsetMetadata(PROVENANCE.lineage(0, 3), None)
         assert set(json.loads(metadata.to_text())) == {"v", "start", "model"}
 
-    @pytest.mark.parametrize("metadata", ["", "null", "[1]", '{"v":1}', '{"v":1,"start":0,"model":"x","snapshot":[1]}'])
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            "",
+            "null",
+            "[1]",
+            '{"v":1}',
+            '{"v":1,"start":0,"model":"x","snapshot":[1]}',
+            '{"v":1,"start":0,"model":"x","skips":["a"]}',
+        ],
+    )
     def test_what_is_no_metadata_of_ours(self, metadata: str) -> None:
         """Somebody else's metadata is refused with its text."""
         with pytest.raises(ConfigurationError, match="something else commits in this group"):
@@ -65,6 +78,14 @@ class TestLineages:
         """A gap counts once its last offset is behind the model."""
         assert PROVENANCE.lineage_at(0, self.NEWEST, offset) == PROVENANCE.lineages(0, self.NEWEST)[gaps]
 
+    def test_every_skip_makes_another(self) -> None:
+        """Gaps and skips in the order of their offsets; a skip counts once its record is behind the model."""
+        newest = PROVENANCE.lineage(0, 3, [Gap(5, 8)], [3, 8])
+        found = [(lineage.gaps, lineage.skips) for lineage in PROVENANCE.lineages(0, newest)]
+        assert found == [((), ()), ((), (3,)), ((Gap(5, 8),), (3,)), ((Gap(5, 8),), (3, 8))]
+        assert [PROVENANCE.lineage_at(0, newest, offset).skips for offset in (3, 4, 8, 9)] == [(), (3,), (3,), (3, 8)]
+        assert newest.left_out == 9
+
 
 class TestFingerprint:
     """What makes two models the same function."""
@@ -79,6 +100,7 @@ class TestFingerprint:
             fingerprint({"a": 1, "b": 2}, "t", 1, 0),
             fingerprint({"a": 1, "b": 2}, "t", 0, 1),
             fingerprint({"a": 1, "b": 2}, "t", 0, 0, [Gap(1, 2)]),
+            fingerprint({"a": 1, "b": 2}, "t", 0, 0, [], [1]),
         ]
-        assert len({base, *others}) == 6
+        assert len({base, *others}) == 7
         assert all(len(each) == 16 and int(each, 16) >= 0 for each in others)

@@ -3,13 +3,15 @@
 Here one worker lives its whole life in `Loop.run`; several at once are in `simulation/test_schedules.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from runtime.one_worker import (
+    MOST_FETCHES,
     NEVER,
     SETUP,
+    WORKER,
     Worker,
     calls_of_a_run,
     cluster_of_all,
@@ -20,9 +22,9 @@ from runtime.one_worker import (
 )
 from simulation.cluster import MemoryCluster
 from simulation.faults import CrashError, Fault, Kind, When
-from simulation.process import TOPICS
+from simulation.process import GROUP, TOPICS, Process
 from simulation.world import Outputs, outputs_of
-from support.records import DECODER, SETTINGS, good
+from support.records import DECODER, SETTINGS, TOPIC, good
 
 from stream_apple.errors import (
     BrokerError,
@@ -227,6 +229,15 @@ class TestRefusals:
         assert visible(cluster) == []
 
 
+def step_until_ready(worker: Process) -> None:
+    """Let it turn."""
+    for _ in range(MOST_FETCHES):
+        worker.step()
+        if worker.health.ready().good:
+            return
+    raise AssertionError(f"never ready: {worker.health.ready()}")
+
+
 class TestSignals:
     """What the process is told and what it tells."""
 
@@ -240,14 +251,64 @@ class TestSignals:
         assert cluster.transactions.open_ids() == {}
 
     def test_readiness_follows_the_partitions(self) -> None:
-        """Not ready before the group has spoken; ready when all partitions are live."""
-        worker = Worker(cluster_of_all())
+        """Not ready before the group has spoken; ready when all partitions are live; not when they are lost."""
+        cluster = cluster_of_all()
+        worker = Process(cluster, WORKER)
         assert not worker.health.ready().good
         worker.health.compiled()
+        worker.step()
         assert worker.health.ready().facts["waiting_for"] == ["the group to assign partitions"]
-        worker.run()
+        step_until_ready(worker)
         assert worker.health.ready().facts["partitions"] == {"0": "live", "1": "live"}
-        assert worker.health.ready().good
+        cluster.group(GROUP, TOPIC).expire(WORKER)
+        worker.step()
+        assert worker.health.ready().facts["waiting_for"] == ["the group to assign partitions"]
+        step_until_ready(worker)
+
+    def test_doubt_ends_readiness(self) -> None:
+        """After an aborted transaction nothing is owned until the group says so again."""
+        worker = Process(cluster_of_all(), WORKER)
+        worker.health.compiled()
+        step_until_ready(worker)
+        worker.broker.order(Fault(len(worker.broker.calls), Kind.ABORTABLE))
+        worker.step()
+        assert worker.health.ready().facts == {
+            "status": "waiting",
+            "waiting_for": ["the group to assign partitions"],
+            "partitions": {},
+        }
+        step_until_ready(worker)
+
+    def test_a_start_is_never_ready_too_soon(self) -> None:
+        """Not for a moment between the group's answer and the restored models."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        worker = Process(cluster, WORKER)
+        worker.health.compiled()
+        call = worker.broker.call
+        seen: list[bool] = []
+
+        def watched(name: str, effect: Callable[[], Any]) -> Any:
+            if len(worker.live) < 2:
+                seen.append(worker.health.ready().good)
+            return call(name, effect)
+
+        worker.broker.call = watched  # type: ignore[method-assign]
+        step_until_ready(worker)
+        assert State.RESTORING in worker.states
+        assert len(seen) > 10
+        assert not any(seen)
+
+    def test_a_worker_that_stops_is_not_ready(self) -> None:
+        """Whether it was asked to, or leaves with an error."""
+        asked, failed = Worker(cluster_of_all()), Worker(cluster_of_all(), [Fault(60, Kind.BROKER)])
+        for worker in (asked, failed):
+            worker.health.compiled()
+        asked.run()
+        with pytest.raises(BrokerError):
+            failed.run()
+        for worker in (asked, failed):
+            assert worker.health.ready().facts["status"] == "stopping"
 
     def test_the_loop_s_time_is_booked_whole(self) -> None:
         """Every phase of the table has a series, and learning took some of the time."""

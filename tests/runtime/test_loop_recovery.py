@@ -35,6 +35,7 @@ from stream_apple.errors import (
 from stream_apple.runtime.lineage import SnapshotPointer
 from stream_apple.runtime.partition import State
 from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.recovery import Exceptions
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -173,6 +174,26 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="gone"):
             Worker(cluster).run()
 
+    @pytest.mark.parametrize("foreign", [0, 1])
+    def test_a_models_topic_that_was_made_anew(self, foreign: int) -> None:
+        """What is asked for may come yet, as far as the log can say: but not for longer than a leader needs."""
+        cluster = cluster_with({0: input_log()[0]})
+        Worker(cluster).run()
+        cluster.renew(TOPICS.models)
+        for _ in range(foreign):
+            cluster.log(TOPICS.models, 0).append(Message(OTHERS.snapshot_key(0, 0), b"foreign", 1))
+        committed = offsets_of(cluster)[0]
+        assert '"snapshot":[' in committed.metadata
+        worker = Process(cluster, WORKER, tick=0.02)
+        for _ in range(MOST_FETCHES):
+            worker.step()
+            if worker.ended is not None:
+                break
+        assert isinstance(worker.error, SnapshotError)
+        assert f"found the end of the log at {foreign}: was the topic made anew?" in str(worker.error)
+        assert worker.error.exit_code == 73
+        assert offsets_of(cluster)[0] == committed
+
     def _own(self, cluster: MemoryCluster, pointer: SnapshotPointer) -> list[FakeRecord]:
         records = cluster.log(TOPICS.models, 0).committed()
         own = SETUP.provenance.snapshot_key(0)
@@ -206,7 +227,7 @@ class TestGaps:
         stop = offsets_of(cluster)[0].offset + 4
         cluster.log(TOPICS.examples, 0).delete_before(stop)
         answered = len(outputs_of(cluster)[TOPICS.predictions, 0])
-        Worker(cluster, setup=SETUP._replace(accepted=frozenset({(0, 0)}))).run()
+        Worker(cluster, setup=SETUP._replace(exceptions=Exceptions(frozenset({(0, 0)})))).run()
         found = outputs_of(cluster)
         late = found[TOPICS.predictions, 0][answered:]
         wanted = [o for o in expected[TOPICS.predictions, 0] if offset_of(TOPICS.predictions, o) >= stop]

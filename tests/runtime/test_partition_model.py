@@ -21,6 +21,7 @@ from support.records import (
 )
 
 from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
 from stream_apple.runtime.dead_letters import RejectLimits, dead_letter_headers
@@ -84,7 +85,9 @@ class TestProcess:
         assert reject.record.value() == record.payload
         headers = dict(dead_letter_headers(reject, "examples", "m"))
         assert headers["__stream_apple.errors.reason"] == b"wrong_type"
-        assert headers["__stream_apple.errors.message"].endswith(b"found null, at byte 35, in 'features'")
+        message = headers["__stream_apple.errors.message"]
+        assert isinstance(message, bytes)
+        assert message.endswith(b"found null, at byte 35, in 'features'")
 
     @settings(max_examples=40)
     @given(st.lists(st.integers(0, len(RECORDS)), max_size=30))
@@ -216,6 +219,23 @@ class TestProcess:
         model.publish_from = 20
         process_in_batches(model, [good(i)._replace(payload=b"") for i in range(10)] + [good(20)])
         assert model.next_offset == 21
+
+    def test_what_the_learner_cannot_take_is_refused_and_changes_nothing(self) -> None:
+        """A value too large to be squared is a dead letter; the learner is that of a stream without the record."""
+        poison = [3.4e38, -1e30, 2.0**60, float(np.finfo(np.float32).max)]
+        clean, poisoned = [], []
+        for at in range(200):
+            payload = encode_example(Example(1.0, 1.0, None, {"a": 1.0, "b": poison[at % len(poison)]}))
+            clean.append(good(2 * at, label=float(at % 3), hours=at / 20))
+            poisoned += [clean[-1], clean[-1]._replace(at=2 * at + 1, payload=payload)]
+        model, expected = new_model(), new_model()
+        (result,) = process_in_batches(model, poisoned)
+        process_in_batches(expected, clean)
+        assert {reject.reason for reject in result.rejects} == {Reason.OVERFLOW}
+        assert [reject.record for reject in result.rejects] == poisoned[1::2]
+        assert "expected a value below 2^60" in result.rejects[0].message
+        assert model.learner.digest() == expected.learner.digest()
+        assert len(result.predictions) == len(clean)
 
     def test_an_empty_batch_changes_nothing(self) -> None:
         """No records, no result, no movement."""

@@ -4,10 +4,19 @@ import pytest
 from support.records import DECODER, SETTINGS, good
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.lineage import MAX_GAPS, Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
+from stream_apple.runtime.lineage import (
+    MAX_GAPS,
+    MAX_SKIPS,
+    Gap,
+    Lineage,
+    OffsetMetadata,
+    Provenance,
+    SnapshotPointer,
+    Topics,
+)
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
-from stream_apple.runtime.recovery import RecoveryPlan, plan_recovery
+from stream_apple.runtime.recovery import Exceptions, RecoveryPlan, plan_recovery
 
 LOG = LogRange(0, 100)
 PROVENANCE = Provenance("group", Topics("examples", "predictions", "dead-letters", "models"), {"bits": 1})
@@ -20,10 +29,14 @@ def make(partition: int, lineage: Lineage) -> PartitionModel:
 
 
 def committed_at(
-    offset: int, start: int = 0, snapshot: SnapshotPointer | None = None, gaps: tuple[Gap, ...] = ()
+    offset: int,
+    start: int = 0,
+    snapshot: SnapshotPointer | None = None,
+    gaps: tuple[Gap, ...] = (),
+    skips: tuple[int, ...] = (),
 ) -> Committed:
     """A committed offset of our own model."""
-    return Committed(offset, OffsetMetadata(PROVENANCE.lineage(0, start, gaps), snapshot).to_text())
+    return Committed(offset, OffsetMetadata(PROVENANCE.lineage(0, start, gaps, skips), snapshot).to_text())
 
 
 def kept_at(offset: int) -> PartitionModel:
@@ -38,9 +51,10 @@ def plan(
     log: LogRange = LOG,
     kept: PartitionModel | None = None,
     accepted: tuple[tuple[int, int], ...] = (),
+    skip: tuple[tuple[int, int], ...] = (),
 ) -> RecoveryPlan:
     """The plan for partition 0."""
-    return plan_recovery(PROVENANCE, frozenset(accepted), 0, committed, log, kept)
+    return plan_recovery(PROVENANCE, Exceptions(frozenset(accepted), frozenset(skip)), 0, committed, log, kept)
 
 
 class TestPlan:
@@ -166,3 +180,46 @@ class TestGaps:
         committed = committed_at(9, snapshot=SNAPSHOT, gaps=gaps)
         with pytest.raises(ConfigurationError, match=f"at most {MAX_GAPS} gaps"):
             plan(committed, LogRange(12, 100), accepted=((0, 6),))
+
+
+class TestSkips:
+    """Records that the operator wants left out."""
+
+    def test_each_has_the_lineage_of_all_before(self) -> None:
+        """In the order of the offsets, whatever that of the names; other partitions' are not this one's."""
+        found = plan(committed_at(9, snapshot=SNAPSHOT, skips=(3,)), skip=((0, 40), (0, 9), (1, 20)))
+        assert [skip.offset for skip in found.skips] == [9, 40]
+        assert [skip.lineage for skip in found.skips] == [
+            PROVENANCE.lineage(0, 0, (), (3, 9)),
+            PROVENANCE.lineage(0, 0, (), (3, 9, 40)),
+        ]
+        assert found.lineage == PROVENANCE.lineage(0, 0, (), (3,))
+
+    def test_a_new_model_has_them_too(self) -> None:
+        """A group that begins anew leaves out what is still named, from its first record on."""
+        found = plan(None, LogRange(7, 100), skip=((0, 3), (0, 7), (0, 12)))
+        assert [skip.offset for skip in found.skips] == [7, 12]
+
+    @pytest.mark.parametrize("offset", [2, 6, 8])
+    def test_one_that_was_answered_is_refused(self, offset: int) -> None:
+        """The message says how far the answers go; what is named beside it does not hide it."""
+        with pytest.raises(ConfigurationError, match=rf"^worker.skip: .* found 0@{offset}, .*committed up to 9"):
+            plan(committed_at(9, snapshot=SNAPSHOT, start=2), skip=((0, 40), (0, offset)))
+
+    def test_what_was_left_out_already_may_stay_named(self) -> None:
+        """It was skipped, lies in a gap, or before the model's beginning."""
+        committed = committed_at(9, 2, SNAPSHOT._replace(at=8), (Gap(3, 5),), (6,))
+        assert plan(committed, skip=((0, 6), (0, 4), (0, 1))).skips == ()
+
+    def test_one_in_a_gap_that_is_jumped(self) -> None:
+        """It is gone with the others; those behind have the gap in their lineage."""
+        found = plan(committed_at(9, snapshot=SNAPSHOT), LogRange(12, 100), None, ((0, 6),), ((0, 10), (0, 12)))
+        (skip,) = found.skips
+        assert skip == (12, PROVENANCE.lineage(0, 0, [Gap(6, 12)], [12]))
+
+    def test_there_is_an_end_to_skips(self) -> None:
+        """What can't be noted beside the offset is refused before it is lost."""
+        committed = committed_at(100, snapshot=SNAPSHOT._replace(at=100), skips=tuple(range(MAX_SKIPS)))
+        assert plan(committed, skip=((0, 5),)).skips == ()
+        with pytest.raises(ConfigurationError, match=f"at most {MAX_SKIPS} skipped records .*, and 1 more"):
+            plan(committed, skip=((0, 5), (0, 200)))

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from support.waiting import wait_until
 
-from stream_apple.adapters.http.server import _Handler
+from stream_apple.adapters.http.messages import METHODS
 from stream_apple.config import conceal, load
 from stream_apple.config.secrets import _PUBLIC, HIDDEN, is_secret, remember, shown
 from stream_apple.config.sources import variable
@@ -205,5 +205,5 @@ class TestPlaces:
 
 
 def test_the_http_port_only_reads() -> None:
-    """No method exists but these two; all others are answered with 501 (tests/adapters/http/test_server.py)."""
-    assert [name for name in dir(_Handler) if name.startswith("do_")] == ["do_GET", "do_HEAD"]
+    """No method exists but these two; all others are answered with 405 (tests/adapters/http/test_server.py)."""
+    assert METHODS == ("GET", "HEAD")

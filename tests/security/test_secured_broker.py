@@ -256,7 +256,7 @@ def work(commands: Commands) -> None:
         for answer in (nowhere, *(fetch(port, path) for path in paths)):
             commands.outputs.append(f"{answer.headers}\n{answer.body.decode()}")
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-            assert fetch(port, "/metrics", method).status == 501
+            assert fetch(port, "/metrics", method).status == 405
         process.send_signal(signal.SIGTERM)
     finally:
         code, text = commands.end(process, "run")

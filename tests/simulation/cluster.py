@@ -47,6 +47,10 @@ class MemoryCluster:
             log.skip_to(record.at)
             log.append(Message(record.named, record.payload, record.time_ms, tuple(record.extra or ())))
 
+    def renew(self, topic: str) -> None:
+        """Delete the topic, and make it anew: it is empty."""
+        self._logs[topic] = [PartitionLog(topic, log.number) for log in self.logs(topic)]
+
     def compact(self, topic: str) -> None:
         """Let the cleaner run over all partitions."""
         for log in self.logs(topic):

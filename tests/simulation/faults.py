@@ -222,6 +222,14 @@ class _FaultyReader:
         self._process = process
         self._reader = reader
 
+    @property
+    def position(self) -> int:
+        return self._reader.position
+
+    @property
+    def log_end(self) -> int:
+        return self._reader.log_end
+
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         assert timeout_s <= 0.1
         return self._process.call("reader.fetch", lambda: self._reader.fetch(limit, timeout_s))

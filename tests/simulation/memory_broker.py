@@ -35,6 +35,16 @@ class MemoryReader:
         self._position = offset
         self._closed = False
 
+    @property
+    def position(self) -> int:
+        """Behind what was read."""
+        return self._position
+
+    @property
+    def log_end(self) -> int:
+        """With what is not decided yet."""
+        return self._log.end
+
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
         """What is there; if there is nothing, time passes."""
         assert not self._closed

@@ -21,6 +21,7 @@ from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
+from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions
 from stream_apple.runtime.transaction import LoopSettings
 
 GROUP = "group"
@@ -51,7 +52,7 @@ class Setup(NamedTuple):
         fetch_records=7, commit_records=9, commit_interval_s=3600.0, snapshot_interval_s=3600.0
     )
     model: Mapping[str, Any] = {"learner": {"bits": 10}}
-    accepted: frozenset[tuple[int, int]] = frozenset()
+    exceptions: Exceptions = NO_EXCEPTIONS
 
     @property
     def provenance(self) -> Provenance:
@@ -97,7 +98,7 @@ class Process:
         self._setup = setup
         self._started = False
         clock = Clock(0.0, tick)
-        self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.accepted, clock)
+        self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
         self.loop = Loop(self.broker, self.owned, setup.loop, Monitoring(self.metrics, self.health), threads, clock)
         enter = self.owned.enter

@@ -15,8 +15,11 @@ from support.ports import free_ports
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
+from stream_apple.core.learner.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
+
 START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)
+NARROW = (390, 844)  # the commonest phone
 
 # The contrast of every text with what is behind it, by the formula of WCAG 2; lists those below 4.5.
 LOW_CONTRAST = """
@@ -148,6 +151,38 @@ def test_is_readable(page: Browser, tmp_path: Path, size: tuple[int, int], dark:
     assert (tmp_path / "page.png").stat().st_size > 20_000
 
 
+def test_tables_fold_on_a_phone(page: Browser) -> None:
+    """No table has to be pushed aside: each number stands behind its column's name; on a desk they are tables."""
+    wider = (
+        "return [...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth).length"
+    )
+    label = "return getComputedStyle(document.querySelector('#partitions td:nth-child(4)'), '::before').content"
+    page.wait_until("return document.querySelectorAll('#parents td').length > 4", seconds=START_S)
+    assert page.run(label) == "none"
+    page.screen(*NARROW)
+    assert page.run(wider) == 0
+    assert page.run("return document.documentElement.scrollWidth") <= NARROW[0]
+    assert page.run(label).startswith('"examples')
+    assert page.run("return document.querySelector('#partitions thead').getBoundingClientRect().width") <= 1
+
+
+def test_says_what_the_loss_is_measured_in(page: Browser) -> None:
+    """By the loss's name, at the curve and at the figure."""
+    assert page.text("#loss-unit") == "squared error, in the label\u2019s unit squared"
+    page.wait_until("return document.querySelector('#v-loss-more').innerText.startsWith('squared error, ')")
+
+
+def test_shows_rate_and_lag_over_time(page: Browser) -> None:
+    """A curve of each, whose newest value is told in words."""
+    for kind in ("rate", "lag"):
+        page.wait_until(f"return document.querySelectorAll('#{kind}-chart path.c-{kind}').length === 1")
+        page.wait_until(f"return document.querySelector('#{kind}-more').innerText.startsWith('now ')")
+    most = "document.querySelector('#rate-more').innerText.match(/at most ([0-9,]+)/)[1].replace(',', '')"
+    page.wait_until(f"return Number({most}) > 100")
+    page.keys("#rate-chart svg", "\ue012")
+    assert "records a second" in page.text("#rate-chart .tip")
+
+
 def test_the_keyboard_is_enough(page: Browser) -> None:
     """The chart can be read with arrow keys; the choices are buttons that say which is on."""
     page.keys("#loss-chart svg", "\ue012\ue012")
@@ -194,4 +229,43 @@ def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
         browser.wait_until("return document.querySelector('#found-more').innerText.includes('nothing to show yet')")
         assert browser.text("#monomials") == ""
         assert "restoring, 5 records to go" in browser.text("#partitions")
+    browser.complaints()
+
+
+def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
+    """Worse than linear, worse than a constant, and apple alone, of which less is made; quiet when all is well."""
+    (port,) = free_ports(1)
+    browser.screen(*DESK)
+    site = Site(port)
+    progress = site.model.learner.progress
+    fine = progress.recent.copy()
+    linear = fine[LINEAR_LOSS] / fine[WEIGHT]
+    title = "return document.querySelector('#notice-title').innerText === arguments[0]"
+    with site.server:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait_until("return document.querySelector('#v-loss').innerText.includes('recent loss')")
+        assert browser.run("return document.querySelector('#notice').hidden")
+
+        progress.recent[LOSS] = 1.2 * fine[LINEAR_LOSS]
+        site.refresh()
+        browser.wait_until(title, "Predictions are worse than linear.")
+        assert f"partition 0: {1.2 * linear:.4f} against {linear:.4f}" in browser.text("#notice")
+        assert browser.run("return document.querySelector('#v-loss').classList.contains('warn')")
+        assert "20% above linear" in browser.text("#v-loss-more")
+        browser.wait_until(f"return (() => {{ {LOW_CONTRAST} }})().length === 0", seconds=10)
+
+        progress.recent[LOSS] = 3 * fine[LINEAR_LOSS]
+        site.refresh()
+        browser.wait_until(title, "Predictions are worse than a constant.")
+
+        progress.recent[:] = fine
+        progress.recent[LINEAR_LOSS] = fine[LOSS] / 2
+        progress.recent[LOSS] = fine[LOSS] / 2
+        site.refresh()
+        browser.wait_until(title, "Apple alone is worse than linear.")
+        assert "warn" not in browser.run("return document.querySelector('#v-loss').className")
+
+        progress.recent[:] = fine
+        site.refresh()
+        browser.wait_until("return document.querySelector('#notice').hidden")
     browser.complaints()

@@ -1,7 +1,7 @@
 """Epochs of examples with times: those of a partition that gets the same."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.records import HOUR, SETTINGS, START, good, new_model
 
@@ -9,7 +9,8 @@ from stream_apple.core.event_time import EpochClock
 from stream_apple.study.event_epochs import cut_by_time
 
 
-# Runs of equal times make a believed jump reachable: a hundred in a row must agree.
+# Runs of equal times make it reachable that the clock is outvoted: a hundred in a row must agree, or a thousand.
+@example([(90.0, 3), (5.0, 1100), (6.0, 3)])
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(1, 120)), min_size=1, max_size=8))
 def test_epochs_are_those_of_a_partition(runs: list[tuple[float, int]]) -> None:
     """Which examples are learned, after how many of them an epoch ends, and how many are late."""

@@ -36,7 +36,8 @@ class Site:
     def __init__(self, port: int = 0) -> None:
         self.clock = Clock(1000.0)
         self.watch = WorkerObserver()
-        health, metrics = Health(), Metrics()
+        health, self._metrics = Health(), Metrics()
+        metrics = self._metrics
         metrics.describe(
             {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
         )
@@ -47,15 +48,21 @@ class Site:
         self.model, names = finder(records)
         self.watch.names.add(names.known().items())
         self.owned = {0: self._partition(self.model, State.LIVE), 1: self._partition(self._empty(), State.RESTORING)}
-        self.watch.follow(lambda: self.owned)
+        self.watch.follow(lambda: self.owned, lambda _: 12.0)
         letter = FakeRecord(0, 77, b"?", 5)
         result = BatchResult([], [], [], [Reject(letter, Reason.MALFORMED, f"found {HOSTILE}")], [], 800, 0, 0, 800, {})
         for partition in self.owned.values():
             metrics.entered(partition, partition.state)
-        metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
+        self.refresh()
         metrics.processed(self.owned[0], result)
         self.watch.processed(self.owned[0], [letter], result)
         self.watch.take_points()
+
+    def refresh(self) -> None:
+        """Let the metrics see the model as it is now."""
+        self.clock.now += 1.0  # what was shown before is out of date
+        self._metrics._refresh_at = 0.0
+        self._metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
 
     @staticmethod
     def _empty() -> PartitionModel:

@@ -10,7 +10,6 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
-    except OSError as error:
-        raise ConfigurationError(
-            f"http: expected to listen on {host} port {port}, found: {error.strerror or error}"
-        ) from error
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no resolver can be asked for
+        found = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"http: expected to listen on {host} port {port}, found: {found}") from error

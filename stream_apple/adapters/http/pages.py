@@ -1,14 +1,17 @@
 """The status page, and the JSON that it is drawn from: `/`, `/status` and `/model`, for reading only."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 from importlib.resources import files
 
-from stream_apple.adapters.http.server import Reply, Request, Route, json_reply
+from stream_apple.adapters.http.messages import Reply, Request, Route, json_reply
 from stream_apple.adapters.http.status import MOST_TOP, NotShownError, Status
 
 _TOP = 25
 _LONGEST_NUMBER = 18  # digits, so that it fits 64 bits
-SCRIPTS = ("page", "status", "verdicts", "loss", "budget", "model", "charts", "dom", "numbers")
+_KEPT_S = 0.5
+_MOST_KEPT = 64
+SCRIPTS = ("page", "status", "verdicts", "loss", "pace", "budget", "model", "charts", "dom", "numbers")
 """The page's modules, `page` being the one that it names; each has one subject."""
 _ASSETS = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -23,19 +26,22 @@ class _ParameterError(Exception):
 
 def page_routes(status: Status) -> dict[str, Route]:
     """The page's paths, and what each answers."""
+    kept = _Kept(status.now)
 
     def tell_status(request: Request) -> Reply:
         try:
             since_ms = _number(request, "since", 0, None, 0)
         except _ParameterError as error:
             return _refused(HTTPStatus.BAD_REQUEST, error)
-        return json_reply(HTTPStatus.OK, status.status(since_ms))
+        return kept.reply(("status", since_ms), lambda: json_reply(HTTPStatus.OK, status.status(since_ms)))
 
     def tell_model(request: Request) -> Reply:
         try:
             partition = _number(request, "partition", 0, None, None)
             top = _number(request, "top", 1, MOST_TOP, _TOP)
-            return json_reply(HTTPStatus.OK, status.model(partition, top))
+            return kept.reply(
+                ("model", partition, top), lambda: json_reply(HTTPStatus.OK, status.model(partition, top))
+            )
         except _ParameterError as error:
             return _refused(HTTPStatus.BAD_REQUEST, error)
         except NotShownError as error:
@@ -46,6 +52,23 @@ def page_routes(status: Status) -> dict[str, Route]:
         "/status": tell_status,
         "/model": tell_model,
     }
+
+
+class _Kept:
+    """Replies that were rendered a moment ago, for whoever asks the same. For one thread."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._replies: dict[tuple[str | int, ...], tuple[float, Reply]] = {}
+
+    def reply(self, question: tuple[str | int, ...], render: Callable[[], Reply]) -> Reply:
+        """What `render` returns, or what it returned to this question less than half a second ago."""
+        known = self._replies.get(question)
+        if known is None or self._now() >= known[0]:
+            if len(self._replies) >= _MOST_KEPT:
+                self._replies.clear()
+            known = self._replies[question] = (self._now() + _KEPT_S, render())
+        return known[1]
 
 
 def _asset(name: str, content_type: str) -> Route:

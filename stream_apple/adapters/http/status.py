@@ -4,19 +4,20 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.partition import State
+from stream_apple.runtime.partition import INCOMPLETE
 
 MOST_TOP = 200
 """Monomials, products and parents of a model that can be asked for."""
 _STATUS_S = 0.5
 _MODEL_S = 3.0
-_SHARE = 0.05  # of a core, at most, for views of models
+_SHARE = 0.03  # of a core, at most, for views of models: half of what the thread has that makes them
 
 _WORKER = ("group", "worker", "topic", "method", "loss")
 
@@ -29,10 +30,20 @@ class NotShownError(Exception):
         self.absent = absent
 
 
+class _Known(NamedTuple):
+    """A view that is shown until some moment, and the keys of its base features that have no name."""
+
+    until: float
+    view: ModelView
+    nameless: frozenset[int]
+
+
 class Status:
     """The state of one worker, for any number of viewers: what is costly is computed once in a while, and kept.
 
     settings  the configuration, redacted, in JSON types
+    now       monotonic seconds
+    finder    of names that the view of a model lacks
     """
 
     def __init__(
@@ -42,29 +53,44 @@ class Status:
         health: Health,
         settings: Mapping[str, Any],
         now: Callable[[], float] = time.monotonic,
+        finder: NameFinder | None = None,
     ) -> None:
         self._observer = observer
+        self._finder = finder or NoNameFinder()
         self._metrics = metrics
         self._health = health
         self._settings = settings
-        self._now = now
+        self.now = now
         self._began_ms = time.time_ns() // 1_000_000
         self._lock = threading.Lock()
         self._known: tuple[float, dict[str, Any]] | None = None
-        self._views: dict[int, tuple[float, ModelView]] = {}
+        self._views: dict[int, _Known] = {}
 
     def status(self, since_ms: int = 0) -> dict[str, Any]:
         """What /status answers: everything but the models; of the histories, the points later than `since_ms`."""
         with self._lock:
-            if self._known is None or self._now() >= self._known[0]:
-                self._known = (self._now() + _STATUS_S, self._facts())
+            if self._known is None or self.now() >= self._known[0]:
+                self._known = (self.now() + _STATUS_S, self._facts())
             facts = self._known[1]
         numbers = [part["partition"] for part in facts["partitions"]]
         history = {str(number): self._observer.history(number, since_ms) for number in numbers}
-        return {**facts, "history": {number: [plain(list(p)) for p in points] for number, points in history.items()}}
+        return {
+            **facts,
+            "history": {number: [plain(point.row()) for point in points] for number, points in history.items()},
+        }
 
     def model(self, partition: int, top: int) -> dict[str, Any]:
         """What /model answers: the view of a partition's model; NotShownError if there is none here and now."""
+        known = self._known_view(partition)
+        if known.nameless and self._finder.look(Wanted(partition, known.view.state.at, known.nameless)):
+            with self._lock:
+                if self._views.get(partition) is known:
+                    del self._views[partition]
+            known = self._known_view(partition)
+        return known.view.facts(top)
+
+    def _known_view(self, partition: int) -> "_Known":
+        """The view of now, or of a moment ago."""
         with self._lock:
             owned = self._observer.owned
             found = owned.get(partition)
@@ -73,17 +99,18 @@ class Status:
                 raise NotShownError(
                     f"expected a partition of this worker ({have} at the moment), found {partition}", absent=True
                 )
-            if found.state is State.RESTORING:
+            if found.state in INCOMPLETE:
                 raise NotShownError(
-                    f"expected a complete model of partition {partition}, found it being restored", absent=False
+                    f"expected a complete model of partition {partition}, found it {found.state.value}", absent=False
                 )
             self._views = {number: known for number, known in self._views.items() if number in owned}
             known = self._views.get(partition)
-            if known is None or self._now() >= known[0]:
-                view = view_model(found.model, self._observer.names, MOST_TOP, found.snapshot)
-                known = (self._now() + max(_MODEL_S, view.seconds / _SHARE), view)
+            if known is None or self.now() >= known.until:
+                names = self._observer.names
+                view = view_model(found.model, names, MOST_TOP, found.snapshot)
+                known = _Known(self.now() + max(_MODEL_S, view.seconds / _SHARE), view, names.missing)
                 self._views[partition] = known
-        return known[1].facts(top)
+        return known
 
     def _facts(self) -> dict[str, Any]:
         measured = self._metrics.facts()

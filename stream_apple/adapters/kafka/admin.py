@@ -7,8 +7,11 @@ from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
+# The package types its admin module and does not mark what it exports.
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from stream_apple.adapters.kafka.client_properties import SESSION_MS
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.errors import BrokerError
@@ -33,6 +36,13 @@ _COORDINATOR_ERRORS = {
 }
 
 
+_TIMEOUT_BOUNDS: tuple[tuple[str, str, Literal["at least", "at most"]], ...] = (
+    ("session.timeout.ms", "group.min.session.timeout.ms", "at least"),
+    ("session.timeout.ms", "group.max.session.timeout.ms", "at most"),
+    ("transaction.timeout.ms", "transaction.max.timeout.ms", "at most"),
+)
+
+
 class Finding(NamedTuple):
     """One line of the report about a cluster. `note`: good to know, stops nothing."""
 
@@ -44,7 +54,9 @@ class Finding(NamedTuple):
 class Cluster:
     """A cluster that has answered at least once.
 
+    brokers     their numbers
     topics      name -> number of partitions, of all topics that this client may see
+    has_controller  whether one of its brokers answers questions about settings; librdkafka's own cluster has none
     properties  librdkafka's
 
     ConfigurationError if librdkafka refuses a property, BrokerError if no broker answers within CONNECT_S.
@@ -67,7 +79,8 @@ class Cluster:
                 f"kafka: expected an answer from {self.bootstrap} within {CONNECT_S:g} s, found: "
                 + "; ".join(reasons or [error_text(error.args[0])])
             ) from error
-        self.brokers = len(answer.brokers)
+        self.brokers = sorted(answer.brokers)
+        self.has_controller = answer.controller_id in answer.brokers
         self.topics = {name: len(topic.partitions) for name, topic in answer.topics.items()}
         self.id = answer.cluster_id
 
@@ -82,3 +95,37 @@ class Cluster:
                 return future.result()
         except KafkaException as error:
             raise BrokerError(f"{what}: {self.bootstrap} answered: {error_text(error.args[0])}") from error
+
+
+def timeout_faults(cluster: Cluster) -> list[str]:
+    """Timeouts of this client that the brokers don't accept, a line each; BrokerError if no broker tells its bounds.
+
+    They may differ from broker to broker, and each may coordinate the group or the transaction.
+    """
+    faults: dict[tuple[str, str], str] = {}
+    told = _broker_settings(cluster)
+    for name, setting, rule in _TIMEOUT_BOUNDS:
+        value = int(float(str(cluster.properties.get(name, SESSION_MS))))
+        for number, settings in told.items():
+            bound = int(settings.get(setting, value))
+            if value < bound if rule == "at least" else value > bound:
+                fault = f"kafka.{name}: expected {rule} {bound}, the {setting} of broker {number}, found {value}"
+                faults.setdefault((name, rule), fault)
+    return list(faults.values())
+
+
+def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
+    """Static and dynamic settings of each broker that tells them; BrokerError if none does."""
+    resources = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in cluster.brokers}
+    asked = cluster.client.describe_configs(list(resources.values()), request_timeout=REQUEST_S)
+    told, refused = {}, None
+    for number, resource in resources.items():
+        try:
+            entries = cluster.result(asked[resource], f"reading the settings of broker {number}")
+        except BrokerError as error:
+            refused = error
+        else:
+            told[number] = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    if not told and refused is not None:
+        raise refused
+    return told

@@ -14,8 +14,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
-from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
-from stream_apple.adapters.kafka.errors import as_kafka_exception, fetch_error, translated
+from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity, latest_answer
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
 from stream_apple.adapters.kafka.log_reader import PartitionReader, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
@@ -47,7 +47,7 @@ class KafkaBroker:
         self._retry = RetryPolicy()
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(examples)
-        self._consumer, producer = open_clients(properties, identity, self._on_error)
+        self._consumer, producer = open_clients(properties, identity, self._on_error, self._on_statistics)
         prepare = partial(prepare_to_fence, properties, identity, self._consumer, examples)
         self._producer = TransactionalProducer(producer, self._retry, examples, prepare)
         self.begin = self._producer.begin
@@ -93,7 +93,10 @@ class KafkaBroker:
 
     def join(self, assignment: Assignment) -> None:
         """Fence predecessors first: what they left open must be decided before offsets are read."""
-        self._producer.fence()
+        try:
+            self._producer.fence()
+        except RefusedTimeoutError as error:
+            raise self._connectivity.explained(error) from error
         with translated("joining the group"):
             self._listener.join(self._consumer, assignment)
 
@@ -118,6 +121,8 @@ class KafkaBroker:
 
     def _raise_or_log(self, message: Message) -> None:
         problem = fetch_error(message)
+        if isinstance(problem, RefusedTimeoutError):
+            raise self._connectivity.explained(problem) from problem
         if problem is not None:
             raise problem
         error = message.error()
@@ -150,11 +155,15 @@ class KafkaBroker:
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
+        if partition in self._listener.held:
+            return -1
         asked = TopicPartition(self._examples, partition)
         with translated(f"the position in {self._examples}-{partition}"):
             (found,) = self._consumer.position([asked])
             _, high = self._consumer.get_watermark_offsets(asked, cached=True)
-        return max(high - found.offset, 0) if found.offset >= 0 and high >= 0 else -1
+        # There is no position before the first record; where nothing has come, nothing may be waiting either.
+        position = found.offset if found.offset >= 0 else self._listener.starts.get(partition, -1)
+        return max(high - position, 0) if position >= 0 and high >= 0 else -1
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Messages and offsets, or neither."""
@@ -206,6 +215,9 @@ class KafkaBroker:
         # A fatal error does not come this way: confluent-kafka raises it from the call that was to report it.
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  librdkafka's own codes begin so
             self._connectivity.suspect(error.str())
+
+    def _on_statistics(self, statistics: str) -> None:
+        self._connectivity.hear(latest_answer(statistics))
 
     def _probe(self) -> bool:
         try:

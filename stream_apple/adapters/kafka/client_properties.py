@@ -2,15 +2,21 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from stream_apple.adapters.kafka.errors import refused_configuration
+from stream_apple.errors import ConfigurationError
 
 Properties = Mapping[str, str | int | float | bool]
 
 SESSION_MS = 45_000
+SNAPSHOT_MESSAGE_BYTES = 1_048_576
+"""No message of a snapshot is larger, whatever the model holds."""
+STATISTICS_MS = 1_000
+"""How often the consumer tells when it last heard from a broker: a few kilobytes of JSON for each partition."""
 
 
 class Identity(NamedTuple):
@@ -126,6 +132,7 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
         # eager assignor, because the transaction of a revoked partition can be committed before the partition moves
         # only if all members stop for a moment.
         "group.protocol": "classic",
+        "statistics.interval.ms": STATISTICS_MS,
         "partition.assignment.strategy": "range",
         "isolation.level": "read_committed",
     }
@@ -141,6 +148,7 @@ def reader_properties(properties: Properties, group: str) -> dict[str, Any]:
         "check.crcs": True,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         "fetch.min.bytes": 1,
         "fetch.queue.backoff.ms": 1,
         "group.id": group,
@@ -159,13 +167,79 @@ def producer_properties(properties: Properties, identity: Identity) -> dict[str,
     }
 
 
+def with_room(properties: Properties, largest: int) -> Properties:
+    """With a queue of the producer that holds a message of `largest` bytes, unless somebody has set how large it is.
+
+    A queue that is too small for a single message is full for ever.
+    """
+    name = "queue.buffering.max.kbytes"
+    return {name: max(_PRODUCER_DEFAULTS[name], -(-largest // 1024)), **properties}
+
+
+def property_faults(properties: Properties, commit_interval_ms: int, largest: int) -> list[str]:
+    """What is wrong with properties that librdkafka takes one by one, and would stumble over while it works.
+
+    A line each: expected, found, and why. `largest` is the size of the largest message, in bytes.
+    """
+    given = {name: str(value) for name, value in {**_PRODUCER_DEFAULTS, **properties}.items()}
+
+    def number(*names: str, default: float) -> tuple[str, float]:
+        """The property by the first of its names that is set; a value that is no number is librdkafka's to refuse."""
+        for name in names:
+            with suppress(ValueError, KeyError):
+                return name, float(given[name])
+        return names[0], default
+
+    transaction, open_ms = number("transaction.timeout.ms", default=SESSION_MS)
+    delivery, delivery_ms = number("message.timeout.ms", "delivery.timeout.ms", default=open_ms)
+    linger, linger_ms = number("queue.buffering.max.ms", "linger.ms", default=0)
+    heartbeat, heartbeat_ms = number("heartbeat.interval.ms", default=0)
+    _, session_ms = number("session.timeout.ms", default=SESSION_MS)
+    faults = []
+    if heartbeat_ms >= session_ms:
+        faults.append(
+            f"{heartbeat}: expected less than {session_ms:.15g}, the session.timeout.ms, found {heartbeat_ms:.15g}: "
+            f"the group would lose this worker between two signs of life"
+        )
+    if linger_ms >= delivery_ms:
+        bound = delivery if delivery in given else transaction
+        faults.append(f"{linger}: expected less than {delivery_ms:.15g}, the {bound}, found {linger_ms:.15g}")
+    if commit_interval_ms >= open_ms:
+        faults.append(
+            f"{transaction}: expected more than {commit_interval_ms}, the worker.commit_interval, "
+            f"found {open_ms:.15g}: the brokers would abort transactions before they are committed"
+        )
+    for name, least in (("message.max.bytes", largest), ("queue.buffering.max.kbytes", -(-largest // 1024))):
+        _, found = number(name, default=least)
+        if found < least:
+            faults.append(
+                f"{name}: expected at least {least}, for the largest message that the limits of records allow, "
+                f"found {found:.15g}"
+            )
+    return [f"kafka.{fault}" for fault in faults]
+
+
+def check_properties(properties: Properties, commit_interval_ms: int, largest: int) -> None:
+    """ConfigurationError if there are `property_faults`."""
+    faults = property_faults(properties, commit_interval_ms, largest)
+    if faults:
+        raise ConfigurationError("; ".join(faults))
+
+
 def open_clients(
-    properties: Properties, identity: Identity, on_error: Callable[[KafkaError], None]
+    properties: Properties,
+    identity: Identity,
+    on_error: Callable[[KafkaError], None],
+    on_statistics: Callable[[str], None],
 ) -> tuple[Consumer, Producer]:
-    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused."""
+    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused.
+
+    on_statistics  is given the consumer's, as JSON
+    """
     logger = logging.getLogger("librdkafka")
     shared: dict[str, Any] = {"error_cb": on_error}
     with refused_configuration():
         producer = Producer({**producer_properties(properties, identity), **shared}, logger=logger)
-        consumer = Consumer({**consumer_properties(properties, identity), **shared}, logger=logger)
+        listening = {**consumer_properties(properties, identity), **shared, "stats_cb": on_statistics}
+        consumer = Consumer(listening, logger=logger)
     return consumer, producer

@@ -3,8 +3,13 @@
 A call that gets no answer times out, whatever the reason. librdkafka reports the reason on the side, to an error
 callback that is served only while its client is polled. Whether authentication fails is therefore found out by a
 client that is made for that question.
+
+A broker that is frozen, or cut off, is reported by nobody: connections stay, and requests wait for a minute. But while
+all is well brokers are never silent, however quiet the stream is: a member's heartbeats are answered every three
+seconds. When something last came from any of them is in librdkafka's statistics, which cost a record nothing.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -14,12 +19,15 @@ import structlog
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from stream_apple.adapters.kafka.admin import SILENT
+from stream_apple.adapters.kafka.admin import SILENT, Cluster, timeout_faults
 from stream_apple.adapters.kafka.client_properties import Properties
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.errors import BrokerError, ConfigurationError
 
 OUTAGE_S = 300.0
 """How long a worker waits for its brokers: by then a supervisor, and whoever it wakes, should know."""
+ASK_AFTER_S = 6.0
+"""Two heartbeats without an answer. A member that waits for others to join has none, and is answered when it asks."""
 PROBE_INTERVAL_S = 3.0
 PROBE_TIMEOUT_S = 0.5
 
@@ -41,7 +49,8 @@ class Connectivity:
     probe       whether a broker answers, within PROBE_TIMEOUT_S
     limit_s     how long no broker may answer
 
-    A report alone proves nothing: librdkafka makes one for idle connections that a broker has closed as well.
+    A report alone proves nothing: librdkafka makes one for idle connections that a broker has closed as well. Nor does
+    silence, which counts from the first `check` on. In doubt, a broker is asked.
     """
 
     def __init__(
@@ -56,6 +65,7 @@ class Connectivity:
         self._probe = probe
         self._limit_s = limit_s
         self._now = now
+        self._heard_at: float | None = None
         self._suspicion: str | None = None
         self._silent_since: float | None = None
         self._next_probe = 0.0
@@ -69,8 +79,18 @@ class Connectivity:
         """Note that librdkafka reports to reach no broker, and why. Does not block."""
         self._suspicion = reason
 
+    def hear(self, at: float | None) -> None:
+        """Something came from a broker `at` that time of `now`, or nothing ever. Does not block."""
+        if at is not None and (self._heard_at is None or at > self._heard_at):
+            self._heard_at = at
+
     def check(self) -> None:
         """Ask a broker now and then while there is doubt; BrokerError if none has answered for the limit."""
+        if self._heard_at is None:
+            self._heard_at = self._now()
+        silent_s = self._now() - self._heard_at
+        if self._suspicion is None and silent_s >= ASK_AFTER_S:
+            self._suspicion = f"nothing has come from any broker for {silent_s:.0f} s"
         if self._suspicion is None or self._now() < self._next_probe:
             return
         asked = self._now()
@@ -91,6 +111,7 @@ class Connectivity:
 
     def confirm(self) -> None:
         """A broker has answered."""
+        self.hear(self._now())
         if self._suspicion is None:
             return
         if self._silent_since is not None:
@@ -110,6 +131,27 @@ class Connectivity:
             )
         self.suspect(error.str())
         self.check()
+
+    def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
+        """The error with what the brokers accept in place of their refusal, as far as they tell it."""
+        try:
+            faults = timeout_faults(Cluster(self._properties))
+        except (BrokerError, ConfigurationError) as untold:
+            return ConfigurationError(
+                f"{error}: see session.timeout.ms and transaction.timeout.ms in [kafka]; the bounds are the brokers' "
+                f"group.min.session.timeout.ms, group.max.session.timeout.ms and transaction.max.timeout.ms ({untold})"
+            )
+        return ConfigurationError("; ".join([*faults, str(error)]))
+
+
+def latest_answer(statistics: str) -> float | None:
+    """When something last came from any broker, in seconds of the monotonic clock; None if nothing ever did.
+
+    statistics  librdkafka's, as JSON; its clock is the one of `time.monotonic` on Linux
+    """
+    facts = json.loads(statistics)
+    idle_us = [broker["rxidle"] for broker in facts["brokers"].values() if broker["rxidle"] >= 0]
+    return (facts["ts"] - min(idle_us)) / 1e6 if idle_us else None
 
 
 def connection_error(properties: Properties) -> KafkaError | None:

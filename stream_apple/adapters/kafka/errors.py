@@ -31,19 +31,31 @@ _CONFIGURATION_ERRORS = frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_MAX_SIZE_REACHED,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_GROUP_ID,
         KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INVALID_TIMESTAMP,
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.OFFSET_METADATA_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._INVALID_ARG,  # noqa: SLF001
         KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     }
 )
+_REFUSED_TIMEOUTS = frozenset({KafkaError.INVALID_SESSION_TIMEOUT, KafkaError.INVALID_TRANSACTION_TIMEOUT})
+
+
+class RefusedTimeoutError(ConfigurationError):
+    """The brokers don't accept a timeout of this client. What they accept, `admin.timeout_faults` finds out."""
 
 
 def error_text(error: KafkaError) -> str:
@@ -88,7 +100,10 @@ def refused_configuration() -> Iterator[None]:
     try:
         yield
     except KafkaException as failure:
-        raise ConfigurationError(f"kafka: the client refuses the configuration: {failure.args[0].str()}") from failure
+        text = failure.args[0].str().strip()
+        raise ConfigurationError(f"kafka: the client refuses the configuration: {text}") from failure
+    except (AttributeError, TypeError, ValueError) as failure:  # of a property that takes a Python object
+        raise ConfigurationError(f"kafka: the client refuses the configuration: {failure}") from failure
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -110,10 +125,13 @@ def is_configuration_error(error: KafkaError) -> bool:
 def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
     """The port's error for a call that has failed and is not, or not any more, worth repeating."""
     text = f"{what}: {error_text(error)}"
-    if is_fatal(error):
-        return BrokerError(text)
+    # Before the question whether it is fatal: a new process would be refused as well.
+    if error.code() in _REFUSED_TIMEOUTS:
+        return RefusedTimeoutError(text)
     if is_configuration_error(error):
         return ConfigurationError(text)
+    if is_fatal(error):
+        return BrokerError(text)
     # _STATE: an error that has come in the background has closed the transaction to this call.
     if error.txn_requires_abort() or error.code() == KafkaError._STATE:  # noqa: SLF001
         return AbortableError(text)
@@ -134,11 +152,12 @@ def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
     if error is None:
         return None
     place = f"{message.topic()}-{message.partition()}"
+    what = f"fetching {place}" if message.topic() is not None else "joining the group"
     if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
         return GapError(
             f"{place}@{message.offset()}: expected the next record to be in the log, found that it is gone: "
             f"retention has overtaken this worker ({error.str()})"
         )
     if is_fatal(error) or is_configuration_error(error):
-        return call_error(error, f"fetching {place}")
+        return call_error(error, what)
     return None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
+from stream_apple.adapters.kafka.topics import accepted_times
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
+from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 
 # What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
@@ -30,6 +32,7 @@ _ADVICE = (
     "; the topic takes timestamps from message.timestamp.before.max.ms before the broker's clock up to "
     "message.timestamp.after.max.ms after it: for a history, make it with `stream-apple topics --retention forever`"
 )
+_LIMIT = "; the limit is the topic's max.message.bytes"
 _NOW = 0  # the client's word for the time at which it is asked to send
 _SLICE_S = 0.1  # of waiting: how soon a stop is noticed, and progress shown
 
@@ -72,7 +75,6 @@ class DeliveryTotals:
     sent: int = 0
     delivered: int = 0
     bytes: int = 0
-    without_features: int = 0
 
 
 def never() -> bool:
@@ -96,7 +98,8 @@ class TopicWriter:
         self, properties: Mapping[str, str | int | float | bool], topic: str, partitions: int | None = None
     ) -> None:
         self.topic = topic
-        self.partitions = _partitions(Cluster(properties), topic, partitions)
+        self._cluster = Cluster(properties)
+        self.partitions = _partitions(self._cluster, topic, partitions)
         self.totals = DeliveryTotals()
         self._failure: KafkaError | None = None
         settings: dict[str, Any] = {
@@ -109,6 +112,17 @@ class TopicWriter:
         with refused_configuration():
             self._producer = Producer(settings)
 
+    def check_times(self, first_ms: int, last_ms: int) -> None:
+        """ConfigurationError if the topic would refuse or delete examples of these times, milliseconds since 1970."""
+        accepted = accepted_times(self._cluster, self.topic, time.time_ns() // 1_000_000)
+        if accepted is not None and not accepted.first_ms <= first_ms <= last_ms <= accepted.last_ms:
+            raise ConfigurationError(
+                f"topic {self.topic}: expected times from {time_text(accepted.first_ms)} ({accepted.first_by}) "
+                f"to {time_text(accepted.last_ms)} ({accepted.last_by}), found {time_text(first_ms)} to "
+                f"{time_text(last_ms)}: choose --start-time or --interval so that they fit, or for a history make the "
+                f"topic with `stream-apple topics --retention forever`; nothing was sent"
+            )
+
     def write(
         self,
         examples: Iterable[Example],
@@ -120,7 +134,7 @@ class TopicWriter:
 
         An example without a timestamp gets the time at which it is sent. `report` is called about ten times a second.
 
-        BrokerError says how many were delivered; so does InputFileError from `examples`.
+        BrokerError says how many were delivered; so does InputFileError, from `examples` or of one that is too large.
         """
         reported = time.monotonic()
         try:
@@ -155,20 +169,27 @@ class TopicWriter:
                 self._producer.produce(
                     self.topic, value, key, partition, on_delivery=self._delivered, timestamp=timestamp
                 )
-            except BufferError:
+            except BufferError as error:
+                if not len(self._producer):  # room for nothing else would be room enough
+                    raise self._refused(
+                        number, value, "queue.buffering.max.kbytes is smaller", InputFileError
+                    ) from error
                 self._serve(_SLICE_S)
             except KafkaException as error:
                 self._drain(silent)
-                raise BrokerError(
-                    f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: "
-                    f"{error_text(error.args[0])}; {self.totals.delivered} examples before it were delivered"
-                ) from error
+                kind = InputFileError if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE else BrokerError
+                raise self._refused(number, value, error_text(error.args[0]), kind) from error
             else:
                 self.totals.sent += 1
                 self.totals.bytes += len(value)
-                self.totals.without_features += not _has_features(example)
                 self._serve(0)
                 return
+
+    def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
+        return kind(
+            f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}; "
+            f"{self.totals.delivered} examples before it were delivered"
+        )
 
     def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
         if self._failure is not None:
@@ -178,10 +199,11 @@ class TopicWriter:
             report(self.totals)
         report(self.totals)
         if self._failure is not None:
-            raise BrokerError(
+            too_large = self._failure.code() == KafkaError.MSG_SIZE_TOO_LARGE
+            raise (InputFileError if too_large else BrokerError)(
                 f"{self.topic}: expected every example to be delivered, found {error_text(self._failure)} "
                 f"after {self.totals.delivered} delivered of {self.totals.sent} sent"
-                + (_ADVICE if self._failure.code() in _REFUSED else "")
+                + (_ADVICE if self._failure.code() in _REFUSED else _LIMIT if too_large else "")
             )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
@@ -211,6 +233,14 @@ class TopicWriter:
             self._failure = error.args[0]
 
 
+def time_text(time_ms: int) -> str:
+    """A time in milliseconds since 1970 as people read it, in UTC: ISO 8601 to the second."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "any time"  # beyond what a calendar has: a limit that is none
+
+
 def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:
     if topic not in cluster.topics:
         raise ConfigurationError(
@@ -226,11 +256,6 @@ def _key(example: Example, number: int) -> bytes:
     """The id as bytes, or the running number as decimal text."""
     name = number if example.id is None else example.id
     return name if isinstance(name, bytes) else str(name).encode()
-
-
-def _has_features(example: Example) -> bool:
-    # The stream drops zeros, so features that are all zero are none; mostly the first value decides.
-    return any(any(value.values()) if isinstance(value, dict) else value for value in example.features.values())
 
 
 def murmur2(key: bytes) -> int:

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
-from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.client_properties import Properties, reader_properties
 from stream_apple.adapters.kafka.errors import call_error, fetch_error, refused_configuration, translated
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.config import Config
@@ -23,6 +23,7 @@ class PartitionReader:
 
     def __init__(self, properties: dict[str, Any], topic: str, partition: int, offset: int) -> None:
         self._partition = TopicPartition(topic, partition, offset)
+        self._at_end = offset
         self._place = f"{topic}-{partition}"
         with refused_configuration():
             self._consumer = Consumer(properties, logger=logging.getLogger("librdkafka"))
@@ -33,7 +34,14 @@ class PartitionReader:
         """Everything below has been delivered, or is no record of a committed transaction."""
         with translated(f"the position in {self._place}"):
             (found,) = self._consumer.position([self._partition])
-        return max(found.offset, self._partition.offset)
+        return max(found.offset, self._at_end)
+
+    @property
+    def log_end(self) -> int:
+        """As the latest answer has told it, with what is not decided yet; -1 before the first."""
+        with translated(f"the end of {self._place}"):
+            _, high = self._consumer.get_watermark_offsets(self._partition, cached=True)
+        return max(high, -1)
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """What has come; whatever is wrong with the connection, librdkafka goes on trying."""
@@ -41,15 +49,79 @@ class PartitionReader:
             messages = self._consumer.consume(limit, timeout_s)
         if any(map(Message.error, messages)):
             for message in messages:
-                problem = fetch_error(message)
-                if problem is not None:
-                    raise problem
+                self._look_at(message)
             messages = [message for message in messages if message.error() is None]
         return cast("list[Record]", messages)
+
+    def _look_at(self, message: Message) -> None:
+        problem = fetch_error(message)
+        if problem is not None:
+            raise problem
+        error = message.error()
+        # What compaction has left out of the log's end, nothing else tells.
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  codes of librdkafka's own
+            self._at_end = max(self._at_end, message.offset() or 0)
 
     def close(self) -> None:
         """Give back the connections."""
         self._consumer.close()
+
+
+class CommittedReader:
+    """What is committed in any partitions of any topics, read by one client from where `begin` says."""
+
+    def __init__(self, properties: Properties, group: str, retry: RetryPolicy | None = None) -> None:
+        self._retry = retry or RetryPolicy()
+        self._starts: dict[tuple[str, int], int] = {}
+        self._properties = reader_properties(properties, group)
+        self._consumer = self._client()
+
+    def _client(self) -> Consumer:
+        with refused_configuration():
+            return Consumer(self._properties, logger=logging.getLogger("librdkafka"))
+
+    def committed_range(self, topic: str, partition: int) -> LogRange:
+        """Offsets in the log, up to the first that is not decided yet."""
+        return log_range(self._consumer, self._retry, topic, partition)
+
+    def begin(self, starts: Mapping[tuple[str, int], int]) -> None:
+        """Read these topics and partitions, and no others, from these offsets on."""
+        # With a client of its own: after a second assignment, a client tells positions of the first for a while.
+        self._consumer.close()
+        self._consumer, self._starts = self._client(), dict(starts)
+        with translated("choosing what to read"):
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+
+    def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Whether all that is below these offsets has been delivered, or is no record of a committed transaction."""
+        with translated("the reader's positions"):
+            found = self._consumer.position([TopicPartition(*place) for place in ends])
+        places = ((at, (at.topic, at.partition)) for at in found)
+        return all(max(at.offset, self._starts[place]) >= ends[place] for at, place in places)
+
+    def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
+        """What has come, each with its topic; GapError if what comes next is gone from the log.
+
+        Whatever else is wrong with the connection, librdkafka goes on trying.
+        """
+        with translated("reading"):
+            messages = self._consumer.consume(limit, timeout_s)
+        return [(message.topic() or "", cast("Record", message)) for message in _without_errors(messages)]
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._consumer.close()
+
+
+def _without_errors(messages: list[Message]) -> list[Message]:
+    """The records among what a client has delivered; raises the first error that does not pass by itself."""
+    if any(map(Message.error, messages)):
+        for message in messages:
+            problem = fetch_error(message)
+            if problem is not None:
+                raise problem
+        messages = [message for message in messages if message.error() is None]
+    return messages
 
 
 def committed_offsets(
@@ -80,24 +152,35 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
 class KafkaLogs:
     """`snapshots.store.Logs` of a cluster: a group's offsets and all of its topics, for those who only look.
 
-    cluster  the one of the configuration, if it has been reached already
+    cluster    the one of the configuration, if it has been reached already
+    ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
     """
 
-    def __init__(self, config: Config, cluster: Cluster | None = None, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        cluster: Cluster | None = None,
+        retry: RetryPolicy | None = None,
+        ahead_kib: int | None = None,
+    ) -> None:
         self._examples = config.topics.examples
-        self._partition_counts = (cluster or Cluster(config.kafka)).topics
+        self._kafka = config.kafka
+        self._cluster = cluster
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group)
+        if ahead_kib is not None:
+            self._properties |= {"queued.max.messages.kbytes": ahead_kib, "max.partition.fetch.bytes": ahead_kib << 9}
         # The end of a log is asked for with what is not decided yet: what was committed before must lie below it.
         undecided = {**self._properties, "isolation.level": "read_uncommitted"}
         with refused_configuration():
             self._consumer = Consumer(undecided, logger=SILENT)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic had when this was made; ConfigurationError if it did not exist."""
-        if topic not in self._partition_counts:
+        """How many partitions the topic had when that was first asked; ConfigurationError if it did not exist."""
+        self._cluster = self._cluster or Cluster(self._kafka)
+        if topic not in self._cluster.topics:
             raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
-        return self._partition_counts[topic]
+        return self._cluster.topics[topic]
 
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
         """These partitions of the examples topic, or all of it; ConfigurationError if it has no such partition."""
@@ -112,6 +195,15 @@ class KafkaLogs:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets; an open transaction is not waited for."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets; waits for transactions that are still deciding them."""
+        with refused_configuration():
+            consumer = Consumer(self._properties, logger=SILENT)
+        try:
+            return committed_offsets(consumer, self._retry, self._examples, partitions)
+        finally:
+            consumer.close()
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Offsets in the log, up to its very end."""

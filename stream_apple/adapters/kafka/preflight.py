@@ -6,16 +6,22 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream_apple.adapters.kafka import topics as needs
-from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding
+from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
+from stream_apple.adapters.kafka.client_properties import property_faults, with_room
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight_recovery import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
-from stream_apple.config import Config, TopicSettings
+from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
+from stream_apple.config.memory import memory_limit, too_large, worker_bytes
+from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
 
 _OUTAGE_MS = needs.RETENTION_MS // 2
 """Time for a weekend and somebody to look; what `topics` leaves a worker that was away."""
+
+# librdkafka's own defaults, and what is around the batches of an answer.
+_RECEIVE_BYTES, _BATCH_BYTES, _RESPONSE_BYTES = 100_000_000, 1_000_000, 512
 
 
 def check_cluster(config: Config) -> Iterator[Finding]:
@@ -25,32 +31,65 @@ def check_cluster(config: Config) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", "cluster", str(error))
         return
-    brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    brokers = "1 broker" if len(cluster.brokers) == 1 else f"{len(cluster.brokers)} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
-    yield from _guarded("topics", _topics(cluster, config.topics))
+    yield from _properties(cluster, config)
+    yield from _memory(config, cluster.topics.get(config.topics.examples, 1))
+    yield from _guarded("topics", _topics(cluster, config))
     subject = f"group {config.worker.group}"
     yield from _guarded(subject, check_recovery(cluster, config))
     yield from _guarded(subject, _group(cluster, config.worker.group))
     yield _transactions(cluster, f"{config.worker.transactional_id}-check")
 
 
+def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
+    """The [kafka] section beside the rest of the configuration, and beside what the brokers accept."""
+    largest = largest_dead_letter(config.limits.max_record_bytes)
+    faults = property_faults(with_room(config.kafka, largest), config.worker.commit_interval, largest)
+    try:
+        faults += timeout_faults(cluster)
+    except BrokerError as error:
+        yield Finding("note", "brokers", f"session and transaction timeouts are not compared with theirs: {error}")
+    for fault in faults:
+        yield Finding("fault", "kafka", fault)
+    if not faults:
+        yield Finding("ok", "kafka", "timeouts and sizes fit together, and the brokers")
+
+
+def _memory(config: Config, partitions: int) -> Iterator[Finding]:
+    """Whether models fit into the memory that there is where the check runs."""
+    limit = memory_limit()
+    if limit is None:
+        return
+    options = config.learner.options(config.limits.max_features_per_example)
+    most = (limit.bytes - worker_bytes(options, 0)) // options.model_bytes()
+    if most < 1:
+        yield Finding("fault", "memory", too_large(options, worker_bytes(options, 1), limit))
+    elif most < partitions:
+        text = f"a worker here has memory for {most} of the {partitions} partitions, by the {limit.origin}: "
+        yield Finding("note", "memory", f"{text}so many it may own, also while others are down")
+    else:
+        yield Finding("ok", "memory", f"a worker here has room for all {partitions} partitions, by the {limit.origin}")
+
+
 def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     try:
         yield from findings
-    except BrokerError as error:
+    except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", subject, str(error))
 
 
-def _topics(cluster: Cluster, topics: TopicSettings) -> Iterator[Finding]:
+def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
+    topics, max_record_bytes = config.topics, config.limits.max_record_bytes
     found = needs.existing(cluster, list(topics.model_dump().values()))
     made = needs.creation(topics, needs.RETENTION_MS)
     examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
-    needed = needs.requirements(topics, examples)
+    needed = needs.requirements(topics, examples, max_record_bytes)
     partitions = found[topics.examples].partitions if topics.examples in found else None
     permissions = {
         topics.examples: {"READ"},
-        topics.predictions: {"WRITE"},
-        topics.dead_letters: {"WRITE"},
+        topics.predictions: {"READ", "WRITE"},
+        topics.dead_letters: {"READ", "WRITE"},
         topics.models: {"READ", "WRITE"},
     }
     for name, requirements in needed.items():
@@ -74,6 +113,40 @@ def _topics(cluster: Cluster, topics: TopicSettings) -> Iterator[Finding]:
         if name == topics.examples:
             yield _clock(subject, topic)
             yield from _retention(subject, topic)
+            yield from _sizes(subject, topic, config)
+    yield from _batches(config, [topic for name, topic in found.items() if name != topics.examples])
+
+
+def _sizes(subject: str, topic: Existing, config: Config) -> Iterator[Finding]:
+    """Whether the consumer takes what the topic may hold, and a note about what can't be answered whole."""
+    largest = int(topic.settings["max.message.bytes"])
+    answer = int(config.kafka.get("receive.message.max.bytes", _RECEIVE_BYTES)) - _RESPONSE_BYTES
+    if largest > answer:
+        yield Finding(
+            "fault",
+            subject,
+            f"max.message.bytes: expected at most {answer} (receive.message.max.bytes of the client, less "
+            f"{_RESPONSE_BYTES} for what is around a batch), found {largest}",
+        )
+    whole = largest_dead_letter(config.limits.max_record_bytes)
+    if largest > whole:
+        yield Finding(
+            "note",
+            subject,
+            f"max.message.bytes {largest}: a record above {whole} bytes, which limits.max_record_bytes "
+            f"{config.limits.max_record_bytes} refuses, is not repeated in its dead letter",
+        )
+
+
+def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
+    """A fault of a producer that makes batches that a topic does not take."""
+    properties = config.kafka
+    batch = int(properties.get("batch.size", _BATCH_BYTES))
+    most = min((int(topic.settings["max.message.bytes"]) for topic in outputs), default=batch)
+    if batch > most:
+        yield Finding(
+            "fault", "kafka.batch.size", f"expected at most {most} (the least max.message.bytes), found {batch}"
+        )
 
 
 def _refused(needed: set[str], allowed: frozenset[str]) -> str:

@@ -9,9 +9,12 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.recovery import plan_recovery
+from stream_apple.runtime.recovery import Exceptions, plan_recovery
+from stream_apple.runtime.snapshots.evidence import is_of_snapshot, lost_offset
 from stream_apple.runtime.snapshots.reader import check_in_log
+from stream_apple.runtime.snapshots.store import FEW_LARGE
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -21,6 +24,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     coordinator has just moved (librdkafka issue 5040).
     """
     subject, examples = f"group {config.worker.group}", config.topics.examples
+    yield from _names(config, cluster.topics.get(examples, 0))
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         try:
             offsets = logs.committed(range(cluster.topics.get(examples, 0)))
@@ -28,11 +32,23 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
             findings = [
                 finding for number, each in committed.items() for finding in _partition(logs, config, number, each)
             ]
+            if config.topics.models in cluster.topics:
+                for number in offsets.keys() - committed.keys():
+                    findings += _without_an_offset(logs, config, number)
         except (BrokerError, ConfigurationError) as error:
             yield Finding("fault", subject, f"expected readable offsets, found: {error}")
             return
     yield Finding("ok", subject, f"readable, partitions of {examples} with an offset: {len(committed)}")
     yield from findings
+
+
+def _names(config: Config, partitions: int) -> Iterator[Finding]:
+    """Faults of settings that name a partition which does not exist."""
+    for setting, names in (("accept_gap", config.worker.accept_gap), ("skip", config.worker.skip)):
+        for name in names:
+            if 0 < partitions <= int(name.partition("@")[0]):
+                text = f"expected partitions of {config.topics.examples} below {partitions}, found {name}"
+                yield Finding("fault", f"worker.{setting}", text)
 
 
 def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Committed) -> Iterator[Finding]:
@@ -41,7 +57,7 @@ def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Commi
     topics = provenance.topics
     log = logs.log_range(topics.examples, partition)
     try:
-        plan = plan_recovery(provenance, config.worker.accepted_gaps, partition, committed, log)
+        plan = plan_recovery(provenance, Exceptions.of(config), partition, committed, log)
     except (ConfigurationError, GapError) as error:
         yield Finding("fault", subject, str(error))
         return
@@ -53,8 +69,31 @@ def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Commi
             f"{topics.examples}-{partition}: worker.accept_gap lets the model go on without the records from offset "
             f"{start} on, found {stop} as the first",
         )
+    for skip in plan.skips:
+        yield Finding(
+            "note",
+            subject,
+            f"{topics.examples}-{partition}: worker.skip makes a dead letter of the record at offset {skip.offset}, "
+            f"unread; the log ends at {log.high}",
+        )
     if plan.snapshot is not None:
         try:
             check_in_log(provenance, partition, plan.snapshot, logs.log_range(topics.models, partition))
         except SnapshotError as error:
             yield Finding("fault", subject, str(error))
+
+
+def _without_an_offset(logs: KafkaLogs, config: Config, partition: int) -> Iterator[Finding]:
+    """A fault if the group has a snapshot of a partition that it has no offset of."""
+    provenance, topic = Provenance.of(config), config.topics.models
+    low, high = logs.log_range(topic, partition)
+    if low == high:
+        return
+    with closing(LogScan(logs.reader(topic, partition, low), f"{topic}-{partition}", high, FEW_LARGE)) as scan:
+        while (record := scan.take()) is not None:
+            if is_of_snapshot(provenance, partition, record):
+                # A worker may have begun meanwhile.
+                if logs.committed([partition])[partition] is None:
+                    error = lost_offset(provenance, partition, record)
+                    yield Finding("fault", f"group {config.worker.group}", str(error))
+                return

@@ -13,7 +13,8 @@ _UNASSIGNED_SLICE_S = 0.01
 class RebalanceListener:
     """Passes librdkafka's rebalance callbacks on to the loop's `Assignment`; one subscription of one topic.
 
-    held      partition -> where to begin with it, once it is released
+    starts    partition -> where to begin with it
+    held      those of them that are not to be delivered before they are released
     assigned  whether the member has partitions
 
     The callbacks run inside `Consumer.consume`, on the thread that calls it. What the loop raises there would be lost
@@ -21,6 +22,7 @@ class RebalanceListener:
     """
 
     def __init__(self, topic: str) -> None:
+        self.starts: dict[int, int] = {}
         self.held: dict[int, int] = {}
         self.assigned = False
         self._topic = topic
@@ -60,7 +62,7 @@ class RebalanceListener:
             raise pending
 
     def _subscribe(self, consumer: Consumer) -> None:
-        self.held = {}
+        self.starts, self.held = {}, {}
         self.assigned = False
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
@@ -75,6 +77,7 @@ class RebalanceListener:
         # Whatever happened, and even if it is nothing: without `assign`, not even a rejoin would end this rebalance.
         consumer.assign([TopicPartition(self._topic, number, start.offset) for number, start in starts.items()])
         self.assigned = bool(partitions)
+        self.starts = {number: start.offset for number, start in starts.items()}
         self.held = {number: start.offset for number, start in starts.items() if start.held}
         # Still inside `consume`: what was fetched before the pause is dropped there, and fetched again after it.
         consumer.pause([TopicPartition(self._topic, number) for number in self.held])
@@ -97,6 +100,6 @@ class RebalanceListener:
         except BaseException as error:  # noqa: BLE001  raised again by raise_pending
             self._pending = error
         finally:
-            self.held = {}
+            self.starts, self.held = {}, {}
             self.assigned = False
             consumer.unassign()

@@ -7,6 +7,7 @@ Whatever in this folder is repeated because Kafka has failed it, or has not caug
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -61,9 +62,18 @@ class RetryPolicy:
 
     @property
     def waiting_s(self) -> float:
-        """For how long the call that is being made now has been, repetitions included; 0 without one."""
+        """For how long Kafka has been waited for now, repetitions of a call included; 0 while it is not."""
         since = self._waiting_since
         return 0.0 if since is None else self._now() - since
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for Kafka, as `waiting_s` will say to other threads."""
+        self._waiting_since = self._now()
+        try:
+            yield
+        finally:
+            self._waiting_since = None
 
     def attempts(self) -> Iterator[Callable[[], bool]]:
         """One item for each attempt that may be made, until the deadline; at least one.
@@ -106,11 +116,8 @@ class RetryPolicy:
         `on_first_failure` may raise what makes repeating vain. Other errors are those of `call_error`; BrokerError at
         the deadline.
         """
-        self._waiting_since = self._now()
-        try:
+        with self.waiting():
             return self._retry(what, call, executor, on_first_failure)
-        finally:
-            self._waiting_since = None
 
     def _retry(
         self,

@@ -13,16 +13,16 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
+from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import TopicSettings
+from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 from stream_apple.errors import BrokerError, ConfigurationError
 
 Rule = Literal["exactly", "at least", "at most"]
 
 KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
-DEAD_LETTER_HEADER_BYTES = 65_536
-SNAPSHOT_MESSAGE_BYTES = 1_048_576
 COMPACTION_LAG_MS = 3_600_000
 DAY_MS = 86_400_000
 RETENTION_MS = 14 * DAY_MS
@@ -34,11 +34,12 @@ FOREVER = -1  # of retention.ms
 
 
 class Requirement(NamedTuple):
-    """A topic setting that must hold."""
+    """A topic setting that must hold. `written`: a new topic gets it by name; else Kafka's default is far above."""
 
     setting: str
     rule: Rule
     value: str | int
+    written: bool = True
 
     def accepts(self, found: str) -> bool:
         """Whether the value that the broker reports is good enough."""
@@ -77,25 +78,24 @@ class TopicReport(NamedTuple):
     differences: list[Difference]
 
 
-def requirements(topics: TopicSettings, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
+def requirements(
+    topics: TopicSettings, examples: Mapping[str, str], max_record_bytes: int = USUAL_RECORD_BYTES
+) -> dict[str, list[Requirement]]:
     """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
     # The prediction and the dead letter carry their example's timestamp: the broker must neither replace nor refuse
     # it, however late the worker is. A transaction that is refused for it would be refused after every restart.
-    own_time = [
+    outputs = [
+        # Readers would lose the earlier of two answers with one key, and Kafka refuses one without a key.
+        Requirement("cleanup.policy", "exactly", "delete"),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(_BEFORE, "at least", UNLIMITED),
         Requirement(_AFTER, "at least", int(examples.get(_AFTER, UNLIMITED))),
     ]
-    largest = int(examples["max.message.bytes"])
     return {
         # Compaction would take examples out of the middle: a replay would learn another model.
         topics.examples: [Requirement("cleanup.policy", "exactly", "delete")],
-        topics.predictions: own_time,
-        topics.dead_letters: [
-            *own_time,
-            # The original record and our headers: an example of the largest size must still fit.
-            Requirement("max.message.bytes", "at least", largest + DEAD_LETTER_HEADER_BYTES),
-        ],
+        topics.predictions: [*outputs, *_room(largest_prediction(max_record_bytes))],
+        topics.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
         # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
         # one that the committed offset points to, once the transactions that could still move the pointer have
         # ended; only the partition's owner writes a newer one, and that is who restores. What a fenced or aborted
@@ -104,11 +104,19 @@ def requirements(topics: TopicSettings, examples: Mapping[str, str]) -> dict[str
         topics.models: [
             # Deletion by age would take the only snapshot of a partition that is quiet for a week.
             Requirement("cleanup.policy", "exactly", "compact"),
-            Requirement("max.message.bytes", "at least", SNAPSHOT_MESSAGE_BYTES),
+            *_room(SNAPSHOT_MESSAGE_BYTES),
             # By default compaction waits for a full segment: superseded snapshots would pile up.
             Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
         ],
     }
+
+
+def _room(largest: int) -> list[Requirement]:
+    """For messages of so many bytes, in a batch of their own: one that is refused is refused after every restart."""
+    return [
+        Requirement("max.message.bytes", "at least", largest),
+        Requirement("segment.bytes", "at least", largest, written=False),
+    ]
 
 
 def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
@@ -140,6 +148,11 @@ def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
     }
 
 
+def written(needed: list[Requirement]) -> dict[str, str]:
+    """The settings that a new topic gets so that the requirements hold."""
+    return {requirement.setting: str(requirement.value) for requirement in needed if requirement.written}
+
+
 def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
     """Those of `names` that exist; BrokerError if the cluster does not let this client look."""
     present = [name for name in names if name in cluster.topics]
@@ -161,6 +174,37 @@ def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
         )
     return found
+
+
+class AcceptedTimes(NamedTuple):
+    """Which timestamps a topic takes and keeps, milliseconds since 1970, and the settings that say so."""
+
+    first_ms: int
+    first_by: str
+    last_ms: int
+    last_by: str
+
+
+def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
+    """Which timestamps topic `name` takes at `now_ms`; None if it replaces them all, or this client may not look."""
+    if not cluster.has_controller:
+        return None
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
+    try:
+        entries = cluster.result(future, f"reading the settings of topic {name}")
+    except BrokerError:
+        return None  # it need not be allowed: then the brokers say so themselves, record by record
+    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    if found.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    backwards = {_BEFORE: int(found.get(_BEFORE, UNLIMITED))}
+    kept = int(found.get("retention.ms", FOREVER))
+    if "delete" in found.get("cleanup.policy", "") and kept != FOREVER:
+        backwards["retention.ms"] = kept  # what is older is taken, and deleted within minutes
+    first_by = min(backwards, key=lambda setting: backwards[setting])
+    ahead = int(found.get(_AFTER, UNLIMITED))
+    return AcceptedTimes(now_ms - backwards[first_by], first_by, now_ms + ahead, _AFTER)
 
 
 def compare(
@@ -191,6 +235,7 @@ def ensure(
     partitions: int | None = None,
     replication_factor: int = BROKER_DEFAULT,
     retention_ms: int = RETENTION_MS,
+    max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
     dry_run: bool = False,
 ) -> list[TopicReport]:
@@ -198,6 +243,7 @@ def ensure(
 
     partitions    None: as many as `examples` has, 1 if it is missing too.
     retention_ms  of what is created: how long a record stays by its own timestamp, or FOREVER
+    max_record_bytes  of the examples: how large answers may be follows from it
     dry_run       the broker checks the creation and does not carry it out.
     """
     found = existing(cluster, list(topics.model_dump().values()))
@@ -207,13 +253,13 @@ def ensure(
         partitions = found[topics.examples].partitions if topics.examples in found else 1
     reports = []
     missing: dict[str, NewTopic] = {}
-    for name, needed in requirements(topics, examples).items():
+    for name, needed in requirements(topics, examples, max_record_bytes).items():
         if name in found:
             differences = compare(name, found[name], needed, partitions, replication_factor)
             verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
             reports.append(TopicReport(name, found[name].partitions, verdict, differences))
         else:
-            settings = {requirement.setting: str(requirement.value) for requirement in needed} | created[name]
+            settings = written(needed) | created[name]
             missing[name] = NewTopic(name, partitions, replication_factor, config=settings)
             reports.append(TopicReport(name, partitions, "missing", []))
     if not missing or any(report.differences for report in reports):

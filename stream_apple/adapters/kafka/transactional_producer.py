@@ -65,7 +65,7 @@ class TransactionalProducer:
         fencing, self._fencing = self._fencing, None
         if fencing is not None:
             # What went wrong will go wrong again, and is translated then.
-            with suppress(KafkaException, AbandonedError), as_kafka_exception():
+            with self._retry.waiting(), suppress(KafkaException, AbandonedError), as_kafka_exception():
                 self._executor.wait(fencing, lambda: self._retry.is_over)
                 return
         self._retry.retry_until_deadline("init_transactions", self._fence_once, self._executor)
@@ -103,7 +103,8 @@ class TransactionalProducer:
             try:
                 self._produce(*message)
             except BufferError:
-                self._send_when_there_is_room(message)
+                with self._retry.waiting():
+                    self._send_when_there_is_room(message)
         except KafkaException as failure:
             size = len(value or b"")
             raise call_error(failure.args[0], f"sending {size} bytes to {topic}-{partition}") from failure
@@ -171,6 +172,13 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait for the broker; raises the error of a message with `on_written` that failed."""
+        with self._retry.waiting():
+            self._await_delivery()
+        if self._undelivered is not None:
+            raise self._undelivered
+        self._report_written()
+
+    def _await_delivery(self) -> None:
         deadline = time.monotonic() + self._retry.deadline_s
         while left := self._flush_slice():
             if self._retry.is_over:
@@ -179,9 +187,6 @@ class TransactionalProducer:
                 raise BrokerError(
                     f"flush: no success within {self._retry.deadline_s:g} s: {left} messages are not taken"
                 )
-        if self._undelivered is not None:
-            raise self._undelivered
-        self._report_written()
 
     def _flush_slice(self) -> int:
         with translated("flush"):

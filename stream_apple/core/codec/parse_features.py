@@ -5,7 +5,7 @@ Each function reads from a place on and returns the place where it ended, or whe
 
 import numpy as np
 
-from stream_apple.core.batch import Columns
+from stream_apple.core.batch import TOO_LARGE, Columns
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.feature_hashing import category_key, index_key_of, name_key, short_name_key
 from stream_apple.core.codec.msgpack_reader import (
@@ -27,11 +27,17 @@ from stream_apple.core.jit import kernel
 _MALFORMED = int(Reason.MALFORMED)
 _WRONG_TYPE = int(Reason.WRONG_TYPE)
 _DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
-_NO_FEATURES = int(Reason.NO_FEATURES)
 _TOO_MANY_FEATURES = int(Reason.TOO_MANY_FEATURES)
 _BAD_VALUE = int(Reason.BAD_VALUE)
+_OVERFLOW = int(Reason.OVERFLOW)
 
 _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
+
+
+@kernel
+def _fault_of(value: np.float32) -> int:
+    """Of a value that is not below TOO_LARGE."""
+    return _OVERFLOW if np.isfinite(value) else _BAD_VALUE
 
 
 @kernel
@@ -94,8 +100,8 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
                 if fault != OK:
                     return at, fault
                 value = np.float32(number)
-            if not np.isfinite(value):
-                return stop, _BAD_VALUE
+            if not abs(value) < TOO_LARGE:
+                return stop, _fault_of(value)
         out.keys[np.uint64(z)] = key
         out.values[np.uint64(z)] = value
         z += value != 0
@@ -125,8 +131,6 @@ def _namespaces(
         at, fault = _names(buffer, start, end, size, seed, out, row)
         if fault != OK:
             return at, fault
-    if entries == 0:
-        return first, _NO_FEATURES
     return at, OK
 
 
@@ -161,8 +165,6 @@ def _packed(
     width = 4 if numbers >= 0 and index_bytes == 4 * entries else 8
     if index_bytes != width * entries or (numbers >= 0 and number_bytes != 4 * entries):
         return first, _MALFORMED
-    if entries == 0:
-        return first, _NO_FEATURES
     if entries > max_features:
         return first, _TOO_MANY_FEATURES
     z = out.indptr[row + 1]
@@ -171,8 +173,8 @@ def _packed(
         if numbers >= 0:
             place = numbers + 4 * step
             value = np.uint32(word_at(buffer, place, 4)).view(np.float32)
-            if not np.isfinite(value):
-                return place, _BAD_VALUE
+            if not abs(value) < TOO_LARGE:
+                return place, _fault_of(value)
         place = indices + width * step
         out.keys[np.uint64(z)] = index_key_of(word_at(buffer, place, 8) if width == 8 else word_at(buffer, place, 4))
         out.values[np.uint64(z)] = value
@@ -187,8 +189,8 @@ def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Colu
     kind, first, count = head(buffer, at, end)
     if kind != mp.MAP:
         return at, unlike(kind)
-    if count == 0:
-        return at, _NO_FEATURES
+    if count == 0:  # a row of zeros
+        return first, OK
     kind, start, size = head(buffer, first, end)
     if kind != mp.STR:
         return first, unlike(kind)

@@ -64,6 +64,8 @@ class Reason(IntEnum):
     BAD_ID = 12
     BAD_TIMESTAMP = 13
     FAR_FUTURE = 14
+    OVERFLOW = 15
+    SKIPPED = 16
 
     @property
     def code(self) -> str:
@@ -74,13 +76,15 @@ class Reason(IntEnum):
 def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> str:
     """What was expected, what was found, and where, in ASCII; `place` is a byte of the record's `value`.
 
-    For the two reasons that lie in the record's timestamp, `place` and `value` are not looked at.
+    For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
     """
     match reason:
         case Reason.BAD_TIMESTAMP:
             return "expected a record timestamp, found none"
         case Reason.FAR_FUTURE:
             return "expected a timestamp near those of earlier records, found one too far ahead of them"
+        case Reason.SKIPPED:
+            return "expected an example, found it named in worker.skip: it is neither decoded nor learned"
         case Reason.RECORD_TOO_LARGE if value is not None:
             return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
     if value is None or reason is Reason.NULL_VALUE:
@@ -123,9 +127,10 @@ def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types
     return {
         Reason.TOO_DEEP: "maps and arrays at most 16 deep",
         Reason.DUPLICATE_KEY: "each key once",
-        Reason.NO_FEATURES: "at least one feature",
+        Reason.NO_FEATURES: "a key 'features' with a map, which may be empty",
         Reason.TOO_MANY_FEATURES: f"at most {limits.max_features} features",
         Reason.BAD_VALUE: "a value that is finite as a 32-bit float",
+        Reason.OVERFLOW: "a value below 2^60 (1.15e18) in size",
         Reason.BAD_WEIGHT: f"a weight from 0 to {limits.max_weight:g}",
         Reason.BAD_LABEL: "a label of 1 or -1 (0 is read as -1)" if limits.binary else f"a label {labels}",
         Reason.BAD_ID: "an id in UTF-8",

@@ -50,6 +50,11 @@ L2 = NumberBounds(0, 1000)
 PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 
 
+# Of what `kernels/table.py` and `kernels/work.py` make, which can't be imported here.
+_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
+_BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
+_SCRATCH_BYTES = 84  # for each feature of an example
+
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0, "fallback": False, "l2": 0.0}
 """The learner of the paper, and of the first version: its models are named without these options."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000, "fallback": False}
@@ -119,6 +124,13 @@ class Options:
     def mixed(self) -> bool:
         """Whether several predictors are learned, and their mixture is published."""
         return self.combine == "mix"
+
+    def model_bytes(self) -> int:
+        """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
+        slots = 1 << int(self.bits or 0)
+        table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
+        residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
+        return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""

@@ -159,9 +159,10 @@ class LearningScheduler:
         self._running[number] = _Running(self._threads.submit(task.call), task, self._now())
 
     def _batch(self, batch: _Batch) -> _Task:
-        def publish(result: BatchResult) -> None:
+        def publish(parts: list[tuple[list[Record], BatchResult]]) -> None:
             self._records -= len(batch.records)
             self._bytes -= batch.size
-            self._publish(batch.partition, batch.records, result)
+            for records, result in parts:
+                self._publish(batch.partition, records, result)
 
-        return _Task(lambda: batch.partition.model.process(batch.records), publish)
+        return _Task(lambda: list(batch.partition.model.process_in_turn(batch.records)), publish)

@@ -39,7 +39,7 @@ METRICS = (
     Metric("worker_info", Gauge, "1, with what this worker is.", ("group", "worker", "topic", "method", "loss")),
     Metric("snapshot_interval_seconds", Gauge, "The setting worker.snapshot_interval."),
     Metric("epoch_length_seconds", Gauge, "The setting epochs.length."),
-    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers."),
+    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
     Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
     Metric(
         "examples_total",

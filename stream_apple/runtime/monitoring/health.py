@@ -11,6 +11,8 @@ from stream_apple.runtime.partition import Partition, State
 
 STUCK_AFTER_S = 180.0
 """Longer than the longest wait that the broker port may make (two deadlines of 60 s in one iteration)."""
+LATE_AFTER_S = 10.0
+"""A loop that has not turned for so long answers nobody; what it knew of its partitions then may be past."""
 
 
 class Verdict(NamedTuple):
@@ -21,33 +23,41 @@ class Verdict(NamedTuple):
 
 
 class Health:
-    """What the probes ask. `now` is monotonic seconds."""
+    """What the probes ask. `now` is monotonic seconds.
+
+    Until `watch_brokers` is called, brokers count as reachable.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._compiled = False
-        self._assigned = False
+        self._leaving = False
+        self._reachable: Callable[[], bool] = lambda: True
         self._iterated_at: float | None = None
         self._learning_s = 0.0
-        self._states: Mapping[int, State] = {}
+        self._states: Mapping[int, State] | None = None
 
     def compiled(self) -> None:
         """The kernels are ready: from now on the loop must iterate."""
         self._compiled = True
         self._iterated_at = self._now()
 
-    def assigned(self) -> None:
-        """The group has told us what we own, which may be nothing."""
-        self._assigned = True
+    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
+        """Ask this whenever a probe asks: the loop may be waiting for the brokers just then."""
+        self._reachable = reachable
 
-    def iterated(self, partitions: Iterable[Partition], learning_s: float = 0.0) -> None:
-        """An iteration of the loop is over; `partitions` are those we own.
+    def leave(self) -> None:
+        """The loop ends. For signal handlers, too."""
+        self._leaving = True
+
+    def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
+        """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which.
 
         learning_s  for so long a thread has been busy with one batch, the longest of all
         """
         self._iterated_at = self._now()
         self._learning_s = learning_s
-        self._states = {partition.number: partition.state for partition in partitions}
+        self._states = None if partitions is None else {partition.number: partition.state for partition in partitions}
 
     def live(self) -> Verdict:
         """False if no iteration, or no batch that is being learned, has ended for STUCK_AFTER_S.
@@ -67,21 +77,34 @@ class Health:
         return Verdict(good, facts)
 
     def ready(self) -> Verdict:
-        """True if compiled, told by the group what we own, and live in all of it."""
-        states = self._states
-        behind = sorted(number for number, state in states.items() if state is not State.LIVE)
+        """True if compiled, told by the group what we own, live in all of it, and in touch with the brokers.
+
+        Who was given nothing, there being fewer partitions than workers, is on standby, which is as good as ready: it
+        can do no more, and an update that waited for it would never end.
+        """
+        states, iterated_at = self._states, self._iterated_at
+        behind = sorted(number for number, state in (states or {}).items() if state is not State.LIVE)
+        late = iterated_at is not None and self._now() - iterated_at > LATE_AFTER_S
         waiting_for = [
             reason
             for missing, reason in (
                 (not self._compiled, "kernels to compile"),
-                (not self._assigned, "the group to assign partitions"),
+                (states is None, "the group to assign partitions"),
                 (bool(behind), f"partitions {behind} to recover"),
+                (not self._reachable(), "an answer of a broker"),
+                (late, "the loop to turn"),
             )
             if missing
         ]
+        if self._leaving:
+            status = "stopping"
+        elif waiting_for:
+            status = "waiting"
+        else:
+            status = "ready" if states else "standby"
         facts = {
-            "status": "waiting" if waiting_for else "ready",
+            "status": status,
             "waiting_for": waiting_for,
-            "partitions": {str(number): state.value for number, state in sorted(states.items())},
+            "partitions": {str(number): state.value for number, state in sorted((states or {}).items())},
         }
-        return Verdict(not waiting_for, facts)
+        return Verdict(status in {"ready", "standby"}, facts)

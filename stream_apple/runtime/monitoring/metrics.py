@@ -123,6 +123,11 @@ class Metrics:
             dead_letters=dead_letters,
         )
 
+    def lag_records(self, partition: int) -> float | None:
+        """How many records behind the partition is, as last measured; None while that is not known. For any thread."""
+        found = self._partitions.get(partition)
+        return None if found is None else found.lag_records
+
     def counted(self, partitions: int) -> None:
         """The examples topic has so many partitions."""
         self._all["topic_partitions"].set(partitions)

@@ -10,18 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
 from stream_apple.core.codec.feature_names import Names, names_in
-from stream_apple.core.learner.learner import Learner
 from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.monitoring.history import (
+    ATTACHMENT,
+    SAMPLE_POINT_S,
+    History,
+    HistoryPoint,
+    KeptHistory,
+    point_of,
+    points_of,
+)
+from stream_apple.runtime.monitoring.milestones import CaughtUp
+from stream_apple.runtime.partition import INCOMPLETE, Partition
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import Record
 
 RECENT_REJECTS = 20
-HISTORY_POINTS = 600
-"""Of each partition; when they are full every other one goes, and the next ones are twice as far apart."""
 _STEP_S = 0.05  # between two looks at what the loop has left
 _SHARE = 0.005  # of a core, for names
-_SAMPLE_POINT_S = 1.0
+_KEEP_S = 10.0  # between two times that a history is handed to the model, to be kept with its snapshots
 _LONGEST_MESSAGE = 500
 
 
@@ -50,48 +57,8 @@ class DeadLetter(NamedTuple):
     timestamp_ms: int
 
 
-class LossPoint(NamedTuple):
-    """A partition's mean losses at one moment; NaN before the first example.
-
-    at_ms     time of day
-    recent, linear, constant         of recent examples
-    whole, whole_linear, whole_constant   since the start
-    """
-
-    at_ms: int
-    examples: int
-    epoch: int
-    recent: float
-    linear: float
-    constant: float
-    whole: float
-    whole_linear: float
-    whole_constant: float
-    apple: float
-    whole_apple: float
-
-
-class LossHistory:
-    """Points in the order of time, evenly spread from the first to the last, at most `most`."""
-
-    def __init__(self, most: int = HISTORY_POINTS, step_s: float = _SAMPLE_POINT_S) -> None:
-        self._most = most
-        self._step_ms = int(step_s * 1000)
-        self._points: list[LossPoint] = []
-
-    def add(self, point: LossPoint) -> None:
-        """Keep the point, unless it is too close to the last one."""
-        if self._points and point.at_ms - self._points[-1].at_ms < self._step_ms:
-            return
-        points = [*self._points, point]
-        if len(points) > self._most:
-            points = points[::2]
-            self._step_ms *= 2
-        self._points = points  # replaced whole: readers have the list as it was
-
-    def since(self, at_ms: int) -> list[LossPoint]:
-        """Points later than `at_ms`."""
-        return [point for point in self._points if point.at_ms > at_ms]
+def _unknown(_partition: int) -> float | None:
+    return None
 
 
 class WorkerObserver:
@@ -105,13 +72,22 @@ class WorkerObserver:
         self.names = Names() if names is None else names
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
+        self._lag: Callable[[int], float | None] = _unknown
         self._sample: bytes | None = None
         self._rejects: tuple[DeadLetter, ...] = ()
-        self._histories: dict[int, LossHistory] = {}
+        self._histories: dict[int, History] = {}
+        self._handed: dict[int, tuple[int, KeptHistory]] = {}  # when, and what, the model was handed last
+        self._caught_up = CaughtUp()
 
-    def follow(self, owned: Callable[[], Mapping[int, Partition]]) -> None:
-        """From now on, ask this which partitions are ours: a reference of our own would keep dropped models alive."""
+    def follow(
+        self, owned: Callable[[], Mapping[int, Partition]], lag: Callable[[int], float | None] | None = None
+    ) -> None:
+        """From now on, ask these which partitions are ours, and how many records behind one is, if that is known.
+
+        A reference of our own would keep dropped models alive.
+        """
         self._owned = owned
+        self._lag = lag or _unknown
 
     @property
     def owned(self) -> dict[int, Partition]:
@@ -128,8 +104,8 @@ class WorkerObserver:
         """The most recent ones, the newest first."""
         return list(self._rejects)[::-1]
 
-    def history(self, partition: int, since_ms: int) -> list[LossPoint]:
-        """How the partition's losses went, as far as this worker has seen it."""
+    def history(self, partition: int, since_ms: int) -> list[HistoryPoint]:
+        """How the partition went, as far as this worker has seen it or its model has brought it along."""
         history = self._histories.get(partition)
         return [] if history is None else history.since(since_ms)
 
@@ -142,12 +118,29 @@ class WorkerObserver:
         return True
 
     def take_points(self) -> None:
-        """Note where the losses of every partition stand."""
-        for number, partition in self.owned.items():
-            if partition.state is not State.RESTORING:
-                model = partition.model
-                point = _point(self._now_ms(), model.learner, model.clock.epoch)
-                self._histories.setdefault(number, LossHistory()).add(point)
+        """Note where every partition stands, and log it if all of them have caught up."""
+        owned, now_ms = self.owned, self._now_ms()
+        for number, partition in owned.items():
+            if partition.state not in INCOMPLETE:
+                history = self._histories.setdefault(number, History())
+                self._take_over(history, partition, now_ms)
+                history.add(point_of(now_ms, partition, self._lag(number)))
+                self._hand_over(history, partition, now_ms)
+        self._caught_up.look(owned, self._lag)
+
+    def _take_over(self, history: History, partition: Partition, now_ms: int) -> None:
+        """Continue the history that came with the model, from a snapshot, if it is not the one that we gave it."""
+        kept = partition.model.attachments.get(ATTACHMENT)
+        if kept is not None and kept is not self._handed.get(partition.number, (0, None))[1]:
+            history.insert(points_of(kept), now_ms)
+
+    def _hand_over(self, history: History, partition: Partition, now_ms: int) -> None:
+        """Have the history kept with the model, now and then: its last snapshot is older anyway."""
+        model, number = partition.model, partition.number
+        handed_ms, array = self._handed.get(number, (0, None))
+        if array is None or model.attachments.get(ATTACHMENT) is not array or abs(now_ms - handed_ms) >= 1000 * _KEEP_S:
+            self._handed[number] = (now_ms, history.to_array())
+            model.attachments = {**model.attachments, ATTACHMENT: self._handed[number][1]}
 
     def _note(self, number: int, rejects: Sequence[Reject]) -> None:
         found = []
@@ -186,28 +179,10 @@ class ObserverThread:
             now = time.monotonic()
             if now >= due:
                 self._observer.take_points()
-                due = now + _SAMPLE_POINT_S
+                due = now + SAMPLE_POINT_S
             rest = rest_after(self._clock() - before)
 
 
 def rest_after(spent_s: float) -> float:
     """How long to rest after work that took `spent_s` of a core."""
     return max(_STEP_S, spent_s / _SHARE)
-
-
-def _point(at_ms: int, learner: Learner, epoch: int) -> LossPoint:
-    progress = learner.progress
-    recent, whole = progress.report("recent"), progress.report("whole")
-    return LossPoint(
-        at_ms,
-        learner.examples,
-        epoch,
-        recent.loss,
-        recent.linear_loss,
-        recent.best_constant_loss,
-        whole.loss,
-        whole.linear_loss,
-        whole.best_constant_loss,
-        recent.apple_loss,
-        whole.apple_loss,
-    )

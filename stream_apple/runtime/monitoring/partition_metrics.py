@@ -13,7 +13,7 @@ from stream_apple.core.learner.parent_selection import Census
 from stream_apple.runtime.monitoring.definitions import METRICS
 from stream_apple.runtime.monitoring.predictor_metrics import PredictorMetrics
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
-from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition import INCOMPLETE, Partition, State
 from stream_apple.runtime.partition_model import BatchResult
 
 
@@ -66,6 +66,11 @@ class PartitionMetrics:
         """How many, by reason; all reasons are there."""
         return self._reasons.counts
 
+    @property
+    def lag_records(self) -> float | None:
+        """The gauge; None before its first value."""
+        return self._gauges.get("lag_records")
+
     def facts(self) -> dict[str, Any]:
         """What the series say.
 
@@ -111,7 +116,7 @@ class PartitionMetrics:
     def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft) -> None:
         """Show where the model stands now; nothing of one that is still being read."""
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
-        if partition.state is State.RESTORING:
+        if partition.state in INCOMPLETE:
             return
         model = partition.model
         self._show_safety(partition)

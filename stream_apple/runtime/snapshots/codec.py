@@ -263,7 +263,7 @@ class SnapshotDecoder:
         table.companions[-1:] = np.frombuffer(manifest["companion"], COMPANION)
         ended = Ended(manifest["ended_epoch"], manifest["epoch_digest"])
         model.restore(self._pointer.at, ended, _unpacked(manifest["arrays"]))
-        model.learner.restore_observed(_unpacked(manifest["observed"]))
+        model.restore_observed(_unpacked(manifest["observed"]))
         image = model.image()
         self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
         if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:

@@ -63,6 +63,7 @@ def model_file_of(
             "start": model.lineage.start,
             "model": model.lineage.model,
             "gaps": model.lineage.gaps,
+            "skips": model.lineage.skips,
             "pointer": pointer,
             "messages": snapshot.messages,
             "names": names.known(),
@@ -92,7 +93,8 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
         )
     try:
         told = msgpack.unpackb(body, strict_map_key=False)
-        lineage = Lineage(told["start"], told["model"], tuple(Gap(*gap) for gap in told["gaps"]))
+        gaps, skips = tuple(Gap(*gap) for gap in told["gaps"]), tuple(told.get("skips", ()))
+        lineage = Lineage(told["start"], told["model"], gaps, skips)
         return SavedModel(
             told["group"],
             told["topic"],

@@ -27,7 +27,11 @@ class Logs(Protocol):
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets in the examples topic."""
+        """The group's committed offsets in the examples topic; open transactions are not waited for."""
+        ...
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The same, when transactions that are being decided have been."""
         ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stream_apple.runtime.dead_letters import dead_letter_headers
-from stream_apple.runtime.lineage import Gap, Lineage, OffsetMetadata
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.dead_letters import dead_letter
+from stream_apple.runtime.lineage import Gap, Lineage, OffsetMetadata, Skip
+from stream_apple.runtime.partition_model import BatchResult, PartitionModel
 from stream_apple.runtime.ports import Header, Record
 from stream_apple.runtime.verification.comparison import Answer
 
@@ -35,12 +35,17 @@ class Replay:
         self.predictions = 0
         self.dead_letters = 0
         self.digest: str | None = None
-        # In their order; a snapshot at a gap was taken before the model jumped over it.
+        # The model itself knows what to skip. In their order; a snapshot at a gap was taken before the jump over it.
         self._events: list[tuple[int, tuple[Gap, Lineage] | None]] = []
         if metadata.snapshot is not None and self.start < metadata.snapshot.at <= stop:
             self._events.append((metadata.snapshot.at, None))
-        for gap, lineage in zip(metadata.lineage.gaps, lineages[1:], strict=True):
-            if self.start <= gap.start < stop:
+        gaps = {gap.stop: gap for gap in metadata.lineage.gaps}
+        ends = sorted([*gaps, *(offset + 1 for offset in metadata.lineage.skips)])
+        for end, lineage in zip(ends, lineages[1:], strict=True):
+            gap = gaps.get(end)
+            if gap is None and self.start < end <= stop:
+                model.skips.append(Skip(end - 1, lineage))
+            elif gap is not None and self.start <= gap.start < stop:
                 self._events.append((gap.start, (gap, lineage)))
         self._events.sort(key=lambda event: (event[0], event[1] is not None))
 
@@ -73,18 +78,21 @@ class Replay:
         records = [record for record in records if record.offset() >= self.model.next_offset]
         if not records:
             return
-        result = self.model.process(records)
+        for part, result in self.model.process_in_turn(records):
+            self._count(part, result, answers)
+
+    def _count(self, records: Sequence[Record], result: BatchResult, answers: Answers) -> None:
         topic, model = self.model.topic, self.model.lineage.model
         for record, value in zip(result.examples, result.predictions, strict=True):
-            answers.predictions.append(_answer(model, record, value, []))
+            answers.predictions.append(_answer(model, record, record.key(), value, []))
         for reject in result.rejects:
-            headers = dead_letter_headers(reject, topic, model)
-            answers.dead_letters.append(_answer(model, reject.record, reject.record.value(), headers))
+            letter = dead_letter(reject, topic, model, self.model.limits.max_record_bytes)
+            answers.dead_letters.append(_answer(model, reject.record, *letter))
         self.records += len(records)
         self.predictions += len(result.predictions)
         self.dead_letters += len(result.rejects)
 
 
-def _answer(model: str, record: Record, value: bytes | None, headers: list[Header]) -> Answer:
-    """With the key and timestamp of its example, as `outputs.py` sends it."""
-    return Answer(model, record.offset(), record.key(), value, record.timestamp()[1], headers)
+def _answer(model: str, record: Record, key: bytes | None, value: bytes | None, headers: list[Header]) -> Answer:
+    """With the timestamp of its example, as `outputs.py` sends it."""
+    return Answer(model, record.offset(), key, value, record.timestamp()[1], headers)

@@ -3,9 +3,12 @@
 What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
 newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
 letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
+
+What is read of an output ends where it ended when it was opened. All partitions of the outputs are read if all of the
+examples are verified: a copy in another partition shows where it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, Literal, NamedTuple
 
@@ -15,16 +18,17 @@ from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Committed, Record
 from stream_apple.runtime.snapshots.store import FEW_LARGE, Logs, SnapshotStore
-from stream_apple.runtime.verification.comparison import (
+from stream_apple.runtime.verification.answer_log import (
     AnswerLog,
-    Comparison,
-    Fault,
-    Faults,
-    Kind,
     Origin,
+    OutputPartition,
+    Reach,
+    Subject,
     origin_of_dead_letter,
     origin_of_prediction,
 )
+from stream_apple.runtime.verification.comparison import Comparison
+from stream_apple.runtime.verification.faults import Fault, Faults, Kind
 from stream_apple.runtime.verification.replay import Replay
 
 ReportProgress = Callable[[int, int, int, int], None]
@@ -95,6 +99,7 @@ class Verifier:
         self._store = SnapshotStore(logs, provenance, new_model)
         self._fetch_records = fetch_records
         self._progress = progress
+        self._looked_at: set[tuple[str, int]] = set()  # partitions of the outputs
 
     def verify(self, number: int, to: int | None = None) -> Report:
         """Verify the answers to the examples of a partition before offset `to`, or else the committed offset.
@@ -105,8 +110,7 @@ class Verifier:
         topic = self._provenance.topics.examples
         committed = self._logs.committed([number])[number]
         if committed is None:
-            low = self._logs.log_range(topic, number).low
-            return Report(number, None, Covered(None, low, low))
+            return self._unanswered(number)
         if to is not None and to > committed.offset:
             raise ConfigurationError(
                 f"expected the end of the verification at most at the committed offset {committed.offset} of "
@@ -175,31 +179,38 @@ class Verifier:
             )
         return restored
 
+    def _unanswered(self, number: int) -> Report:
+        """There is no model yet; its outputs must not hold what nobody can use, or what belongs elsewhere."""
+        topics, faults = self._provenance.topics, Faults()
+        low = self._logs.log_range(topics.examples, number).low
+        foreign = [0, 0]
+        if number < self._logs.partition_count(topics.predictions):
+            with ExitStack() as opened:
+                logs = self._answer_logs(opened, Subject(topics.examples, number), faults)
+                for log in logs:
+                    log.drain()
+                foreign = [log.foreign for log in logs]
+        predictions, letters = Published(foreign=foreign[0]), Published(foreign=sum(foreign[1:]))
+        nothing = Covered(None, low, low)
+        return Report(
+            number, None, nothing, predictions, letters, fault_count=faults.counts.total(), faults=faults.first
+        )
+
     def _compare(self, replay: Replay, lineages: Sequence[Lineage], faults: Faults) -> tuple[Comparison, Comparison]:
         """Learn all records, and hold what was published against the answers."""
-        topics, number = self._provenance.topics, replay.model.partition
-        shared = number % self._logs.partition_count(topics.dead_letters)
-        models, gaps = [lineage.model for lineage in lineages], [range(*gap) for gap in lineages[-1].gaps]
+        topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
+        subject = Subject(
+            topic,
+            number,
+            [lineage.model for lineage in lineages],
+            range(lineages[0].start, replay.stop),
+            range(replay.start, replay.stop),
+            [range(*gap) for gap in gaps],
+        )
         with ExitStack() as opened:
-
-            def comparison(
-                topic: str, partition: int, fetch: int, origin: Callable[[Record, str, int], Origin | None]
-            ) -> Comparison:
-                log = self._logs.log_range(topic, partition)
-                scan = opened.enter_context(closing(self._scan(topic, partition, log.low, log.high, fetch)))
-                answers = AnswerLog(
-                    scan,
-                    lambda record: origin(record, topics.examples, number),
-                    models,
-                    range(replay.start, replay.stop),
-                    gaps,
-                )
-                return Comparison(answers, (topic, partition), faults, replay.start, truncated=log.low > 0)
-
-            predictions = comparison(topics.predictions, number, self._fetch_records, origin_of_prediction)
-            letters = comparison(topics.dead_letters, shared, FEW_LARGE, origin_of_dead_letter)
-            first = _behind_gap(replay.start, lineages[-1].gaps)
-            examples = self._scan(topics.examples, number, first, replay.stop, self._fetch_records)
+            logs = self._answer_logs(opened, subject, faults)
+            predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
+            examples = self._scan(topic, number, _behind_gap(replay.start, gaps), replay.stop, self._fetch_records)
             for records in opened.enter_context(closing(examples)).batches():
                 answers = replay.learn(records)
                 for answer in answers.predictions:
@@ -210,7 +221,55 @@ class Verifier:
             replay.finish()
             predictions.finish()
             letters.finish()
+            for log in logs[2:]:
+                log.drain()
         return predictions, letters
+
+    def _answer_logs(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
+        """Where predictions and dead letters are, and then the partitions of the dead letters where none may be."""
+        topics, number = self._provenance.topics, subject.partition
+        count, letters = (self._logs.partition_count(topic) for topic in (topics.examples, topics.dead_letters))
+
+        def prediction_home(partition: int) -> int | None:
+            return partition if partition < count else None
+
+        def letter_home(partition: int) -> int | None:
+            return partition % letters if partition < count else None
+
+        outputs = [self._output(topics.predictions, number, origin_of_prediction, prediction_home)] + [
+            self._output(topics.dead_letters, partition, origin_of_dead_letter, letter_home)
+            for partition in (number % letters, *range(count + number, letters, count))
+        ]
+
+        def committed(found: Mapping[int, Committed | None]) -> int:
+            told = found[number]
+            return subject.answered.stop if told is None else told.offset
+
+        # Only now that the ends of the outputs are known: what was published before is within these.
+        reach = Reach(
+            self._logs.log_range(topics.examples, number).high,
+            committed(self._logs.committed([number])),
+            lambda: committed(self._logs.decided([number])),
+        )
+        logs = []
+        for output in outputs:
+            fetch = self._fetch_records if output.topic == topics.predictions else FEW_LARGE
+            scan = self._scan(output.topic, output.partition, output.low, output.end, fetch)
+            logs.append(AnswerLog(opened.enter_context(closing(scan)), output, subject, reach, faults))
+        return logs
+
+    def _output(
+        self,
+        topic: str,
+        partition: int,
+        identify: Callable[[Record], Origin | None],
+        home: Callable[[int], int | None],
+    ) -> OutputPartition:
+        log, place = self._logs.log_range(topic, partition), (topic, partition)
+        first_look = place not in self._looked_at
+        self._looked_at.add(place)
+        one_group = topic == self._provenance.topics.predictions
+        return OutputPartition(topic, partition, log.low, log.high, identify, home, one_group, first_look)
 
     def _check_digest(self, replay: Replay, pointer: SnapshotPointer | None, faults: Faults) -> None:
         if pointer is None or replay.digest in (None, pointer.digest):

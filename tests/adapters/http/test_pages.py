@@ -134,7 +134,7 @@ class TestModel:
             ("?partition=0&top=0", 400, f"top: expected one whole number from 1 to {MOST_TOP}, found 0"),
             ("?partition=0&top=1000", 400, f"top: expected one whole number from 1 to {MOST_TOP}, found 1000"),
             ("?partition=9", 404, "expected a partition of this worker (0, 1 at the moment), found 9"),
-            ("?partition=1", 503, "expected a complete model of partition 1, found it being restored"),
+            ("?partition=1", 503, "expected a complete model of partition 1, found it restoring"),
         ],
     )
     def test_what_cannot_be_shown_is_told(self, site: Site, query: str, status: int, text: str) -> None:

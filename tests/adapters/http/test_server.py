@@ -1,5 +1,6 @@
 """Probes and metrics over a real socket."""
 
+import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -12,7 +13,7 @@ from support.local_http import Answer, fetch
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
-from stream_apple.runtime.monitoring.health import STUCK_AFTER_S, Health
+from stream_apple.runtime.monitoring.health import LATE_AFTER_S, STUCK_AFTER_S, Health
 from stream_apple.runtime.monitoring.metrics import Metrics
 
 
@@ -73,11 +74,52 @@ class TestProbes:
         status, facts = site.facts("/livez")
         assert (status, facts["status"], facts["seconds_in_a_batch"]) == (503, "stuck", STUCK_AFTER_S + 1)
 
-    def test_a_worker_without_partitions_is_ready(self, site: Site) -> None:
-        """More workers than partitions: the spare one must not hold up a rollout."""
+    def test_a_worker_without_partitions_is_on_standby(self, site: Site) -> None:
+        """More workers than partitions: the spare one must not hold up a rollout, and is told from one at work."""
         site.health.compiled()
-        site.health.assigned()
-        assert site.facts("/readyz") == (200, {"status": "ready", "waiting_for": [], "partitions": {}})
+        site.health.iterated([])
+        assert site.facts("/readyz") == (200, {"status": "standby", "waiting_for": [], "partitions": {}})
+
+    def test_a_group_that_has_not_answered(self, site: Site) -> None:
+        """Nothing owned because nobody has said what, or because it was taken away, is not ready."""
+        site.health.compiled()
+        for told in (False, True, False):
+            site.health.iterated([] if told else None)
+            status, facts = site.facts("/readyz")
+            assert status == (200 if told else 503)
+            assert facts["waiting_for"] == ([] if told else ["the group to assign partitions"])
+
+    def test_brokers_that_do_not_answer(self, site: Site) -> None:
+        """What the worker believes to own may have another owner: not ready, but alive; a restart mends nothing."""
+        reachable = True
+        site.health.watch_brokers(lambda: reachable)
+        site.health.compiled()
+        site.health.iterated([])
+        assert site.facts("/readyz")[0] == 200
+        reachable = False
+        status, facts = site.facts("/readyz")
+        assert (status, facts["status"], facts["waiting_for"]) == (503, "waiting", ["an answer of a broker"])
+        assert site.facts("/livez")[0] == 200
+
+    def test_a_loop_that_is_late_is_not_ready(self, site: Site) -> None:
+        """Long before it counts as stuck: what it said last may be past."""
+        site.health.compiled()
+        site.health.iterated([])
+        site.clock.now += LATE_AFTER_S
+        assert site.facts("/readyz")[0] == 200
+        site.clock.now += 1
+        status, facts = site.facts("/readyz")
+        assert (status, facts["waiting_for"]) == (503, ["the loop to turn"])
+        assert site.facts("/livez")[0] == 200
+        site.health.iterated([])
+        assert site.facts("/readyz")[0] == 200
+
+    def test_a_worker_that_leaves_is_not_ready(self, site: Site) -> None:
+        """From the signal, or the error, on: it answers no further record."""
+        site.health.compiled()
+        site.health.iterated([])
+        site.health.leave()
+        assert site.facts("/readyz") == (503, {"status": "stopping", "waiting_for": [], "partitions": {}})
 
 
 class TestPaths:
@@ -106,10 +148,13 @@ class TestPaths:
         assert site.ask("/livez/x")[0] == 404
         assert site.ask("/livez?verbose=1")[0] == 200
 
-    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-    def test_nothing_can_be_changed(self, site: Site, method: str) -> None:
-        """Only reading methods exist."""
-        assert site.ask("/metrics", method)[0] == 501
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+    @pytest.mark.parametrize("path", ["/metrics", "/livez"])
+    def test_nothing_can_be_changed(self, site: Site, path: str, method: str) -> None:
+        """Only reading methods exist: 405 names them, also to a client that sends a body."""
+        status, headers, body = fetch(site.server.port, path, method, b"{}" * 50_000)
+        assert (status, headers["Allow"], headers["Connection"]) == (405, "GET, HEAD", "close")
+        assert json.loads(body)["status"] == "expected GET or HEAD: this port is for reading only"
 
     def test_a_connection_serves_many_requests(self, site: Site) -> None:
         """Keep-alive works, so that a scrape does not cost a connection."""

@@ -7,16 +7,18 @@ from typing import Any
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from support.clock import Clock
-from support.planted_pair import SETTINGS, finder, planted
+from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
 from stream_apple.adapters.http.status import Status
+from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.dead_letters import Reject
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.runtime.monitoring.observer import WorkerObserver
 from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
 from stream_apple.runtime.partition import Partition, State
@@ -219,3 +221,43 @@ def test_where_the_time_of_the_loop_went() -> None:
         budget.seconds[phase] += 1.25
     worker.turn(budget)
     assert set(check(worker)["loop_seconds"].values()) == {1.25}
+
+
+class TestNames:
+    """A model whose features nobody has seen by name, as after a restart."""
+
+    @staticmethod
+    def status(finder: NameFinder) -> tuple[Status, WorkerObserver]:
+        """Of a worker with one whole model."""
+        partition = Partition(MODEL, RecoveryPlan(MODEL.lineage, 0))
+        partition.enter(State.LIVE)
+        watch = WorkerObserver(Names())
+        watch.follow(lambda: {0: partition})
+        return Status(watch, Metrics(), Health(), {}, Clock(0.0), finder), watch
+
+    def test_the_first_answer_has_names(self) -> None:
+        """They are looked for before it is given; then there is nothing more to look for."""
+        asked: list[Wanted] = []
+
+        class Finder:
+            def look(self, wanted: Wanted) -> bool:
+                asked.append(wanted)
+                watch.names.add(NAMES.known().items())
+                return True
+
+        status, watch = self.status(Finder())
+        for _ in range(2):
+            found = status.model(0, 20)
+            assert found["named"] == 1.0
+            assert found["top"][0]["name"] == PAIR
+        (wanted,) = asked
+        assert (wanted.partition, wanted.before) == (0, 800)
+        assert wanted.keys <= NAMES.known().keys()
+
+    def test_what_is_not_found_is_told_by_its_key(self) -> None:
+        """The view is the one that there was: it is made again only when a search has ended."""
+        status, watch = self.status(NoNameFinder())
+        found = status.model(0, 20)
+        assert found["named"] == 0.0
+        watch.names.add(NAMES.known().items())
+        assert status.model(0, 20) == found

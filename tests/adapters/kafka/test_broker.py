@@ -1,6 +1,7 @@
 """KafkaBroker, where it does more than the port promises: early fencing, large transactions, words for the operator."""
 
 import random
+import re
 import time
 import uuid
 
@@ -11,7 +12,10 @@ from support.kafka.connections import connect, fetch_some, fill
 from support.topics import FOREVER, TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
 
+from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, producer_properties
+from stream_apple.adapters.kafka.connectivity import Connectivity
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.adapters.kafka.herald import _answer, prepare_to_fence, wait_for_connection
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.ports import AbortableError, Committed
@@ -190,3 +194,50 @@ class TestErrors:
             with pytest.raises(ConfigurationError, match=f"topic {missing}.*`stream-apple topics` creates it"):
                 broker.partition_count(missing)
         broker.close()
+
+    @pytest.mark.parametrize(
+        ("given", "fault"),
+        [
+            ({"session.timeout.ms": 500}, "session.timeout.ms: expected at least {}, the group.min.session.timeout.ms"),
+            (
+                {"session.timeout.ms": 3_600_000, "max.poll.interval.ms": 3_600_000},
+                "session.timeout.ms: expected at most 1800000, the group.max.session.timeout.ms",
+            ),
+            (
+                {"transaction.timeout.ms": 900_001},
+                "transaction.timeout.ms: expected at most 900000, the transaction.max.timeout.ms",
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("early", [False, True])
+    def test_a_timeout_that_the_brokers_refuse(
+        self, kafka: str, topic: TopicFactory, given: dict[str, int], fault: str, *, early: bool
+    ) -> None:
+        """Such a worker would live for ever and never join: it is told the bound, and whose it is; nothing is read."""
+        examples = topic("examples", config=FOREVER)
+        fill(kafka, examples, 5)
+        name = f"group-of-{examples}"
+        broker = KafkaBroker({"bootstrap.servers": kafka, **given}, Identity(name, "worker-0", name), examples)
+        if early:
+            broker.start_fencing()
+        records: list[object] = []
+
+        def work() -> None:
+            broker.join(Recorder({0: 0}))
+            wait_until(lambda: False, "a refusal", meanwhile=lambda: records.extend(broker.fetch(10, 0.1)))
+
+        with pytest.raises(ConfigurationError) as caught:
+            work()
+        broker.close()
+        assert records == []
+        assert re.match(
+            f"kafka.{fault.format('[0-9]+')} of broker [0-9]+, found {next(iter(given.values()))}; ", str(caught.value)
+        )
+
+    def test_a_refusal_without_permission_to_ask_for_the_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The message has the names of both sides' settings, at least."""
+        monkeypatch.setattr("stream_apple.adapters.kafka.admin.CONNECT_S", 0.2)
+        connectivity = Connectivity({"bootstrap.servers": "127.0.0.1:1"}, lambda: True)
+        text = str(connectivity.explained(RefusedTimeoutError("joining the group: no")))
+        assert text.startswith("joining the group: no: see session.timeout.ms and transaction.timeout.ms in [kafka]")
+        assert "group.max.session.timeout.ms" in text

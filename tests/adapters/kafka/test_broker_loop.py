@@ -1,19 +1,27 @@
 """The worker's loop on the Kafka adapter, in this process."""
 
+import random
 import time
 from collections.abc import Mapping
 
+import msgpack
 import pytest
 from confluent_kafka import Producer
 from support.kafka.connections import fill
 from support.kafka.mock_cluster import make_mock_topics
-from support.records import DECODER, SETTINGS
+from support.kafka.raw_header import send_with_header
+from support.records import DECODER, SETTINGS, START
 from support.topics import FOREVER, TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.adapters.kafka.topics import requirements, written
+from stream_apple.config import Config
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import BrokerError
+from stream_apple.runtime.dead_letters import header_list
 from stream_apple.runtime.learning.threads import ThreadPool
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
@@ -21,9 +29,11 @@ from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 from stream_apple.runtime.ports import AbortableError, Committed
 from stream_apple.runtime.transaction import LoopSettings
+
+LARGE = SETTINGS._replace(limits=SETTINGS.limits._replace(max_record_bytes=1_000_000))
 
 
 class Doubtful(KafkaBroker):
@@ -97,6 +107,40 @@ class TestLoop:
         assert found == expected
         assert len(read_all(kafka, letters)) == rejected > 0
 
+    def test_no_record_is_too_large_to_be_answered(self, kafka: str, topic: TopicFactory) -> None:
+        """A key as large as a message may be, and ids and values that only the examples topic takes."""
+        sizes = [(1_048_400, 4, 0), (214_000, 900_000, 0), (400_000, 600_000, 3_000_000), (10, 20, 0)]
+        draw = random.Random(0)
+        values = [
+            msgpack.packb({"id": draw.randbytes(size), "more": draw.randbytes(more), "features": {"a": 1.0}})
+            for _, size, more in sizes
+        ]
+        examples = topic("examples", config={**FOREVER, "max.message.bytes": "4500000"})
+        settings = Config().topics.model_copy(update={"examples": examples})
+        needed = requirements(settings, {}, LARGE.limits.max_record_bytes)
+        predictions = topic("predictions", config=FOREVER | written(needed[settings.predictions]))
+        letters = topic("letters", config=FOREVER | written(needed[settings.dead_letters]))
+        models = topic("models")
+        producer = Producer({"bootstrap.servers": kafka, "message.max.bytes": 5_000_000})
+        for (key, _, _), value in zip(sizes, values, strict=True):
+            producer.produce(examples, value, draw.randbytes(key), timestamp=START)
+        assert producer.flush(DEADLINE_S) == 0
+        group = f"group-of-{examples}"
+        broker = KafkaBroker({"bootstrap.servers": kafka}, Identity(group, "w", f"{group}-w"), examples)
+        provenance = Provenance(group, Topics(examples, predictions, letters, models), {})
+        run_until_done(broker, provenance, len(sizes), LARGE)
+        answered = [decode_prediction(message.value() or b"")["offset"] for message in read_all(kafka, predictions)]
+        refused = read_all(kafka, letters)
+        numbers = [f"__stream_apple.errors.{name}" for name in ("offset", "omitted")]
+        told = [
+            {name: int(text or b"") for name, text in header_list(message) if name in numbers}  # type: ignore[arg-type]
+            for message in refused
+        ]
+        assert answered == [3]
+        assert [each[numbers[0]] for each in told] == [0, 1, 2]
+        assert [message.value() for message in refused] == [values[0], None, None]
+        assert [each.get(numbers[1], 0) > 1_100_000 for each in told] == [False, True, True]
+
     def test_a_fenced_worker_leaves_with_its_exit_code(self, kafka: str, topic: TopicFactory) -> None:
         """Whatever the client makes of a fatal error and failed messages that it has to report in one call."""
         examples, outputs = topic("examples", config=FOREVER), topic("outputs", partitions=2, config=FOREVER)
@@ -110,6 +154,20 @@ class TestLoop:
             run_until_done(broker, Provenance(group, Topics(examples, predictions, letters, models), {}), 100)
         assert caught.value.exit_code == 69
         assert read_all(kafka, outputs, 2) == []
+
+    def test_a_header_whose_name_is_no_text(self, mock_cluster: str) -> None:
+        """The record is a dead letter without its headers; so says the client that can't give them."""
+        names = ("examples", "predictions", "dead-letters", "models")
+        make_mock_topics(mock_cluster, *names)
+        send_with_header(mock_cluster, "examples", b"\xc1", b"\xff\xfe")
+        broker = KafkaBroker(
+            {"bootstrap.servers": mock_cluster, "fetch.wait.max.ms": 10}, Identity("g", "w", "t"), "examples"
+        )
+        run_until_done(broker, Provenance("g", Topics(*names), {}), 1)
+        (letter,) = read_all(mock_cluster, "dead-letters")
+        assert letter.value() == b"\xc1"
+        told = dict(header_list(letter))["__stream_apple.errors.message"]  # type: ignore[arg-type]
+        assert str(told).endswith("its headers are left out: expected names in UTF-8, found others'")
 
     def test_the_embedded_cluster_runs_the_same_code(self, mock_cluster: str) -> None:
         """Nothing to install: every record of the in-process cluster is answered."""
@@ -128,13 +186,15 @@ class TestLoop:
         assert sum(value or 0 for value in answered) == count
 
 
-def run_until_done(broker: KafkaBroker, provenance: Provenance, total: int) -> Metrics:
+def run_until_done(
+    broker: KafkaBroker, provenance: Provenance, total: int, chosen: ModelSettings = SETTINGS
+) -> Metrics:
     """Run a loop until all `total` records are committed."""
     metrics = Metrics()
     committed: dict[int, int] = {}
 
     def new_model(partition: int, lineage: Lineage) -> PartitionModel:
-        return PartitionModel(provenance.topics.examples, partition, lineage, SETTINGS, DECODER)
+        return PartitionModel(provenance.topics.examples, partition, lineage, chosen, Decoder(chosen.limits))
 
     owned = OwnedPartitions(broker, provenance, new_model, metrics)
     settings = LoopSettings(fetch_records=500, commit_records=700, commit_interval_s=0.05, snapshot_interval_s=0.1)

@@ -1,5 +1,6 @@
 """A cluster that is gone: what is logged, how long it is waited for, and what the operator is told."""
 
+import json
 import socket
 import time
 import uuid
@@ -21,10 +22,12 @@ from support.waiting import DEADLINE_S
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
 from stream_apple.adapters.kafka.connectivity import (
+    ASK_AFTER_S,
     PROBE_INTERVAL_S,
     Connectivity,
     connection_error,
     is_authentication_error,
+    latest_answer,
 )
 from stream_apple.errors import BrokerError
 
@@ -59,6 +62,47 @@ class TestConnectivity:
         connectivity.confirm()
         assert cluster.asked == []
 
+    def test_nobody_is_asked_while_brokers_are_heard(self) -> None:
+        """A quiet stream is none of silent brokers: whatever they send, heartbeats at least, is an answer."""
+        cluster = Cluster()
+        connectivity = cluster.watch()
+        for _ in range(100):
+            connectivity.check()
+            cluster.clock.now += ASK_AFTER_S / 2
+            connectivity.hear(cluster.clock.now)
+        assert cluster.asked == []
+
+    def test_silence_is_asked_about(self, log_events: list[EventDict]) -> None:
+        """Nothing has been reported, as when a broker is frozen: it is found out, told, and waited for."""
+        cluster = Cluster()
+        connectivity = cluster.watch()
+        connectivity.check()
+        connectivity.hear(90.0)  # older than what is known
+        cluster.clock.now += ASK_AFTER_S - 0.1
+        connectivity.check()
+        assert (connectivity.reachable, cluster.asked) == (True, [])
+        cluster.clock.now += 0.1
+        connectivity.check()
+        assert (connectivity.reachable, cluster.asked) == (False, [100.0 + ASK_AFTER_S])
+        (gone,) = log_events
+        assert (gone["event"], gone["error"]) == ("brokers_unreachable", "nothing has come from any broker for 6 s")
+        cluster.clock.now += PROBE_INTERVAL_S
+        cluster.answers = True
+        connectivity.check()
+        assert connectivity.reachable
+
+    def test_silence_that_proves_wrong(self, log_events: list[EventDict]) -> None:
+        """A member that waits for others to join hears nothing for minutes, and is answered whenever it asks."""
+        cluster = Cluster()
+        cluster.answers = True
+        connectivity = cluster.watch()
+        for _ in range(600):
+            connectivity.check()
+            assert connectivity.reachable
+            cluster.clock.now += 0.1
+        assert log_events == []
+        assert 8 <= len(cluster.asked) <= 10
+
     def test_a_report_that_proves_wrong_is_silent(self, log_events: list[EventDict]) -> None:
         """Brokers close idle connections, which the client reports as well; a question is then answered."""
         cluster = Cluster()
@@ -82,6 +126,8 @@ class TestConnectivity:
         for _ in range(100):
             connectivity.check()
             cluster.clock.now += 0.1
+            if connectivity.reachable:
+                connectivity.hear(cluster.clock.now)
         gone, back = log_events
         assert (gone["event"], back["event"]) == ("brokers_unreachable", "brokers_reachable")
         assert 10 <= back["seconds"] <= 17
@@ -115,6 +161,13 @@ class TestConnectivity:
                 connectivity.check()
                 cluster.clock.now += 0.1
             connectivity.confirm()
+
+
+def test_when_a_broker_was_heard() -> None:
+    """The latest of all; connections that have had no answer yet have no say."""
+    brokers = {"one": {"rxidle": 2_500_000}, "two": {"rxidle": 1_500_000}, "new": {"rxidle": -1}}
+    assert latest_answer(json.dumps({"ts": 100_000_000, "brokers": brokers})) == 98.5
+    assert latest_answer(json.dumps({"ts": 100_000_000, "brokers": {"new": {"rxidle": -1}}})) is None
 
 
 @pytest.mark.parametrize(
@@ -210,4 +263,29 @@ def test_a_worker_leaves_when_its_broker_stays_away(breakable: Broker, examples:
             fetch_until(worker, lambda _: False, "the worker gave up")
         assert 5 <= time.monotonic() - gone < DEADLINE_S
     finally:
+        worker.close()
+
+
+def test_a_frozen_broker(breakable: Broker, examples: str, log_events: list[EventDict]) -> None:
+    """It reports nothing and refuses nothing: the worker says so within seconds, and when it is heard again.
+
+    Before, the stream is quiet for longer than silence is borne, and nobody is asked: heartbeats are answers.
+    """
+    worker = KafkaBroker({"bootstrap.servers": breakable.bootstrap}, Identity(examples, "i", examples), examples)
+    try:
+        worker.join(Recorder({0: 0}))
+        fetch_some(worker, 10)
+        quiet_until = time.monotonic() + ASK_AFTER_S + 3
+        fetch_until(worker, lambda _: time.monotonic() >= quiet_until, "a quiet while")
+        assert worker.reachable
+        assert log_events == []
+        breakable.sleep()
+        frozen = time.monotonic()
+        fetch_until(worker, lambda _: not worker.reachable, "the silence was noticed")
+        assert time.monotonic() - frozen < ASK_AFTER_S + PROBE_INTERVAL_S + 2
+        breakable.wake()
+        fetch_until(worker, lambda _: worker.reachable, "the answer was noticed")
+        assert [event["event"] for event in log_events] == ["brokers_unreachable", "brokers_reachable"]
+    finally:
+        breakable.wake()
         worker.close()

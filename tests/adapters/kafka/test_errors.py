@@ -5,7 +5,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from support.kafka.fatal_error import make_fatal
 from support.waiting import DEADLINE_S
 
-from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, delivery_error, translated
+from stream_apple.adapters.kafka.errors import (
+    RefusedTimeoutError,
+    as_kafka_exception,
+    call_error,
+    delivery_error,
+    translated,
+)
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.ports import AbortableError
 
@@ -18,6 +24,7 @@ class TestMeaning:
         [
             (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
             (KafkaError(KafkaError._MSG_TIMED_OUT, "x"), AbortableError),
         ],
@@ -38,6 +45,14 @@ class TestMeaning:
             (KafkaError(KafkaError._STATE, "x"), AbortableError),
             (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "x", txn_requires_abort=True), ConfigurationError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
+            (KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT, "x", fatal=True), RefusedTimeoutError),
+            (KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "x", fatal=True), ConfigurationError),
+            (KafkaError(KafkaError._UNSUPPORTED_FEATURE, "x", fatal=True), ConfigurationError),
+            (KafkaError(KafkaError._INVALID_ARG, "x"), ConfigurationError),
+            (KafkaError(KafkaError.GROUP_MAX_SIZE_REACHED, "x"), ConfigurationError),
+            (KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, "x"), ConfigurationError),
+            (KafkaError(KafkaError.INVALID_GROUP_ID, "x"), ConfigurationError),
             (KafkaError(KafkaError._TIMED_OUT, "x"), BrokerError),
         ],
     )

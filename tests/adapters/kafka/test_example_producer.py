@@ -98,7 +98,7 @@ def test_everything_arrives_where_and_when_it_should(mock_cluster: str) -> None:
         [(message.value(), message.key(), message.timestamp()[1]) for message in messages] for messages in found
     ] == expected
     assert all(map(len, found))
-    assert (totals.sent, totals.delivered, totals.without_features) == (1000, 1000, 0)
+    assert (totals.sent, totals.delivered) == (1000, 1000)
     assert totals.bytes == sum(len(encode_example(example)) for example in sent)
 
 
@@ -130,17 +130,6 @@ def test_an_example_without_a_time_has_that_of_its_sending(mock_cluster: str) ->
     *given, now = (message.timestamp()[1] for message in read_topic(mock_cluster, topic, 4)[0])
     assert given == [5, 1_500_000_000_000, 1]
     assert before <= now <= int(time.time() * 1000)
-
-
-@pytest.mark.parametrize("features", [{}, {"a": 0.0}, {"n": {}}, {"n": {"a": 0.0}, "m": {}}])
-def test_examples_without_features_are_sent_and_counted(
-    features: dict[str, float] | dict[str, dict[str, float]], mock_cluster: str
-) -> None:
-    """They are the dead letters that the stream makes of them; zeros count as none, as they do there."""
-    topic = make_topic(mock_cluster, "examples")
-    sent = [Example(1.0, 1.0, None, features), Example(1.0, 1.0, None, {"n": {"a": 0.0, "b": 1.0}})]
-    totals = TopicWriter({"bootstrap.servers": mock_cluster}, topic).write(sent, AT_ONCE)
-    assert (totals.delivered, totals.without_features) == (2, 1)
 
 
 def test_a_full_queue_is_waited_for(mock_cluster: str) -> None:
@@ -195,9 +184,32 @@ def test_an_example_beyond_the_limit_is_named(mock_cluster: str) -> None:
     topic = make_topic(mock_cluster, "examples")
     large = Example(1.0, 1.0, None, {f"feature-{number}": 1.0 for number in range(1000)})
     writer = TopicWriter({"bootstrap.servers": mock_cluster, "message.max.bytes": 5000}, topic)
-    with pytest.raises(BrokerError, match=r"example 4 \(\d+ bytes\) was refused: .*; 3 examples before it were deliv"):
+    with pytest.raises(
+        InputFileError, match=r"example 4 \(\d+ bytes\) was refused: .*; 3 examples before it were deliv"
+    ) as caught:
+        writer.write([*examples(3), large], AT_ONCE)
+    assert caught.value.exit_code == 65
+    read_topic(mock_cluster, topic, 3)
+
+
+def test_an_example_that_no_queue_holds_is_named(mock_cluster: str) -> None:
+    """It would be waited for without end."""
+    topic = make_topic(mock_cluster, "examples")
+    large = Example(1.0, 1.0, None, {f"feature-{number}": 1.0 for number in range(1000)})
+    writer = TopicWriter({"bootstrap.servers": mock_cluster, "queue.buffering.max.kbytes": 5}, topic)
+    with pytest.raises(
+        InputFileError, match=r"example 4 \(\d+ bytes\) was refused: queue.buffering.max.kbytes is sm.*; 3 "
+    ):
         writer.write([*examples(3), large], AT_ONCE)
     read_topic(mock_cluster, topic, 3)
+
+
+def test_an_example_beyond_the_topic_s_limit_is_the_data_s_fault(kafka: str, topic: TopicFactory) -> None:
+    """The broker refuses what the client would send: the message says whose limit it is."""
+    examples = topic("examples", config={"max.message.bytes": "2000"})
+    large = Example(1.0, 1.0, None, {f"feature-{number}": float(number) for number in range(1000)})
+    with pytest.raises(InputFileError, match=r"MSG_SIZE_TOO_LARGE.* 0 delivered of 1 sent; the limit is the topic's"):
+        TopicWriter({"bootstrap.servers": kafka, "compression.type": "none"}, examples).write([large], AT_ONCE)
 
 
 def make_ready(writer: TopicWriter) -> None:
@@ -301,6 +313,36 @@ def test_a_real_broker_holds_the_same(kafka: str, topic: TopicFactory) -> None:
         labels = [int(msgpack.unpackb(message.value() or b"")["label"]) for message in messages]
         assert labels == sorted(labels)
         assert [message.timestamp()[1] for message in messages] == [START_MS + label for label in labels]
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("config", "taken", "refused"),
+    [
+        ({"message.timestamp.before.max.ms": str(DAY_MS)}, [(-0.9, 0.04)], [(-1.1, 0), (0, 0.05), (-9, 9)]),
+        ({"message.timestamp.after.max.ms": str(DAY_MS), "retention.ms": str(2 * DAY_MS)}, [(-1.9, 0.9)], [(-2.1, 0)]),
+        ({"message.timestamp.after.max.ms": str(1 << 62), "retention.ms": "-1"}, [(-9999, 9999)], []),
+        ({"message.timestamp.type": "LogAppendTime"}, [(-9999, 9999)], []),
+        ({"cleanup.policy": "compact", "retention.ms": "1000"}, [(-9999, 0)], [(0, 1)]),
+    ],
+)
+def test_which_times_a_topic_takes_is_known_beforehand(
+    kafka: str,
+    topic: TopicFactory,
+    config: dict[str, str],
+    taken: list[tuple[float, float]],
+    refused: list[tuple[float, float]],
+) -> None:
+    """What its brokers would refuse, and what its retention would delete; by days from now."""
+    writer = TopicWriter({"bootstrap.servers": kafka}, topic("examples", config=config))
+    now = time.time_ns() // 1_000_000
+    for first, last in taken:
+        writer.check_times(now + round(first * DAY_MS), now + round(last * DAY_MS))
+    for first, last in refused:
+        with pytest.raises(ConfigurationError, match=r"expected times from .* to .*, found 20.*; nothing was sent"):
+            writer.check_times(now + round(first * DAY_MS), now + round(last * DAY_MS))
 
 
 @pytest.mark.parametrize("count", [1, 5])

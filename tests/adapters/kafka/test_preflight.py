@@ -21,6 +21,7 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight import check_cluster
 from stream_apple.adapters.kafka.topics import UNLIMITED, ensure
 from stream_apple.config import Config
+from stream_apple.config.memory import MemoryLimit
 
 
 def _faults(config: Config) -> list[tuple[str, str]]:
@@ -38,6 +39,8 @@ class TestCheck:
         topics = config.topics
         assert {finding.subject for finding in findings if finding.verdict == "ok"} == {
             "cluster",
+            "kafka",
+            "memory",
             *(f"topic {name}" for name in topics.model_dump().values()),
             f"group {config.worker.group}",
             f"transactional id {config.worker.transactional_id}-check",
@@ -69,6 +72,109 @@ class TestCheck:
                 "max.compaction.lag.ms: expected at most 3600000, found 9223372036854775807",
             ),
         }
+
+    def test_finds_outputs_that_are_compacted(self, config: Config) -> None:
+        """As `topics` does."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics.model_copy(update={"predictions": f"{topics.predictions}-other"}))
+        make_topic(config, topics.predictions, cleanup_policy="compact")
+        found = [text for subject, text in _faults(config) if subject == f"topic {topics.predictions}"]
+        assert found[0] == "cleanup.policy: expected delete, found compact"
+
+    def test_compares_all_sizes(self, config: Config) -> None:
+        """What the limits of records allow, what topics take, and what both clients can hold."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics)
+        around = "(receive.message.max.bytes of the client, less 512 for what is around a batch)"
+        limits = config.limits.model_copy(update={"max_record_bytes": 3_000_000})
+        kafka = {
+            **config.kafka,
+            "message.max.bytes": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000,
+            "batch.size": 1_048_577,
+            "receive.message.max.bytes": 1_048_999,
+            "fetch.max.bytes": 1_000_000,
+        }
+        assert set(_faults(config.model_copy(update={"limits": limits, "kafka": kafka}))) == {
+            (f"topic {topics.predictions}", "max.message.bytes: expected at least 3048588, found 1048588"),
+            (f"topic {topics.dead_letters}", "max.message.bytes: expected at least 3114124, found 1114124"),
+            (
+                f"topic {topics.examples}",
+                f"max.message.bytes: expected at most 1048487 {around}, found 1048588",
+            ),
+            (
+                "kafka",
+                (
+                    "kafka.message.max.bytes: expected at least 3114124, for the largest message that the limits of "
+                    "records allow, found 1000000"
+                ),
+            ),
+            (
+                "kafka",
+                (
+                    "kafka.queue.buffering.max.kbytes: expected at least 3042, for the largest message that the limits "
+                    "of records allow, found 1000"
+                ),
+            ),
+            ("kafka.batch.size", "expected at most 1048576 (the least max.message.bytes), found 1048577"),
+        }
+
+    def test_says_what_is_not_repeated(self, config: Config) -> None:
+        """Where the topic takes records that are far above the limit, their dead letters don't have them."""
+        ensure(Cluster(config.kafka), config.topics.model_copy(update={"examples": f"{config.topics.examples}-other"}))
+        make_topic(config, config.topics.examples, max_message_bytes="4000000", retention_ms="-1")
+        notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
+        assert notes[-1] == (
+            "max.message.bytes 4000000: a record above 1114124 bytes, which limits.max_record_bytes 1000000 refuses, "
+            "is not repeated in its dead letter"
+        )
+
+    def test_finds_timeouts_that_the_brokers_refuse(self, config: Config) -> None:
+        """Each with the bound, whose it is, and what it is compared with; and properties that do not fit together."""
+        ensure(Cluster(config.kafka), config.topics)
+        given = {
+            "session.timeout.ms": 3_600_000,
+            "max.poll.interval.ms": 3_600_000,
+            "transaction.timeout.ms": "900001",
+            "message.max.bytes": 5000,
+        }
+        wrong = config.model_copy(update={"kafka": {**config.kafka, **given}})
+        assert [text for subject, text in _faults(wrong) if subject == "kafka"] == [
+            (
+                "kafka.message.max.bytes: expected at least 1114124, for the largest message that the limits of "
+                "records allow, found 5000"
+            ),
+            (
+                "kafka.session.timeout.ms: expected at most 1800000, the group.max.session.timeout.ms of broker 1, "
+                "found 3600000"
+            ),
+            (
+                "kafka.transaction.timeout.ms: expected at most 900000, the transaction.max.timeout.ms of broker 1, "
+                "found 900001"
+            ),
+        ]
+
+    def test_compares_models_with_the_memory(self, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fault if not even one partition has room; a note if a worker could not own all of them."""
+        ensure(Cluster(config.kafka), config.topics, 3)
+
+        def verdict(mebibytes: int) -> tuple[str, str]:
+            limit = MemoryLimit(mebibytes << 20, "limit of x")
+            monkeypatch.setattr("stream_apple.adapters.kafka.preflight.memory_limit", lambda: limit)
+            (found,) = [each for each in check_cluster(config) if each.subject == "memory"]
+            return found.verdict, found.text
+
+        assert verdict(500) == ("ok", "a worker here has room for all 3 partitions, by the limit of x")
+        assert verdict(450) == (
+            "note",
+            (
+                "a worker here has memory for 2 of the 3 partitions, by the limit of x: "
+                "so many it may own, also while others are down"
+            ),
+        )
+        kind, text = verdict(400)
+        assert kind == "fault"
+        assert text.startswith("learner.bits, limits.max_features_per_example: expected models that fit into 400 MiB")
 
     def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
         """Where the broker stamps the examples, the note says so."""
@@ -159,13 +265,18 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
         _deny(cluster, ResourceType.GROUP, config.worker.group, AclOperation.READ)
         probe = f"{config.worker.transactional_id}-check"
         _deny(cluster, ResourceType.TRANSACTIONAL_ID, probe, AclOperation.WRITE)
-        faults = dict(_faults(config))
+        _deny(cluster, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS)
+        findings = list(check_cluster(config))
+        faults = {found.subject: found.text for found in findings if found.verdict == "fault"}
+        (note,) = [found.text for found in findings if found.subject == "brokers"]
     finally:
         broker.kill()
+    # Nothing that a worker needs: it is only not compared.
+    assert note.startswith("session and transaction timeouts are not compared with theirs: reading the settings of br")
     predictions, group = f"topic {config.topics.predictions}", f"group {config.worker.group}"
     transactional = f"transactional id {probe}"
     assert set(faults) == {predictions, group, transactional}
-    assert faults[predictions].startswith("permissions: expected WRITE, found ")
+    assert faults[predictions].startswith("permissions: expected READ, WRITE, found ")
     assert "WRITE" not in faults[predictions].partition("found")[2]
     assert faults[group].startswith("permissions: expected READ, found ")
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in faults[transactional]

@@ -97,7 +97,7 @@ def test_an_accepted_gap_is_a_note(left: Left) -> None:
     name = left.config.topics.examples
     left.commit(8, SnapshotPointer(4, 0, 9, "0" * 32))
     left.delete_before(name, 6)
-    left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@5,1@4"
+    left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@5,0@3"
     assert len(left.findings("fault")) == 1
     left.environ["STREAM_APPLE_WORKER__ACCEPT_GAP"] = "0@4"
     assert left.findings("fault") == []
@@ -122,6 +122,25 @@ def test_a_snapshot_that_is_gone_is_a_fault(left: Left, first: int, last: int) -
     )
 
 
+def test_a_snapshot_without_an_offset_is_a_fault(left: Left) -> None:
+    """The offsets are lost: a worker would answer everything again. Snapshots of other groups mean nothing."""
+    config = left.config
+    models, producer = config.topics.models, Producer(config.kafka)
+
+    def write(provenance: Provenance) -> None:
+        producer.produce(models, b"part", provenance.snapshot_key(0, 0), 0)
+        assert producer.flush(20) == 0
+
+    write(Provenance.of(config)._replace(group="another"))
+    assert left.findings("fault") == []
+    write(Provenance.of(config))
+    (fault,) = left.findings("fault")
+    assert fault.startswith(f"expected an offset of {config.topics.examples}-0 that group {config.worker.group} has ")
+    assert f"it has a snapshot in {models}-0 at message 11, found none: the offsets are lost" in fault
+    left.commit(8, None)
+    assert left.findings("fault") == []
+
+
 def test_an_offset_behind_the_end_is_a_fault(left: Left) -> None:
     """The topic was deleted and made anew under the same name."""
     left.commit(11, None)
@@ -137,3 +156,28 @@ def test_another_model_is_a_fault(left: Left) -> None:
     assert left.findings("fault") == []
     left.environ["STREAM_APPLE_LEARNER__BITS"] = "12"
     assert left.findings("fault")[0].startswith("expected model ")
+
+
+def test_a_record_to_skip_is_a_note(left: Left) -> None:
+    """Before it is answered; then it is the fault that `run` makes of it."""
+    name = left.config.topics.examples
+    left.environ["STREAM_APPLE_WORKER__SKIP"] = "0@8"
+    left.commit(8, SnapshotPointer(4, 0, 9, "0" * 32))
+    assert left.findings("fault") == []
+    assert left.findings("note") == [
+        f"{name}-0: worker.skip makes a dead letter of the record at offset 8, unread; the log ends at 10"
+    ]
+    left.environ["STREAM_APPLE_WORKER__SKIP"] = "0@7"
+    (fault,) = left.findings("fault")
+    assert fault.startswith(f"worker.skip: expected a record of {name}-0 that has no answer yet, found 0@7, which ")
+
+
+def test_a_partition_that_does_not_exist_is_a_fault(left: Left) -> None:
+    """A slip of the pen in either setting would otherwise do nothing, in silence."""
+    left.environ |= {"STREAM_APPLE_WORKER__SKIP": "0@8, 1@8", "STREAM_APPLE_WORKER__ACCEPT_GAP": "7@0"}
+    found = list(check_recovery(Cluster(left.config.kafka), left.config))
+    text = f"expected partitions of {left.config.topics.examples} below 1, found"
+    assert [(finding.subject, finding.text) for finding in found if finding.verdict == "fault"] == [
+        ("worker.accept_gap", f"{text} 7@0"),
+        ("worker.skip", f"{text} 1@8"),
+    ]

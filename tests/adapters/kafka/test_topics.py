@@ -120,7 +120,7 @@ class TestEnsure:
 
     def test_follows_the_partitions_of_the_examples(self, config: Config) -> None:
         """Without a count, the missing topics get as many partitions as the examples have."""
-        make_topic(config, config.topics.examples, 4, max_message_bytes="2000000")
+        make_topic(config, config.topics.examples, 4)
         reports = ensure(Cluster(config.kafka), config.topics)
         assert [(report.verdict, report.partitions) for report in reports] == [
             ("as needed", 4),
@@ -128,8 +128,41 @@ class TestEnsure:
             ("created", 4),
             ("created", 4),
         ]
-        found = existing(Cluster(config.kafka), [config.topics.dead_letters])
-        assert found[config.topics.dead_letters].settings["max.message.bytes"] == str(2_000_000 + 65_536)
+
+    def test_outputs_are_never_compacted(self, config: Config) -> None:
+        """Readers would lose the earlier of two predictions with one key, and a record without a key is refused."""
+        topics = config.topics
+        make_topic(config, topics.predictions, cleanup_policy="compact")
+        make_topic(config, topics.dead_letters, cleanup_policy="compact,delete", max_message_bytes="2000000")
+        make_topic(config, topics.examples)
+        found = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        policies = [difference for difference in found if difference.property == "cleanup.policy"]
+        assert policies == [
+            Difference(topics.predictions, "cleanup.policy", "delete", "compact"),
+            Difference(topics.dead_letters, "cleanup.policy", "delete", "compact,delete"),
+        ]
+
+    def test_outputs_take_what_the_limits_allow(self, config: Config) -> None:
+        """Larger examples may have larger ids and larger dead letters; a segment must hold a message, too."""
+        topics = config.topics
+        made = ensure(Cluster(config.kafka), topics, max_record_bytes=4_000_000)
+        assert _verdicts(made) == {"created"}
+        found = existing(Cluster(config.kafka), [topics.predictions, topics.dead_letters])
+        assert found[topics.predictions].settings["max.message.bytes"] == "4048588"
+        assert found[topics.dead_letters].settings["max.message.bytes"] == "4114124"
+        assert found[topics.predictions].settings["segment.bytes"] == str(1 << 30)
+        larger = ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)
+        assert [difference for report in larger for difference in report.differences] == [
+            Difference(topics.predictions, "max.message.bytes", "at least 5048588", "4048588"),
+            Difference(topics.dead_letters, "max.message.bytes", "at least 5114124", "4114124"),
+        ]
+
+    def test_a_message_must_fit_into_a_segment(self, config: Config) -> None:
+        """Kafka refuses a batch that is larger than a segment, whatever the limit of messages."""
+        topics = config.topics
+        make_topic(config, topics.dead_letters, segment_bytes="1050000", max_message_bytes="2000000")
+        found = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        assert Difference(topics.dead_letters, "segment.bytes", "at least 1114124", "1050000") in found
 
     def test_names_every_difference_and_touches_nothing(self, config: Config) -> None:
         """Each wrong property is told with expected and found; missing topics are not made meanwhile."""

@@ -113,3 +113,24 @@ def test_a_queue_that_does_not_empty_is_an_error(parts: Parts) -> None:
         producer.send("predictions", 1, None, b"2", 0)
     with pytest.raises(BrokerError, match=r"flush: no success within 0\.1 s: 1 messages are not taken"):
         producer.flush()
+
+
+@pytest.mark.parametrize("queue", [3], indirect=True)
+def test_waiting_for_the_queue_is_waiting_for_kafka(parts: Parts, queue: Queue) -> None:
+    """Other threads are told, as of any call: a frozen broker that takes no message may not pass for one that does."""
+    producer, retry = parts
+    waited: list[bool] = []
+    poll = queue.poll
+
+    def watched(_seconds: float) -> None:
+        waited.append(retry.waiting_s > 0)
+        poll(_seconds)
+
+    queue.poll = watched  # type: ignore[method-assign]
+    producer.send("predictions", 1, None, b"1", 0)
+    assert waited == []
+    producer.send("predictions", 1, None, b"2", 0)
+    assert waited == [True] * 3
+    producer.flush()
+    assert waited == [True] * 6
+    assert retry.waiting_s == 0

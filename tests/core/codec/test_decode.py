@@ -77,6 +77,21 @@ def test_a_feature_of_value_zero_is_dropped_and_the_example_kept() -> None:
     assert row_of({"features": {"ns": {"a": 0}, "empty": {}}}).keys == []
 
 
+@pytest.mark.parametrize(
+    "features", [{}, {"ns": {}}, {"a": {}, "b": {}}, {"indices": b""}, {"indices": b"", "values": b""}]
+)
+def test_a_row_of_zeros_is_an_example(features: dict[str, object]) -> None:
+    """Sparse producers leave zeros out, and owed is a prediction for each record all the same."""
+    row = row_of({"label": 2, "id": 7, "features": features})
+    assert (row.label, row.keys, row.values) == (2.0, [], [])
+
+
+def test_the_largest_value() -> None:
+    """The next smaller 32-bit float than 2^60 is a value."""
+    largest = float(np.nextafter(np.float32(2.0**60), np.float32(0)))
+    assert row_of({"features": {"a": largest, "b": -largest}}).values == [largest, -largest]
+
+
 def test_labels_of_the_logistic_loss() -> None:
     """With `binary`, 1, -1 and 0 (for -1) are labels, in any number type, and nothing else is."""
     labels = [row_of({"label": label, "features": A_FEATURE}, BINARY).label for label in (1, -1, 0, 1.0, 0.0, -0.0)]
@@ -117,9 +132,6 @@ def test_labels_of_the_logistic_loss() -> None:
         ({"features": {"indices": bytes(4)}}, Reason.MALFORMED),
         ({"features": {"indices": bytes(8), "values": bytes(3)}}, Reason.MALFORMED),
         ({"features": {"indices": bytes(24), "values": bytes(8)}}, Reason.MALFORMED),
-        ({"features": {}}, Reason.NO_FEATURES),
-        ({"features": {"ns": {}}}, Reason.NO_FEATURES),
-        ({"features": {"indices": b""}}, Reason.NO_FEATURES),
         ({"label": 1}, Reason.NO_FEATURES),
         ({}, Reason.NO_FEATURES),
         ({"features": dict.fromkeys("abcdefghi", 0)}, Reason.TOO_MANY_FEATURES),
@@ -128,6 +140,11 @@ def test_labels_of_the_logistic_loss() -> None:
         ({"features": {"a": float("nan")}}, Reason.BAD_VALUE),
         ({"features": {"a": 1e39}}, Reason.BAD_VALUE),
         ({"features": {"indices": bytes(4), "values": b"\x00\x00\x80\x7f"}}, Reason.BAD_VALUE),
+        ({"features": {"a": 1, "b": 3.4e38}}, Reason.OVERFLOW),
+        ({"features": {"a": -(2**60)}}, Reason.OVERFLOW),
+        ({"features": {"a": 2**60 - 2**35}}, Reason.OVERFLOW),
+        ({"features": {"ns": {"a": 1e30}}}, Reason.OVERFLOW),
+        ({"features": {"indices": bytes(4), "values": struct.pack("<f", -(2.0**60))}}, Reason.OVERFLOW),
         ({"label": 11, "features": A_FEATURE}, Reason.BAD_LABEL),
         ({"label": float("-inf"), "features": A_FEATURE}, Reason.BAD_LABEL),
         ({"label": "1", "features": A_FEATURE}, Reason.WRONG_TYPE),
@@ -195,7 +212,10 @@ def test_an_example_at_the_limits_is_good() -> None:
             "expected a label from -10 to 10, found a number: 99, at byte 20, in 'label'",
         ),
         (["x"], "expected a msgpack map or a JSON object, found an array, at byte 0"),
-        ({"label": 1}, "expected at least one feature, found the end of the record, at byte 8"),
+        (
+            {"label": 1},
+            "expected a key 'features' with a map, which may be empty, found the end of the record, at byte 8",
+        ),
         (b"\x81\xa8features\x81\xa1a\x01\xc0", "expected the end of the record, found nil, at byte 14"),
         (
             b"\x81\xa8features\x81\xa1a",

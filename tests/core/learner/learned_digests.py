@@ -1,5 +1,7 @@
 """What a learner of each method makes of some examples, to be compared between processes."""
 
+from typing import Any
+
 import numpy as np
 
 from stream_apple.core.batch import Batch
@@ -32,7 +34,8 @@ def _examples() -> Batch:
 def _restored(learner: Learner) -> Learner:
     """One that has the model, and has seen nothing in this process: its scratch fits no example yet."""
     restored = Learner(learner.options)
-    for own, given in zip(restored.table, learner.table, strict=True):
+    pairs: Any = zip(restored.table, learner.table, strict=True)
+    for own, given in pairs:
         own[:] = given
     restored.restore(learner.sums)
     return restored

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def learned(options: Options, stop: int = 600) -> tuple[Learner, Scores]:
 def twin_of(learner: Learner) -> Learner:
     """Another learner with its table and sums, and nothing that was observed."""
     twin = Learner(learner.options)
-    for own, array in zip(twin.table, learner.table, strict=True):
+    pairs: Any = zip(twin.table, learner.table, strict=True)
+    for own, array in pairs:
         own[:] = array
     twin.restore({name: array.copy() for name, array in learner.sums.items()})
     return twin

@@ -90,6 +90,11 @@ def dashboard() -> dict[str, Any]:
     return board
 
 
+def panels() -> list[dict[str, Any]]:
+    """Everything that is laid out: rows, and panels, also those inside a row that is folded."""
+    return [each for outer in dashboard()["panels"] for each in (outer, *outer.get("panels", []))]
+
+
 def rule_expressions() -> list[Place]:
     """Of every rule."""
     return [Place(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules()]
@@ -99,7 +104,7 @@ def panel_expressions() -> list[Place]:
     """Of every target of every panel."""
     return [
         Place(f"panel {panel['title']!r}, query {target['refId']}", target["expr"])
-        for panel in dashboard()["panels"]
+        for panel in panels()
         for target in panel.get("targets", [])
     ]
 
@@ -128,7 +133,7 @@ def known_series() -> dict[str, set[str]]:
             kept = [set(labels) - {"le"} for clause, labels in clauses(rule["expr"]) if clause == "by"]
             # Without a `by`, a rule keeps the labels of what it reads, and that is recorded above it.
             known[rule["record"]] = set.union(*(kept or [known[read.name] for read in selectors(rule["expr"])]))
-    return known | {"up": TARGET_LABELS, "ALERTS": {"alertname", "alertstate", "severity"} | TARGET_LABELS}
+    return known | {"up": TARGET_LABELS, "ALERTS": {"alertname", "alertstate", "severity", "partition"} | TARGET_LABELS}
 
 
 def selectors(expression: str) -> list[Selector]:

@@ -6,11 +6,22 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from deploy.monitoring.queries import DASHBOARD, Place, annotation_expressions, dashboard, faults, panel_expressions
+from deploy.monitoring.queries import (
+    DASHBOARD,
+    Place,
+    alerts,
+    annotation_expressions,
+    dashboard,
+    faults,
+    panel_expressions,
+    panels,
+    selectors,
+)
 
 WIDTH = 24
-PANELS = [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
-BUILT_IN = {"__rate_interval", "__interval", "__range", "__all"}
+ROWS = [panel for panel in dashboard()["panels"] if panel["type"] == "row"]
+PANELS = [panel for panel in panels() if panel["type"] not in {"row", "alertlist"}]
+BUILT_IN = {"__rate_interval", "__interval", "__range", "__all", "__all_variables", "__url_time_range", "__value"}
 NO_UNIT = {"none", ""}
 
 
@@ -51,23 +62,83 @@ def test_the_data_source_is_only_known_through_the_variable() -> None:
     assert variables()[0]["type"] == "datasource"
 
 
-def test_panels_do_not_overlap_and_fill_the_width() -> None:
-    """Each place of the grid belongs to one panel, none reaches beyond it, and no line has holes."""
+@pytest.mark.parametrize("row", [None, *ROWS], ids=lambda row: row["title"] if row else "top")
+def test_panels_do_not_overlap_and_fill_the_width(row: dict[str, Any] | None) -> None:
+    """Each place of the grid belongs to one panel, none reaches beyond it, and no line has holes.
+
+    What a folded row holds is laid out as if that row alone were open.
+    """
     cells: dict[tuple[int, int], str] = {}
-    for panel in dashboard()["panels"]:
+    top = row["gridPos"]["y"] + 1 if row else 0
+    for panel in row["panels"] if row else dashboard()["panels"]:
         at = panel["gridPos"]
         assert at["x"] >= 0
         assert at["x"] + at["w"] <= WIDTH
         for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
             assert cell not in cells, f"{panel['title']} lies on {cells[cell]}"
             cells[cell] = panel["title"]
-    height = max(y for _, y in cells) + 1
-    assert len(cells) == WIDTH * height
+    assert min(y for _, y in cells) == top
+    assert len(cells) == WIDTH * (max(y for _, y in cells) + 1 - top)
+
+
+def test_what_is_seen_first_asks_questions() -> None:
+    """Before anything is unfolded, each title is what its reader wants to know; the rest is under one of these."""
+    seen = dashboard()["panels"]
+    assert [panel["title"] for panel in seen if not panel["title"].endswith("?")] == []
+    assert len(ROWS) > 4
+    assert all(row["collapsed"] and len(row["panels"]) >= 3 for row in ROWS)
+    assert seen[-len(ROWS) :] == ROWS
+
+
+def test_alerts_are_listed_where_they_are_seen() -> None:
+    """Those of the chosen group, and only what asks for somebody, above everything that is drawn over time."""
+    (listed,) = [panel for panel in dashboard()["panels"] if panel["type"] == "alertlist"]
+    assert listed["gridPos"]["y"] < min(panel["gridPos"]["y"] for panel in PANELS if panel["type"] == "timeseries")
+    assert listed["options"]["alertInstanceLabelFilter"] == '{job=~"${job:regex}"}'
+    assert all(alert["alert"].startswith(listed["options"]["alertName"]) for alert in alerts())
+    assert {state for state, shown in listed["options"]["stateFilter"].items() if shown} == {
+        "firing",
+        "pending",
+        "error",
+    }
+    assert listed["description"].endswith(".")
+
+
+def test_links_lead_somewhere() -> None:
+    """Each of the six questions leads to the panel that says more, with the time and the choices that one has made."""
+    ids = {panel["id"]: panel["title"] for panel in panels()}
+    first = [panel for panel in PANELS if panel["gridPos"]["y"] == 0]
+    assert len(first) == 6
+    for panel in first:
+        (link,) = panel["links"]
+        asked = re.fullmatch(r"/d/([\w-]+)\?viewPanel=(\d+)&\$\{__url_time_range\}&\$\{__all_variables\}", link["url"])
+        assert asked
+        assert asked[1] == dashboard()["uid"]
+        assert ids[int(asked[2])] == link["title"]
+        assert int(asked[2]) != panel["id"]
+    assert [link["title"] for link in dashboard()["links"]] == ["Alerts"]
+
+
+def test_annotations_are_confined_to_what_is_chosen() -> None:
+    """Marks are of the chosen group, workers and partitions; those of epochs stand on panels of loss and model."""
+    ids = {panel["id"] for panel in PANELS}
+    for note in dashboard()["annotations"]["list"]:
+        read = selectors(note["target"]["expr"])
+        confined = {matcher.value.removesuffix("|") for each in read for matcher in each.matchers}
+        assert "$instance" in confined
+        names = {each.name for each in read}
+        if "ALERTS" in names:
+            assert {"$group", "$topic", "$partition"} <= confined
+            assert "on (namespace, job)" in note["target"]["expr"]
+        if "stream_apple_epoch" in names:
+            assert "$partition" in confined
+            assert not note["filter"]["exclude"]
+            assert set(note["filter"]["ids"]) < ids
 
 
 def test_ids_and_titles_are_unique() -> None:
     """Links to a panel go by its id; people and the runbook go by its title."""
-    for one, other in combinations(dashboard()["panels"], 2):
+    for one, other in combinations(panels(), 2):
         assert one["id"] != other["id"]
         if {one["type"], other["type"]} <= {"timeseries"}:
             assert one["title"] != other["title"]
@@ -117,7 +188,14 @@ def test_variables_are_used_and_used_ones_exist() -> None:
     text = DASHBOARD.read_text(encoding="utf-8")
     used = set(re.findall(r"\$\{?(\w+)", text)) - BUILT_IN
     assert used == {variable["name"] for variable in variables()}
-    assert [variable["name"] for variable in variables()] == ["datasource", "topic", "group", "instance", "partition"]
+    assert [variable["name"] for variable in variables()] == [
+        "datasource",
+        "topic",
+        "group",
+        "instance",
+        "partition",
+        "job",
+    ]
 
 
 @pytest.mark.parametrize("place", panel_expressions() + annotation_expressions(), ids=lambda place: place.where)

@@ -92,6 +92,7 @@ def filled_in(expression: str) -> str:
         "partition": ".+",
         "topic": TOPIC,
         "group": GROUP,
+        "job": JOB,
         "__rate_interval": "1m",
     }
     return re.sub(r"\$(\w+)", lambda match: values[match[1]], expression)
@@ -174,7 +175,7 @@ def test_the_variables_find_the_worker(watched: Watched) -> None:
         assert asked
         found[variable["name"]] = watched.server.label_values(filled_in(asked[1]), asked[2])
     assert found.pop("instance") == {each.labels["instance"] for each in watched.server.query("up")}
-    assert found == {"topic": {TOPIC}, "group": {GROUP}, "partition": {"0", "1"}}
+    assert found == {"topic": {TOPIC}, "group": {GROUP}, "partition": {"0", "1"}, "job": {JOB}}
 
 
 def wait_until_pending(watched: Watched, alert: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deploy.monitoring.queries import RULES, RUNBOOK, alerts, dashboard
+from deploy.monitoring.queries import RULES, RUNBOOK, alerts, panels
 
 import stream_apple
 from stream_apple.cli import SUMMARIES
@@ -44,11 +44,11 @@ def test_settings_that_it_names_exist() -> None:
 def test_panels_commands_and_events_that_it_names_exist() -> None:
     """Bold names are panels of the dashboard; commands are ours; events are logged somewhere."""
     text = re.sub(r"\s+", " ", RUNBOOK.read_text(encoding="utf-8"))
-    panels = set(re.findall(r"\*\*([^*]+)\*\*", text))
+    named = set(re.findall(r"\*\*([^*]+)\*\*", text))
     commands = set(re.findall(r"`stream-apple (\w+)", text))
     events = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
-    assert len(panels) > 20
-    assert panels <= {panel["title"] for panel in dashboard()["panels"]}
+    assert len(named) > 20
+    assert named <= {panel["title"] for panel in panels()}
     assert {"check", "verify"} <= commands <= set(SUMMARIES)
     source = "".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
     assert {"transaction_aborted", "gap_accepted"} <= events

@@ -137,7 +137,7 @@ def test_an_empty_model_has_a_view() -> None:
     told = json.loads(json.dumps(view.facts(5), allow_nan=False))
     assert told["losses"]["recent"]["loss"] is None
     assert told["quality"]["recent"]["linear"]["auc"] is None
-    assert told["lineage"] == {"start": 0, "model": "0123456789abcdef", "gaps": []}
+    assert told["lineage"] == {"start": 0, "model": "0123456789abcdef", "gaps": [], "skips": []}
 
 
 def test_losses_have_all_spans() -> None:

@@ -10,7 +10,7 @@ from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
-from stream_apple.core.learner.progressive_loss import PREDICTORS
+from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
 from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.partition_metrics import PartitionMetrics
@@ -132,7 +132,7 @@ def test_parents_that_come_and_go_are_counted() -> None:
     """Each end of an epoch in a batch counts, not the last alone."""
     metrics = PartitionMetrics(Metrics()._all, 0)
     census = new_model().learner.census()
-    ends = [EpochEnd(number, number, Growth(5, 2, census), "f" * 32) for number in range(3)]
+    ends = [EpochEnd(number, number, Growth(5, 2, census), "f" * 32, LossReport(*[0.5] * 6)) for number in range(3)]
     metrics.processed(BatchResult([], [], [], [], ends, 0, 0, 0, 0, {}))
     assert metrics.facts()["parent_changes"] == {"added": 15.0, "retired": 6.0}
 

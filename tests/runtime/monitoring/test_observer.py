@@ -1,17 +1,14 @@
 """What is kept for those who look: bounded, newest first, and off the loop's thread."""
 
-from itertools import pairwise
-
 import pytest
 from support.records import FakeRecord, new_model, stream
+from support.snapshots import pointer
 from support.waiting import wait_until
 
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.runtime.monitoring.history import points_of
 from stream_apple.runtime.monitoring.observer import (
-    HISTORY_POINTS,
     RECENT_REJECTS,
-    LossHistory,
-    LossPoint,
     NullObserver,
     ObserverThread,
     WorkerObserver,
@@ -19,6 +16,7 @@ from stream_apple.runtime.monitoring.observer import (
 )
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.recovery import RecoveryPlan
+from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 
 class Counted(FakeRecord):
@@ -42,11 +40,6 @@ def owned(*states: State) -> dict[int, Partition]:
         partition.enter(state)
         partitions[number] = partition
     return partitions
-
-
-def point(at_ms: int) -> LossPoint:
-    """A moment."""
-    return LossPoint(at_ms, at_ms, 1, *[float(at_ms)] * 8)
 
 
 def test_a_batch_costs_one_look_at_one_record() -> None:
@@ -83,21 +76,6 @@ def test_the_newest_dead_letters_are_kept() -> None:
     assert found == expected[::-1][:RECENT_REJECTS]
 
 
-def test_histories_are_bounded_and_cover_everything() -> None:
-    """However long it goes on, there are at most so many points, from the first moment to the last ones."""
-    history = LossHistory()
-    for second in range(20_000):
-        history.add(point(1000 * second + 5))
-        assert len(history.since(0)) <= HISTORY_POINTS
-    points = history.since(0)
-    assert len(points) > HISTORY_POINTS // 3
-    assert points[0].at_ms == 5
-    assert points[-1].at_ms > 19_900_000
-    steps = {later.at_ms - earlier.at_ms for earlier, later in pairwise(points)}
-    assert max(steps) <= 2 * min(steps)
-    assert history.since(points[-2].at_ms) == [points[-1]]
-
-
 def test_only_whole_models_have_a_history() -> None:
     """A model that is half read has no losses yet."""
     watch = WorkerObserver(now_ms=lambda: 7)
@@ -108,7 +86,8 @@ def test_only_whole_models_have_a_history() -> None:
     (found,) = watch.history(0, 0)
     assert found.at_ms == 7
     assert found.examples == partitions[0].model.learner.examples > 0
-    assert found.whole == partitions[0].model.learner.progress.progressive_loss
+    assert found.losses.whole == partitions[0].model.learner.progress.progressive_loss
+    assert (found.offset, found.lag) == (partitions[0].next_offset, -1)
     assert watch.history(0, 7) == []
 
 
@@ -141,3 +120,76 @@ def test_the_thread_takes_in_what_comes() -> None:
 def test_names_take_half_a_percent(spent: float, rest: float) -> None:
     """After work comes a rest two hundred times as long."""
     assert rest_after(spent) == pytest.approx(rest)
+
+
+class Worker:
+    """An observer at some time of day, of one partition whose records behind are known."""
+
+    def __init__(self, partition: Partition, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.watch = WorkerObserver(now_ms=lambda: self.now_ms)
+        self.watch.follow(lambda: {0: partition}, lambda _: 5.0)
+
+    def see(self, *moments_ms: int) -> None:
+        """Look at these moments."""
+        for self.now_ms in moments_ms:
+            self.watch.take_points()
+
+    @property
+    def times(self) -> list[int]:
+        """Of the points that it has."""
+        return [point.at_ms for point in self.watch.history(0, 0)]
+
+
+def restarted(partition: Partition) -> Partition:
+    """The partition in another process, from the newest snapshot."""
+    snapshot = encode_snapshot(partition.model)
+    model = new_model(0)
+    decoder = SnapshotDecoder(model, pointer(snapshot))
+    for message in snapshot.messages:
+        decoder.add(message)
+    found = Partition(model, RecoveryPlan(model.lineage, 0))
+    found.enter(State.LIVE)
+    return found
+
+
+def test_a_history_goes_on_after_a_restart() -> None:
+    """What was seen before the snapshot is there, to the bit, and what follows comes behind it."""
+    (partition,) = owned(State.LIVE).values()
+    digest = partition.model.digest()
+    before = Worker(partition, 0)
+    before.see(1_000, 3_000, 20_000)
+    assert partition.model.digest() == digest, "it is no part of the model"
+    after = Worker(restarted(partition), 100_000)
+    after.see(100_000)
+    assert after.times == [1_000, 3_000, 20_000, 100_000]
+    assert after.watch.history(0, 0)[:3] == before.watch.history(0, 0)
+    assert after.watch.history(0, 0)[-1].lag == 5
+    after.see(101_000, 120_000)
+    assert after.times == [1_000, 3_000, 20_000, 100_000, 101_000, 120_000]
+
+
+def test_a_history_comes_back_with_its_partition() -> None:
+    """What another worker has seen meanwhile stands between what this one has seen before and after."""
+    (partition,) = owned(State.LIVE).values()
+    first = Worker(partition, 0)
+    first.see(1_000, 20_000)
+    second = Worker(restarted(partition), 0)
+    second.see(30_000, 50_000)
+    returned = restarted(second.watch.owned[0])
+    first.watch.follow(lambda: {0: returned})
+    first.see(60_000)
+    assert first.times == [1_000, 20_000, 30_000, 50_000, 60_000]
+
+
+def test_a_history_is_handed_over_seldom() -> None:
+    """Making it costs a millisecond: it is made every ten seconds, not at every look."""
+    (partition,) = owned(State.LIVE).values()
+    worker = Worker(partition, 0)
+    worker.see(1_000)
+    handed = partition.model.attachments["history"]
+    worker.see(2_000, 9_000)
+    assert partition.model.attachments["history"] is handed
+    worker.see(11_000)
+    assert partition.model.attachments["history"] is not handed
+    assert len(points_of(partition.model.attachments["history"])) == 4

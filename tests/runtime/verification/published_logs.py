@@ -24,6 +24,8 @@ PREDICTIONS = ("predictions", PARTITION)
 LETTERS = ("dead-letters", PARTITION % DEAD_LETTER_PARTITIONS)
 INPUT = (TOPIC, PARTITION)
 MODELS = ("models", PARTITION)
+OTHER = "f" * 16
+"""The fingerprint of a model that is not ours."""
 
 
 class MemoryReader:
@@ -60,6 +62,10 @@ class MemoryLogs:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As stored."""
         return {number: self.offsets.get(number) for number in partitions}
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """No transaction is open."""
+        return self.committed(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The end lies behind the marker of the last transaction."""
@@ -145,6 +151,12 @@ def verify(logs: MemoryLogs, to: int | None = None) -> Report:
     return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify(PARTITION, to)
 
 
+def verify_all(logs: MemoryLogs) -> list[Report]:
+    """The reports on all partitions, by one verifier."""
+    verifier = Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None)
+    return [verifier.verify(number) for number in range(PARTITIONS)]
+
+
 def changed(logs: MemoryLogs, place: tuple[str, int], index: int, **fields: Any) -> None:
     """Replace parts of a message."""
     logs.logs[place][index] = logs.logs[place][index]._replace(**fields)
@@ -172,3 +184,10 @@ def damaged_snapshot(logs: MemoryLogs) -> None:
     value = bytearray(logs.logs[MODELS][-1].payload or b"")
     value[len(value) // 2] ^= 1
     changed(logs, MODELS, -1, payload=bytes(value))
+
+
+def repeated(logs: MemoryLogs, place: tuple[str, int], index: int, behind: int = 1) -> None:
+    """Put a copy of a message some places behind it."""
+    log = logs.logs[place]
+    copies = [*log[: index + behind], log[index], *log[index + behind :]]
+    logs.logs[place] = [record._replace(at=at) for at, record in enumerate(copies)]

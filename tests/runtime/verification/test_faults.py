@@ -9,6 +9,7 @@ from runtime.verification.published_logs import (
     INPUT,
     LETTERS,
     MODELS,
+    OTHER,
     PARTITION,
     PREDICTIONS,
     PROVENANCE,
@@ -19,6 +20,7 @@ from runtime.verification.published_logs import (
     new_model,
     pointer_of,
     prediction_with,
+    repeated,
     save,
     verify,
     without,
@@ -29,7 +31,7 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.dead_letters import Reject, dead_letter_headers
 from stream_apple.runtime.lineage import OffsetMetadata
 from stream_apple.runtime.snapshots.codec import encode_snapshot
-from stream_apple.runtime.verification.comparison import LISTED, Kind
+from stream_apple.runtime.verification.faults import LISTED, Kind
 
 
 def swapped(logs: MemoryLogs, place: tuple[str, int], index: int) -> None:
@@ -37,13 +39,6 @@ def swapped(logs: MemoryLogs, place: tuple[str, int], index: int) -> None:
     log = logs.logs[place]
     one, two = log[index], log[index + 1]
     log[index], log[index + 1] = two._replace(at=one.at), one._replace(at=two.at)
-
-
-def repeated(logs: MemoryLogs, place: tuple[str, int], index: int, behind: int = 1) -> None:
-    """Put a copy of a message some places behind it."""
-    log = logs.logs[place]
-    copies = [*log[: index + behind], log[index], *log[index + behind :]]
-    logs.logs[place] = [record._replace(at=at) for at, record in enumerate(copies)]
 
 
 def letter_of_good_record(logs: MemoryLogs) -> None:
@@ -139,7 +134,9 @@ class TestFaults:
                 id="another epoch",
             ),
             pytest.param(
-                lambda logs: changed(logs, PREDICTIONS, 99, payload=b"\xc1"), [Kind.MISSING], id="no prediction at all"
+                lambda logs: changed(logs, PREDICTIONS, 99, payload=b"\xc1"),
+                [Kind.UNREADABLE, Kind.MISSING],
+                id="no prediction at all",
             ),
             pytest.param(lambda logs: changed(logs, PREDICTIONS, 99, named=b"x"), [Kind.DIFFERENT], id="wrong key"),
             pytest.param(lambda logs: changed(logs, PREDICTIONS, 99, named=None), [Kind.DIFFERENT], id="no key"),
@@ -157,7 +154,14 @@ class TestFaults:
             pytest.param(lambda logs: with_header(logs, "reason", b"bad_id"), [Kind.DIFFERENT], id="another reason"),
             pytest.param(lambda logs: with_header(logs, "message", b"?"), [Kind.DIFFERENT], id="another message"),
             pytest.param(
-                lambda logs: with_header(logs, "model", b"?"), [Kind.MISSING], id="another model's dead letter"
+                lambda logs: with_header(logs, "model", OTHER.encode()),
+                [Kind.MISSING],
+                id="another model's dead letter",
+            ),
+            pytest.param(
+                lambda logs: with_header(logs, "model", b"?"),
+                [Kind.UNREADABLE, Kind.MISSING],
+                id="a dead letter of no model",
             ),
             pytest.param(lambda logs: changed(logs, LETTERS, 9, payload=b"x"), [Kind.DIFFERENT], id="another value"),
             pytest.param(forgotten_reject_window, [Kind.SNAPSHOT], id="a snapshot of another state"),
@@ -192,7 +196,7 @@ class TestFaults:
         report = verify(logs)
         assert report.fault_count == count == report.predictions.expected
         assert report.predictions.matched == 0
-        examples = [fault.example for fault in report.faults]
+        examples = [-1 if fault.example is None else fault.example for fault in report.faults]
         assert len(examples) == LISTED
         assert examples == sorted(examples)
         assert examples[0] == next(r.at for r in logs.logs[INPUT] if r.payload and r.time_ms > 0)

@@ -31,7 +31,7 @@ from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.runtime.lineage import Gap, OffsetMetadata
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.verification.comparison import Kind
+from stream_apple.runtime.verification.faults import Kind
 from stream_apple.runtime.verification.verifier import Covered, Verifier
 
 
@@ -50,25 +50,28 @@ class TestNoFaults:
         assert report.snapshot is not None
         assert report.relearned == report.snapshot.digest
 
-    def test_other_models_and_partitions_are_passed_over(self) -> None:
-        """Outputs of another group between ours, and dead letters of another partition, are only counted."""
+    def test_what_is_of_other_groups_is_counted(self) -> None:
+        """Predictions for another topic's examples, and dead letters of any other model, among ours."""
         logs = life(PARTITION)
         logs = life(PARTITION - DEAD_LETTER_PARTITIONS, logs)
+        counts = {place: len(logs.logs[place]) for place in (PREDICTIONS, LETTERS)}
         for place in (PREDICTIONS, LETTERS):
             ours = logs.logs[place]
             mixed: list[FakeRecord] = []
             for record in ours:
-                value = prediction_with(record.payload, model="f" * 16) if place == PREDICTIONS else record.payload
+                value = prediction_with(record.payload, topic="others") if place == PREDICTIONS else record.payload
                 headers = [(n, b"f" * 16 if n.endswith("errors.model") else v) for n, v in record.extra or ()]
                 mixed += [record, record._replace(payload=value, extra=headers or None)]
             logs.logs[place] = [record._replace(at=at) for at, record in enumerate(mixed)]
         report = verify(logs)
         assert report.faults == []
-        assert report.predictions.foreign == report.predictions.matched
-        assert report.dead_letters.foreign > report.dead_letters.matched > 0
+        assert report.predictions.foreign == report.predictions.matched == counts[PREDICTIONS]
+        assert report.dead_letters.foreign == report.dead_letters.matched
+        assert 0 < report.dead_letters.matched < counts[LETTERS]
 
-    def test_a_dead_letter_that_was_one_before(self) -> None:
-        """A record with the headers of an earlier dead letter is matched by the headers that came last."""
+    @pytest.mark.parametrize("renamed", [False, True], ids=["as 0.1.0 wrote it", "as it is written now"])
+    def test_a_dead_letter_that_was_one_before(self, *, renamed: bool) -> None:
+        """A record with the headers of an earlier dead letter is matched by those that the worker has added."""
         logs = MemoryLogs()
         old = [("__stream_apple.errors.offset", b"77"), ("__stream_apple.errors.model", b"0" * 16)]
         records = [FakeRecord(PARTITION, at, b"\xc1", 1000 + at, b"k", old) for at in range(20)]
@@ -76,9 +79,26 @@ class TestNoFaults:
         model = new_model(PARTITION, PROVENANCE.lineage(PARTITION, 0))
         answer(logs, model, records)
         commit(logs, model, None)
+        for index, letter in enumerate(logs.logs[LETTERS]):
+            headers = list(letter.extra or ())
+            assert [name for name, _ in headers[:2]] == ["__from_record.errors.offset", "__from_record.errors.model"]
+            if not renamed:
+                changed(logs, LETTERS, index, extra=[*old, *headers[2:]])
         report = verify(logs)
         assert report.faults == []
         assert report.dead_letters.matched == 20
+
+    def test_answers_whose_transaction_was_open(self) -> None:
+        """A live worker commits answers that the outputs hold already: they are asked for again when they are read."""
+        logs = life()
+        before, after = logs.logs[INPUT][500].at, logs.offsets[PARTITION]
+        assert after is not None
+        logs.offsets[PARTITION] = after._replace(
+            offset=before, metadata=OffsetMetadata(PROVENANCE.lineage(PARTITION, 0), pointer_of(logs)).to_text()
+        )
+        logs.decided = lambda partitions: dict.fromkeys(partitions, after)  # type: ignore[method-assign]
+        report = verify(logs)
+        assert (report.faults, report.covered.stop) == ([], before)
 
     def test_what_comes_behind_the_end_is_not_judged(self) -> None:
         """Verified up to an offset, later answers are neither missing nor too much."""

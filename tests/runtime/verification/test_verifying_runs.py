@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.log import PartitionLog
+from simulation.log import Message, PartitionLog
 from simulation.process import GROUP, Process
 from simulation.schedule import Schedule
 from simulation.small import small
@@ -14,6 +14,8 @@ from support.records import DECODER, TOPIC
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange, Record
+from stream_apple.runtime.recovery import Exceptions
+from stream_apple.runtime.verification.faults import Kind
 from stream_apple.runtime.verification.verifier import Report, Verifier
 
 
@@ -54,6 +56,10 @@ class ClusterLogs:
         """What is decided."""
         offsets = self._cluster.group(GROUP, TOPIC).offsets
         return {number: offsets.get(number) for number in partitions}
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """All is, when dead workers' transactions have timed out."""
+        return self.committed(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """To the very end."""
@@ -102,7 +108,9 @@ def test_an_accepted_gap() -> None:
     cluster.load(TOPIC, records[30:])
     cluster.log(TOPIC, 0).delete_before(records[40].at)
     seldom = SETUP.loop._replace(snapshot_interval_s=3600.0)
-    process = Process(cluster, setup=SETUP._replace(loop=seldom, accepted=frozenset({(0, saved)})), tick=0.01)
+    process = Process(
+        cluster, setup=SETUP._replace(loop=seldom, exceptions=Exceptions(frozenset({(0, saved)}))), tick=0.01
+    )
     while process.live != {0: cluster.log(TOPIC, 0).end}:
         process.step()
         assert process.ended is None, process.error
@@ -115,3 +123,28 @@ def test_an_accepted_gap() -> None:
     assert report.covered.origin == "snapshot"
     assert report.covered.stop == cluster.log(TOPIC, 0).end
     assert report.covered.records == report.predictions.matched + report.dead_letters.matched > 0
+
+
+@pytest.mark.parametrize("of_the_start", [True, False])
+def test_a_skipped_record(of_the_start: bool) -> None:  # noqa: FBT001
+    """Learned again without it, from the start or from a snapshot before; its dead letter is expected, as it is."""
+    ((*records,),) = make_input(3, (60,))
+    cluster = make_cluster(1)
+    cluster.load(TOPIC, records[:20])
+    complete(cluster, Process(cluster, setup=SETUP))
+    cluster.load(TOPIC, records[20:])
+    skips = frozenset({(0, records[30].at), (0, records[45].at)})
+    complete(cluster, Process(cluster, setup=SETUP._replace(exceptions=Exceptions(skips=skips))))
+    if not of_the_start:
+        cluster.log(TOPIC, 0).delete_before(records[-1].at + 1)
+    (report,) = verify(cluster)
+    assert report.faults == []
+    assert report.snapshot is not None
+    if of_the_start:
+        assert report.relearned == report.snapshot.digest
+        assert report.covered.records == 60 == report.predictions.matched + report.dead_letters.matched
+    letters = cluster.log("dead-letters", 0)
+    (number,) = [at for at, each in enumerate(letters.committed()) if b"skipped" in dict(each.extra or ()).values()][:1]
+    forged = letters.committed()[number]
+    letters.append(Message(forged.named, forged.payload, forged.time_ms, tuple(forged.extra or ())))
+    assert [fault.kind for fault in verify(cluster)[0].faults] == ([Kind.DUPLICATED] if of_the_start else [])

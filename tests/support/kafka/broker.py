@@ -150,6 +150,18 @@ class Broker:
         """SIGKILL: what was not on disk or in the page cache is gone."""
         self._end(signal.SIGKILL)
 
+    def sleep(self) -> None:
+        """SIGSTOP: connections stay, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Go on as if nothing had happened."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, how: signal.Signals) -> None:
+        if self._process is not None and self.running:
+            os.killpg(self._process.pid, how)
+
     def stop(self) -> None:
         """Let the broker shut down in order; SIGKILL if it takes too long."""
         self._end(signal.SIGTERM)

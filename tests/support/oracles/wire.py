@@ -164,7 +164,7 @@ def _features(item: Any, limits: Limits) -> list[tuple[int, float]]:
     if not isinstance(item, Pairs):
         raise _FaultError(Reason.WRONG_TYPE)
     if not item:
-        raise _FaultError(Reason.NO_FEATURES)
+        return []
     name, first = item[0]
     if not isinstance(name, str):
         raise _FaultError(Reason.WRONG_TYPE)
@@ -199,6 +199,8 @@ def _single(number: float) -> float:
         single = float(np.float32(number))
     if not math.isfinite(single):
         raise _FaultError(Reason.BAD_VALUE)
+    if abs(single) >= 2.0**60:
+        raise _FaultError(Reason.OVERFLOW)
     return single
 
 
@@ -210,8 +212,6 @@ def _namespaces(pairs: Pairs, limits: Limits) -> list[tuple[int, float]]:
         if len(entries) + len(inner) > limits.max_features:
             raise _FaultError(Reason.TOO_MANY_FEATURES)
         entries += _names(inner, namespace.encode("utf-8", "surrogateescape"))
-    if not entries:
-        raise _FaultError(Reason.NO_FEATURES)
     return entries
 
 
@@ -233,7 +233,7 @@ def _packed(pairs: Pairs, limits: Limits) -> list[tuple[int, float]]:
     if not fits:
         raise _FaultError(Reason.MALFORMED)
     if count == 0:
-        raise _FaultError(Reason.NO_FEATURES)
+        return []
     if count > limits.max_features:
         raise _FaultError(Reason.TOO_MANY_FEATURES)
     width = len(raw) // count

@@ -1,6 +1,7 @@
 // A line chart without a library, that a mouse, a finger or arrow keys can read.
 
 import { element } from "./dom.js";
+import { loss } from "./numbers.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -42,15 +43,28 @@ export function clock(at, step = 1000) {
   return step >= 60000 ? minutes : `${minutes}:${two(date.getSeconds())}`;
 }
 
-/** Lines over time. `draw({series: [{name, kind, points: [[ms, value]]}], marks: [ms], label})` may be called often. */
+/** Points, [[ms, ...]], that are further apart than this many milliseconds have a time between them when nobody looked. */
+export function holeOf(points) {
+  const steps = points.slice(1).map((point, index) => point[0] - points[index][0]).sort((a, b) => a - b);
+  return Math.max(10000, 5 * (steps[steps.length >> 1] ?? 0));
+}
+
+/** Lines over time, which `draw` may be asked for often:
+ *
+ * series  [{name, kind, points: [[ms, value]]}], a value that is null breaks the line
+ * marks   moments to be marked
+ * label   what is shown, in words
+ * format  makes text of a value
+ * from    a value that the axis must have, if any
+ * hole    so many milliseconds without a point break the line */
 export class LineChart {
-  constructor(host) {
+  constructor(host, empty = "No labelled example yet.") {
     this.host = host;
     this.shown = null;
     this.at = null;
     this.svg = shape("svg", { role: "img", tabindex: "0" });
     this.tip = element("div", { class: "tip", hidden: "" });
-    this.empty = element("p", { class: "empty quiet" }, "No labelled example yet.");
+    this.empty = element("p", { class: "empty quiet" }, empty);
     host.append(this.svg, this.tip, this.empty);
     new ResizeObserver(() => this.shown && this.draw(this.shown)).observe(host);
     host.addEventListener("pointermove", (event) => this.point(event.clientX - host.getBoundingClientRect().left));
@@ -63,7 +77,7 @@ export class LineChart {
     this.shown = shown;
     const width = this.host.clientWidth;
     const height = this.host.clientHeight;
-    const all = shown.series.flatMap((each) => each.points);
+    const all = shown.series.flatMap((each) => each.points.filter(([, value]) => value !== null));
     this.empty.hidden = all.length > 0;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("height", height);
@@ -73,7 +87,7 @@ export class LineChart {
     const box = { left: 46, right: width - 8, top: 8, bottom: height - 24 };
     const x0 = Math.min(...all.map(([x]) => x));
     const x1 = Math.max(...all.map(([x]) => x), x0 + 10000);
-    const ys = all.map(([, y]) => y);
+    const ys = all.map(([, y]) => y).concat(shown.from ?? []);
     const low = Math.min(...ys);
     const high = Math.max(...ys);
     const room = (high - low || Math.abs(high) || 1) * 0.08;
@@ -85,7 +99,7 @@ export class LineChart {
     for (const value of scale.values) {
       const y = this.y(value);
       this.svg.append(shape("line", { class: "grid", x1: box.left, x2: box.right, y1: y, y2: y }));
-      this.svg.append(shape("text", { class: "tick", x: box.left - 8, y: y + 4, "text-anchor": "end" }, value.toFixed(scale.digits)));
+      this.svg.append(shape("text", { class: "tick", x: box.left - 8, y: y + 4, "text-anchor": "end" }, shown.format && high >= 4 ? shown.format(Math.abs(value)) : Math.abs(value) < 1e-12 ? "0" : value.toFixed(scale.digits)));
     }
     const times = clockTicks(x0, x1, Math.max(2, Math.floor((box.right - box.left) / 90)));
     for (const at of times.values) {
@@ -100,7 +114,12 @@ export class LineChart {
     });
     for (const series of shown.series) {
       if (!series.points.length) continue;
-      const path = series.points.map(([x, y], index) => `${index ? "L" : "M"}${this.x(x).toFixed(1)},${this.y(y).toFixed(1)}`).join("");
+      let last = -Infinity;
+      const path = series.points.map(([x, y]) => {
+        const mark = x - last > (shown.hole ?? Infinity) ? "M" : "L";
+        last = y === null ? -Infinity : x;
+        return y === null ? "" : `${mark}${this.x(x).toFixed(1)},${this.y(y).toFixed(1)}`;
+      }).join("");
       this.svg.append(shape("path", { class: `curve c-${series.kind}`, d: path }));
     }
     this.box = box;
@@ -146,9 +165,9 @@ export class LineChart {
     const lines = [element("div", {}, element("b", {}, clock(this.at)))];
     for (const series of this.shown.series) {
       const found = series.points.find(([at]) => at === this.at);
-      if (!found) continue;
+      if (!found || found[1] === null) continue;
       this.cursor.append(shape("circle", { class: `knob-${series.kind}`, cx: x, cy: this.y(found[1]), r: 3.5 }));
-      lines.push(element("div", {}, `${series.name} ${found[1].toFixed(4)}`));
+      lines.push(element("div", {}, `${series.name} ${(this.shown.format ?? loss)(found[1])}`));
     }
     this.tip.replaceChildren(...lines);
     this.tip.hidden = false;

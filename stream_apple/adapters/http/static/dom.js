@@ -17,6 +17,19 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Replace the rows of a table's body; each cell is told its column's name, which stands beside it on a narrow screen. */
+export function putRows(selector, rows) {
+  const table = document.querySelector(selector);
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of rows) {
+    [...row.cells].forEach((cell, index) => {
+      if (cell.colSpan === 1) cell.dataset.label = names[index];
+      cell.classList.toggle("none", cell.textContent === "-");
+    });
+  }
+  table.tBodies[0].replaceChildren(...rows);
+}
+
 /** A bar that fills `share` (0 to 1) of its track; its width is set in a way that the content policy allows. */
 export function filling(share, className = "") {
   const bar = element("i", className ? { class: className } : {});

@@ -1,6 +1,6 @@
 // The curves of progressive loss, and their legend.
 
-import { LineChart } from "./charts.js";
+import { LineChart, holeOf } from "./charts.js";
 import { $, element, put } from "./dom.js";
 import { loss } from "./numbers.js";
 
@@ -20,15 +20,16 @@ const chart = new LineChart($("loss-chart"));
 export function drawLoss(points, span) {
   const mixed = points.some((point) => point[9] !== point[3]);
   const series = CURVES.filter(({ kind }) => mixed || kind !== "alone").map(({ kind, name, ...places }) => ({
-    kind, name, points: points.filter((point) => point[places[span]] !== null).map((point) => [point[0], point[places[span]]]),
+    kind, name, points: points.map((point) => [point[0], point[places[span]]]),
   }));
   const marks = [];
   for (let index = 1; index < points.length; index += 1) {
     if (points[index][2] !== points[index - 1][2] && points[index - 1][2] >= 0) marks.push(points[index][0]);
   }
-  const now = series.map((each) => `${each.name} ${each.points.length ? each.points.at(-1)[1].toFixed(4) : "unknown"}`).reverse();
-  chart.draw({ series, marks, label: `Progressive loss over time. Now: ${now.join(", ")}. Arrow keys move along the curves.` });
+  const newest = new Map(series.map((each) => [each.kind, each.points.findLast(([, value]) => value !== null)?.[1] ?? null]));
+  const now = series.map((each) => `${each.name} ${newest.get(each.kind) === null ? "unknown" : loss(newest.get(each.kind))}`).reverse();
+  chart.draw({ series, marks, hole: holeOf(points), label: `Progressive loss over time. Now: ${now.join(", ")}. Arrow keys move along the curves.` });
   put("loss-legend", ...[...series].reverse().map((each) => element("li", {},
     element("span", { class: `key k-${each.kind}`, "aria-hidden": "true" }), `${each.name} `,
-    element("b", {}, each.points.length ? loss(each.points.at(-1)[1]) : "-"))));
+    element("b", {}, loss(newest.get(each.kind))))));
 }

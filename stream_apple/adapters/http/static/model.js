@@ -1,6 +1,6 @@
 // What /model says of one partition's model.
 
-import { $, element, filling, put } from "./dom.js";
+import { $, element, filling, put, putRows } from "./dom.js";
 import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js";
 
 const PARENTS = 12;
@@ -38,6 +38,7 @@ export function drawModel(model, list) {
     "model": model.lineage.model,
     "its first offset": whole(model.lineage.start),
     "gaps": gaps || "none",
+    "skipped records": model.lineage.skips.join(", ") || "none",
     "digest, last epoch's end": model.digest || "no epoch has ended",
     "newest snapshot": model.snapshot === null ? "none yet" : `at offset ${whole(model.snapshot.at)}, ${model.snapshot.digest.slice(0, 8)}`,
   };
@@ -82,7 +83,7 @@ function drawMixture(model) {
     ].map((text) => element("td", { class: "number" }, text));
     return element("tr", {}, element("th", { scope: "row" }, name.replace("_", " ")), ...cells);
   });
-  document.querySelector("#predictors tbody").replaceChildren(...rows);
+  putRows("#predictors", rows);
   const trust = Object.entries(shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   put("mixture-more", mixed.length
     ? `A mixture of six predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
@@ -93,7 +94,7 @@ function drawParents(model) {
   const rows = model.parents.slice(0, PARENTS).map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
     element("td", { class: "number" }, compact(each.children)), element("td", { class: "number" }, each.gain.toPrecision(3)), element("td", { class: "name" }, each.heaviest || "-")));
   const none = element("tr", {}, element("td", { colspan: "4", class: "quiet" }, "No parents yet: they are chosen when an epoch ends."));
-  document.querySelector("#parents tbody").replaceChildren(...(rows.length ? rows : [none]));
+  putRows("#parents", rows.length ? rows : [none]);
   const all = sum(model.degrees.map((each) => each.parents));
   put("parents-more", all ? `The gain is what the children add to a score at their largest, in sum. ${whole(model.parents_examined)} of ${plural(all, "parent")} examined.` : "");
 }

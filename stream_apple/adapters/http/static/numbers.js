@@ -4,6 +4,12 @@ const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export const whole = (value) => (value === null || value === undefined ? "-" : grouped.format(value));
 export const compact = (value) => (value === null || value === undefined ? "-" : Math.abs(value) < 10000 ? grouped.format(value) : short.format(value));
+/** What a loss is measured in, by its name in the configuration. */
+export const UNITS = {
+  logistic: "log loss, in nats an example",
+  squared: "squared error, in the label\u2019s unit squared",
+};
+
 export const loss = (value) => (value === null || value === undefined ? "-" : value.toFixed(4));
 export const percent = (share) => `${(100 * share).toFixed(Math.abs(share) < 0.1 ? 1 : 0)}%`;
 export const signed = (value) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toPrecision(3)}`;

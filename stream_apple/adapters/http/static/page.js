@@ -4,6 +4,7 @@ import { drawBudget } from "./budget.js";
 import { $, put } from "./dom.js";
 import { drawLoss } from "./loss.js";
 import { drawModel, drawMonomials, forgetModel } from "./model.js";
+import { drawPace } from "./pace.js";
 import { drawStatus } from "./status.js";
 import { drawState, drawVerdicts } from "./verdicts.js";
 
@@ -13,7 +14,7 @@ const TIMEOUT_MS = 4000;
 const POINTS = 1200; // kept of each partition since the page was opened
 const TOP = 24;
 
-const histories = new Map(); // partition -> [[ms, examples, epoch, recent, linear, constant, whole, ...]]
+const histories = new Map(); // partition -> [[ms, examples, epoch, recent, linear, constant, whole, ..., offset, lag]]
 let status = null;
 let model = null;
 let chosen = null;
@@ -34,7 +35,9 @@ async function ask(path) {
 }
 
 async function askStatus() {
-  const newest = Math.max(0, ...[...histories.values()].map((points) => points.at(-1)?.[0] ?? 0));
+  // A partition that comes brings points along that are older than those of the others.
+  const known = (status?.partitions ?? []).filter((part) => part.state !== "restoring").map((part) => histories.get(String(part.partition)));
+  const newest = known.length ? Math.min(...known.map((points) => points?.at(-1)?.[0] ?? 0)) : 0;
   try {
     const found = await ask(`status?since=${newest}`);
     if (worker !== null && found.began_ms !== worker) {
@@ -94,7 +97,9 @@ function every(milliseconds, what) {
 }
 
 function drawCurves() {
-  drawLoss(histories.get(String(chosen)) ?? [], span);
+  const points = histories.get(String(chosen)) ?? [];
+  drawLoss(points, span);
+  drawPace(points);
 }
 
 // What the reader chooses.

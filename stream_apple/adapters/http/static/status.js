@@ -1,7 +1,7 @@
 // What /status says of the worker: who it is, its partitions, its dead letters and its configuration.
 
-import { $, element, put } from "./dom.js";
-import { compact, duration, loss, percent, total, whole } from "./numbers.js";
+import { $, element, put, putRows } from "./dom.js";
+import { UNITS, compact, duration, loss, percent, total, whole } from "./numbers.js";
 
 /** Draw everything that is of one status alone. `chosen` is the partition whose curves are shown. */
 export function drawStatus(status, chosen) {
@@ -9,6 +9,7 @@ export function drawStatus(status, chosen) {
   document.title = `${about.worker} - stream_apple`;
   put("about", `worker ${about.worker} of group ${about.group}, topic ${about.topic}: ${about.method}, ${about.loss} loss`);
   put("version", `stream_apple ${about.version}, model format ${about.model_format}, Python ${about.python}; up for ${duration((status.at_ms - status.began_ms) / 1000)}`);
+  put("loss-unit", UNITS[about.loss] ?? "");
   drawChoice(status.partitions, chosen);
   drawPartitions(status.partitions);
   drawDeadLetters(status.dead_letters.recent);
@@ -39,7 +40,7 @@ function drawPartitions(partitions) {
       element("td", {}, element("span", { class: `tag ${part.state}` }, part.state), left), ...cells, element("td", {}, digest));
   });
   const none = element("tr", {}, element("td", { colspan: "12", class: "quiet" }, "This worker has no partition at the moment."));
-  document.querySelector("#partitions tbody").replaceChildren(...(rows.length ? rows : [none]));
+  putRows("#partitions", rows.length ? rows : [none]);
 }
 
 function drawDeadLetters(letters) {

@@ -18,6 +18,7 @@ TinyLFU).
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
 from stream_apple.core.learner.kernels.residuals import forget_residuals
@@ -26,6 +27,7 @@ from stream_apple.core.learner.kernels.table import (
     BYTE,
     FREE,
     INFINITE,
+    MOST,
     NOWHERE,
     PARENT,
     U0,
@@ -99,7 +101,9 @@ def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
         factor = x / node["x"]
         newcomer["key"] = key
         newcomer["x"] = x
-        newcomer["damping"] = node["damping"] * factor * factor
+        damping = node["damping"] * factor * factor
+        # Infinite or NaN where one value is next to zero, or the parent's is.
+        newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
         first = bucket_of(table.tags, key) << U3
         for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
@@ -121,9 +125,9 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
         newcomer = work.newcomers[m]
         key, x = newcomer["key"], newcomer["x"]
         place = find(table, key)
-        if place < FREE or key == U0 or not 0.0 < abs(x) < np.inf:
+        if place < FREE or key == U0 or not 0.0 < abs(x) < TOO_LARGE:
             # By now it has a slot, being reached through two parents; or its keys sum to that of the constant, whose
-            # slot would pass for a free one; or it underflows or overflows.
+            # slot would pass for a free one; or it underflows, or is too large.
             continue
         if place != NOWHERE:
             place -= FREE

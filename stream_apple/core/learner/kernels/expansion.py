@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
@@ -202,7 +203,7 @@ def collect(
                 products.misses[misses] = at
                 misses += U1
                 continue
-            if not 0.0 < abs(x) < np.inf:
+            if not 0.0 < abs(x) < TOO_LARGE:
                 continue
         owner = table.slots[place]
         fresh = owner["active"] ^ np.uint8(1)

@@ -10,14 +10,16 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
+from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import instruction
-from stream_apple.core.learner.kernels.table import BUCKET, HIGHS, INFINITE, ONES, Index, Words
+from stream_apple.core.learner.kernels.table import BUCKET, HIGHS, ONES, Index, Words
 from stream_apple.core.learner.kernels.work import LANES, BaseFeatures, Numbers, Products
 
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _FLAGS, _BYTES, _INTS, _WORDS = (ir.VectorType(kind, LANES) for kind in (_I1, _I8, _I32, _I64))
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _POINTERS = ir.VectorType(_I64.as_pointer(), LANES)
+_BITS_TOO_LARGE = int(TOO_LARGE.view(np.uint32))
 _LANE_NUMBERS = ir.Constant(_WORDS, list(range(LANES)))
 _BITS_OF_A_BYTE = [
     int.from_bytes([bit for bit in range(8) if byte >> bit & 1], "little") for byte in range(256)
@@ -83,10 +85,10 @@ class _Writer:
         return self.b.and_(self.b.and_(below, self.b.not_(words)), self.number(int(HIGHS)))
 
     def is_feature(self, xs: Any) -> Any:  # noqa: ANN401
-        """Where a product is one: not if it is 0, infinite, or NaN. By the bits of its size, in one comparison."""
+        """Where a product is one: not if it is 0, TOO_LARGE, or NaN. By the bits of its size, in one comparison."""
         size = self.b.and_(self.b.bitcast(xs, _INTS), ir.Constant(_INTS, [0x7FFFFFFF] * LANES))
-        below, infinite = ir.Constant(_INTS, [1] * LANES), ir.Constant(_INTS, [int(INFINITE) - 1] * LANES)
-        return self.b.icmp_unsigned("<", self.b.sub(size, below), infinite)
+        below, rest = ir.Constant(_INTS, [1] * LANES), ir.Constant(_INTS, [_BITS_TOO_LARGE - 1] * LANES)
+        return self.b.icmp_unsigned("<", self.b.sub(size, below), rest)
 
     def store(self, value: Any, array: Any, at: Any) -> None:  # noqa: ANN401
         """array[at : at + 8] = value."""
@@ -110,7 +112,7 @@ def look_up_one_by_one(
         if within < 0:
             products.place[at] = bucket * BUCKET + int(0 not in tags_there)
         else:
-            products.place[at] = bucket * BUCKET + within if 0.0 < abs(x) < np.inf else constant
+            products.place[at] = bucket * BUCKET + within if 0.0 < abs(x) < TOO_LARGE else constant
         fit |= int(within >= 0) << lane
     return np.uint64(fit)
 

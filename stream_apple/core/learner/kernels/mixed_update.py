@@ -21,8 +21,16 @@ from stream_apple.core.learner.kernels.mixture import (
     SLOW_LINEAR_RATE,
 )
 from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
-from stream_apple.core.learner.kernels.table import U0, U1, Element, Index
-from stream_apple.core.learner.kernels.update import Target, change_of, normalise, squared_slope, sums, widen
+from stream_apple.core.learner.kernels.table import LEAST_SQUARE, U0, U1, Element, Index
+from stream_apple.core.learner.kernels.update import (
+    Target,
+    change_of,
+    normalise,
+    squared_slope,
+    sums,
+    widen,
+    within_bounds,
+)
 from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
 
 HORIZON = np.uint8(100)
@@ -121,12 +129,13 @@ def change_at(rule: LearningRule, rate: float, going: tuple[float, float], targe
 def advance(owner: Element, beside: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32) -> None:
     """Write what was learned of a feature; `beside` has its average and its fast weight."""
     sights = min(owner["sights"], np.uint8(_MOST_SIGHTS - 1)) + np.uint8(1)
+    learned = within_bounds(learned)
     owner["weight"] = learned
     owner["gradient"] = gradient
     owner["active"] = 0
     owner["sights"] = sights
     beside["average"] += (learned - beside["average"]) / np.float32(min(sights, HORIZON))
-    beside["fast"] += fast_step
+    beside["fast"] = within_bounds(beside["fast"] + fast_step)
 
 
 @part
@@ -156,10 +165,10 @@ def learn_base(
     fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, going, fast)
     for t in range(base):
         owner, companion = slots[slot[t]], companions[slot[t]]
-        owner["linear_weight"] = weight[t] + change * step[t]
+        owner["linear_weight"] = within_bounds(weight[t] + change * step[t])
         owner["linear_gradient"] = gradient[t]
-        companion["slow_linear"] += slow_change * step[t]
-        companion["fast_linear"] += fast_change * step[t]
+        companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_change * step[t])
+        companion["fast_linear"] = within_bounds(companion["fast_linear"] + fast_change * step[t])
 
 
 @part
@@ -199,4 +208,4 @@ def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
     for t in range(size):
         ratio = x[t] / scale[t]
         scale[t] = ratio
-        step[t] = ratio / np.sqrt(gradient[t]) if gradient[t] > 0.0 else np.float32(0.0)
+        step[t] = ratio / np.sqrt(max(gradient[t], LEAST_SQUARE)) if gradient[t] > 0.0 else np.float32(0.0)

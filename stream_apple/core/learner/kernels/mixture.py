@@ -39,6 +39,8 @@ FAST_LINEAR_RATE = 10.0
 KEEP = 0.9998  # of the stack's matrix, an example: it knows the latest 5,000
 RIDGE = 0.5  # in squares of the scores' range (log-odds: of 1)
 FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
+LEAST_SPREAD = 1e-100  # of labels: the square of a smaller one is next to nothing in float64, and so is a smaller
+LIGHTEST = 1e-100  # importance weight
 SHARE = 1e-5  # goes back to the first shares after each example, so that none is ever lost
 
 
@@ -77,7 +79,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
             negative += share / (1.0 + math.exp(score))
         return min(max(math.log(positive / negative), low), high)
     spread = high - low
-    if spread <= 0.0:
+    if spread <= LEAST_SPREAD:
         return low
     at_low, at_high = 0.0, 0.0
     for which in range(3):
@@ -110,13 +112,13 @@ def temper(mixture: Mixture, ratio: float) -> None:
 @part
 def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, spread: float) -> None:  # noqa: FBT001
     """Learn shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
-    if not logistic and spread <= 0.0:
+    if not logistic and spread <= LEAST_SPREAD:
         return
     unit = 1.0 if logistic else spread * spread
     heaviest = mixture.heaviest[0]
     if target.importance > heaviest:
         temper(mixture, heaviest / target.importance)
-        mixture.heaviest[0] = heaviest = target.importance
+        mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
     _learn_shares(mixture, mixing, logistic, target, (1.0 if logistic else 2.0 / unit) / heaviest)
     stacked = mixing[STACK + 1]
     if logistic:

@@ -16,7 +16,7 @@ import numpy as np
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.model import Model
 from stream_apple.core.learner.kernels.table import Index
-from stream_apple.core.learner.kernels.update import Target
+from stream_apple.core.learner.kernels.update import Target, within_bounds
 from stream_apple.core.learner.kernels.work import ActiveFeatures
 
 
@@ -35,8 +35,8 @@ def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: 
     linear_change = scale * logistic_slope(linear_score, target.label) if model.rule.alongside else 0.0
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
-        owner["weight"] -= np.float32(change * x)
+        owner["weight"] = within_bounds(owner["weight"] - np.float32(change * x))
         owner["scale"] = max(owner["scale"], abs(x))  # what parents are selected by; weights do not depend on it
         owner["active"] = 0
         if owner["degree"] <= 1:
-            owner["linear_weight"] -= np.float32(linear_change * x)
+            owner["linear_weight"] = within_bounds(owner["linear_weight"] - np.float32(linear_change * x))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.errors import ModelError
+from stream_apple.errors import ConfigurationError, ModelError
 
 Slots: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float32]
@@ -65,6 +65,12 @@ RESIDUALS = np.dtype(
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 
+# Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at
+# most MOST_WEIGHT, so scores can't overflow; accumulators keep from LEAST_SQUARE to MOST, so steps can't.
+MOST_WEIGHT = np.float32(2.0**66)  # times 2^60 it is finite; 1 / sqrt(LEAST_SQUARE), the largest step, is below it
+MOST = np.finfo(np.float32).max
+LEAST_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
+
 
 class Table(NamedTuple):
     """All monomials of a model.
@@ -91,16 +97,25 @@ def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
     residuals  for parents that are selected by the squared residuals that they explain
     """
     size = (1 << bits) + 1
-    raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    slots = raw[start : start + size * SLOT.itemsize].view(SLOT)
     buckets = (1 << bits) // BUCKET
-    return Table(
-        slots,
-        np.zeros(buckets, np.uint64),
-        np.zeros(2 * buckets if mixed else buckets, np.uint8),
-        np.zeros(size if mixed else 0, COMPANION),
-        np.zeros(size if residuals else 0, RESIDUALS),
+    try:
+        raw = np.zeros(size * SLOT.itemsize + CACHE_LINE, np.uint8)
+        start = -raw.ctypes.data % CACHE_LINE
+        return Table(
+            raw[start : start + size * SLOT.itemsize].view(SLOT),
+            np.zeros(buckets, np.uint64),
+            np.zeros(2 * buckets if mixed else buckets, np.uint8),
+            np.zeros(size if mixed else 0, COMPANION),
+            np.zeros(size if residuals else 0, RESIDUALS),
+        )
+    except MemoryError as error:
+        raise _too_large(size, error) from error
+
+
+def _too_large(size: int, error: MemoryError) -> ConfigurationError:
+    """What is wrong with a table of so many slots, for which there is no memory."""
+    return ConfigurationError(
+        f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
     )
 
 
@@ -112,13 +127,16 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
     slots, tags, admission_filter, companions, residuals = table
-    copied = np.zeros_like(companions)
-    if len(companions):
-        for used in (base_features(slots), [len(companions) - 1]):
-            copied[used] = companions[used]
-    # As bytes: NumPy would copy field by field.
-    copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
-    return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+    try:
+        copied = np.zeros_like(companions)
+        if len(companions):
+            for used in (base_features(slots), [len(companions) - 1]):
+                copied[used] = companions[used]
+        # As bytes: NumPy would copy field by field.
+        copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
+        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+    except MemoryError as error:
+        raise _too_large(len(slots), error) from error
 
 
 def check_finite(table: Table, start: int, stop: int) -> None:

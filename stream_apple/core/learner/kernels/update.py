@@ -12,11 +12,11 @@ import numpy as np
 
 from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
-from stream_apple.core.learner.kernels.table import U1, Element, Index, Slots
+from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
 from stream_apple.core.learner.kernels.work import ActiveFeatures
 
+_LARGEST = float(MOST)
 NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
-TINY_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
 
 
 class Target(NamedTuple):
@@ -94,7 +94,8 @@ def accumulate(features: ActiveFeatures, size: Index, slope: np.float32) -> None
     """Add this example's squared gradients. A scale becomes x / scale; a feature's step is that / sqrt(gradient)."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
-        total = gradient[t] + slope * max(x[t] * x[t], TINY_SQUARE)
+        total = gradient[t] + slope * max(x[t] * x[t], LEAST_SQUARE)
+        total = max(min(total, MOST), LEAST_SQUARE)
         ratio = x[t] / scale[t]
         gradient[t] = total
         scale[t] = ratio
@@ -117,7 +118,7 @@ def normalise(
 ) -> tuple[float, float]:
     """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); its normaliser and sensitivity."""
     slope = squared_slope(rule.logistic, target.score, target.label)
-    accumulate(features, size, np.float32(target.importance * slope))
+    accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
     norm, sensitivity = sums(features, size)
     scalars.norm[which] += target.importance * norm
     scalars.weight[which] += target.importance
@@ -129,7 +130,13 @@ def normalise(
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
     """How far each weight goes along its feature's step, when it is learned at `rate`."""
     by = invariant_step(rule.logistic, target.score, target.label, rate * target.importance, sensitivity * normaliser)
-    return np.float32(by * normaliser)
+    return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
+
+
+@part
+def within_bounds(weight: np.float32) -> np.float32:
+    """The weight, or the largest of its sign: a stream whose values are next to zero would have it grow for ever."""
+    return min(max(weight, -MOST_WEIGHT), MOST_WEIGHT)
 
 
 @part
@@ -158,7 +165,7 @@ def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: In
     normaliser, sensitivity = normalise(model.scalars, 0, model.rule, features, found, target)
     change = change_of(model.rule, model.rule.rate, normaliser, sensitivity, target)
     for t in range(found):
-        owner, learned, total = slots[slot[t]], weight[t] + change * step[t], gradient[t]
+        owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
         owner["gradient"] = total
         owner["active"] = 0
@@ -185,7 +192,7 @@ def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index
     normaliser, sensitivity = normalise(model.scalars, 1, model.rule, features, base, target)
     change = change_of(model.rule, model.rule.rate, normaliser, sensitivity, target)
     for t in range(base):
-        owner, learned, total = slots[slot[t]], weight[t] + change * step[t], gradient[t]
+        owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned
         owner["linear_gradient"] = total
 

@@ -1,0 +1,124 @@
+"""HTTP/1.1 as far as reading takes it: from bytes to a request, from a reply to bytes. No sockets.
+
+A request has no body here: one that announces any is answered and its connection closed, so what follows a head on a
+connection is always the next head.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+MOST_HEAD = 16_384
+"""Bytes of a request's head: a browser may send all the cookies that it has for a host."""
+METHODS = ("GET", "HEAD")
+
+_LONGEST_ACCEPT = 1_000
+_REQUEST = re.compile(rb"\A([!-~]+) ([!-~]+) HTTP/1\.([01])\r?\n")
+_END = re.compile(rb"\r?\n\r?\n")
+_ACCEPT = re.compile(rb"^accept:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_CLOSE = re.compile(rb"^connection:[^\r\n]*\bclose\b", re.IGNORECASE | re.MULTILINE)
+_BODY = re.compile(rb"^(?:transfer-encoding:|content-length:[ \t]*0*[1-9])", re.IGNORECASE | re.MULTILINE)
+_HOST = re.compile(r"\Ahttp://[^/?#]*", re.IGNORECASE)
+_ALWAYS = "".join(
+    f"{name}: {value}\r\n"
+    for name, value in {
+        "Cache-Control": "no-store",
+        # Names and messages of untrusted records are shown: a browser that is fooled may still do nothing with them.
+        "Content-Security-Policy": (
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }.items()
+)
+
+
+class Request(NamedTuple):
+    """What is asked of a path: the Accept header, and the query's parameters with all of their values."""
+
+    accept: str
+    query: Mapping[str, Sequence[str]]
+
+
+class Reply(NamedTuple):
+    """What a path answers."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+Route = Callable[[Request], Reply]
+
+
+class Head(NamedTuple):
+    """The head of a request, not looked into further than it takes to know who answers it.
+
+    persistent  whether the connection may serve another request after this one
+    """
+
+    method: str
+    path: str
+    query: str
+    accept: str
+    persistent: bool
+
+    def request(self) -> Request:
+        """The part that a route is given."""
+        return Request(self.accept, parse_qs(self.query, keep_blank_values=True))
+
+
+class MalformedRequestError(Exception):
+    """What came is no request of HTTP/1.0 or 1.1; the message says what was expected."""
+
+
+def end_of_head(received: bytes | bytearray) -> int | None:
+    """How many bytes of `received` are the first head, the empty line included; None if it is not complete.
+
+    MalformedRequestError if it has become too long without an end.
+    """
+    found = _END.search(received)
+    if found is None and len(received) > MOST_HEAD:
+        raise MalformedRequestError(f"expected a head of at most {MOST_HEAD} bytes")
+    return None if found is None else found.end()
+
+
+def parse_head(data: bytes) -> Head:
+    """A complete head; MalformedRequestError if it is none."""
+    found = _REQUEST.match(data)
+    if found is None:
+        raise MalformedRequestError("expected a request line such as GET / HTTP/1.1")
+    method, target, minor = (part.decode("ascii") for part in found.groups())
+    path, _, query = _HOST.sub("", target).partition("#")[0].partition("?")
+    accept = _ACCEPT.search(data)
+    return Head(
+        method,
+        path or "/",
+        query,
+        "" if accept is None else accept[1][:_LONGEST_ACCEPT].decode("latin-1"),
+        persistent=minor == "1" and method in METHODS and not _CLOSE.search(data) and not _BODY.search(data),
+    )
+
+
+def to_bytes(reply: Reply, *, with_body: bool, persistent: bool) -> bytes:
+    """The reply as it goes over the wire; `persistent`: the connection stays open after it."""
+    allow = f"Allow: {', '.join(METHODS)}\r\n" if reply.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+    head = (
+        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\n"
+        f"Date: {formatdate(usegmt=True)}\r\n"
+        f"Content-Type: {reply.content_type}\r\n"
+        f"Content-Length: {len(reply.body)}\r\n"
+        f"{allow}{_ALWAYS}{'' if persistent else 'Connection: close' + chr(13) + chr(10)}\r\n"
+    ).encode("ascii")
+    return head + reply.body if with_body else head
+
+
+def json_reply(status: HTTPStatus, facts: dict[str, Any]) -> Reply:
+    """An answer with these facts, which hold JSON types only."""
+    return Reply(status, "application/json", json.dumps(facts).encode() + b"\n")

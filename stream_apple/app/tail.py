@@ -1,0 +1,240 @@
+"""The composition root of `stream-apple tail`: what workers have published, read from the topics as any reader would.
+
+Anyone may write to these topics, so nothing is taken for granted: what is no prediction is told as such.
+"""
+
+import base64
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, Literal, NamedTuple
+
+import msgpack
+
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.log_reader import CommittedReader
+from stream_apple.config import Config
+from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.runtime.dead_letters import told_of_dead_letter
+from stream_apple.runtime.ports import LogRange, Record
+
+TailSource = Literal["predictions", "dead-letters"]
+_Kind = Literal["prediction", "dead_letter", "unreadable"]
+_Place = tuple[str, int]
+"""Topic and partition."""
+_Address = tuple[str, int, int]
+"""Topic, partition and offset."""
+_Stopping = Callable[[], bool]
+
+_TOLD = ("prediction", "label", "loss", "epoch", "id", "model")
+_TOLD_BY_HEADERS: tuple[str, ...] = ("reason", "message", "model")
+_FETCH = 1_000
+_FETCH_S = 0.2  # how long Ctrl-C may have to wait
+_PATIENCE_S = 60.0
+_SPARE = 64  # offsets that markers of transactions take besides, at first
+_FARTHER = 8  # so many times as far back, if that was not enough
+_LONGEST_FAULT = 300
+
+
+class TailRequest(NamedTuple):
+    """What is to be shown.
+
+    sources     which topics
+    partitions  of them; empty for all
+    start       `newest`: the last `limit` ones; `beginning` and `end` of the topics; or an offset in them
+    limit       so many messages at most, None for all
+    follow      whether to go on with what is published from now on
+    """
+
+    sources: tuple[TailSource, ...]
+    partitions: tuple[int, ...]
+    start: Literal["newest", "beginning", "end"] | int
+    limit: int | None
+    follow: bool
+
+
+class PublishedMessage(NamedTuple):
+    """A prediction, a dead letter, or what is neither, in JSON types.
+
+    kind         prediction, dead_letter or unreadable
+    example      topic, partition and offset of the example; None where the message does not say
+    timestamp_ms of the example; None if it has none
+    told         what else the message says, by name
+    place        topic, partition and offset of the message itself
+    """
+
+    kind: _Kind
+    example: _Address | None
+    timestamp_ms: int | None
+    told: Mapping[str, Any]
+    place: _Address
+
+    def facts(self) -> dict[str, Any]:
+        """One flat object, but for `at`, the message's own place."""
+        names = ("topic", "partition", "offset")
+        example = dict(zip(names, self.example or (None,) * 3, strict=True))
+        at = dict(zip(names, self.place, strict=True))
+        return {"kind": self.kind, **example, "timestamp_ms": self.timestamp_ms, **self.told, "at": at}
+
+
+def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: False) -> Iterator[list[PublishedMessage]]:
+    """Messages in the portions in which they come, of a partition in their order, until there are no more.
+
+    ConfigurationError for a topic or partition that does not exist, BrokerError if Kafka does not answer.
+    """
+    named = {"predictions": config.topics.predictions, "dead-letters": config.topics.dead_letters}
+    sources: dict[str, TailSource] = {named[source]: source for source in request.sources}
+    places = list(_places(Cluster(config.kafka).topics, sources, request.partitions))
+    with closing(CommittedReader(config.kafka, config.worker.group)) as reader:
+        ranges = {place: reader.committed_range(*place) for place in places}
+        ends = {place: log.high for place, log in ranges.items()}
+        left = request.limit
+        if request.start == "newest":
+            newest = _newest(reader, ranges, sources, left or 0, stopping)
+            yield newest
+            left, starts = None, ends
+        else:
+            starts = {place: _start(request.start, place, log) for place, log in ranges.items()}
+        reader.begin(starts)
+        while not stopping() and left != 0 and (request.follow or not reader.passed(ends)):
+            found = _parsed(_next(reader, ends, follow=request.follow, stopping=stopping), sources)[:left]
+            left = None if left is None else left - len(found)
+            yield found
+
+
+def _places(
+    counts: Mapping[str, int], sources: Mapping[str, TailSource], partitions: tuple[int, ...]
+) -> Iterator[_Place]:
+    for topic in sources:
+        if topic not in counts:
+            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
+        # The topic of dead letters may have fewer partitions than the others.
+        numbers = [number for number in partitions if number < counts[topic]] if partitions else range(counts[topic])
+        yield from ((topic, number) for number in numbers)
+    if partitions and max(partitions) >= (most := max(counts[topic] for topic in sources)):
+        raise ConfigurationError(f"expected partitions of {', '.join(sources)} below {most}, found {max(partitions)}")
+
+
+def _start(start: str | int, place: _Place, log: LogRange) -> int:
+    if isinstance(start, str):
+        return log.low if start == "beginning" else log.high
+    if not log.low <= start <= log.high:
+        topic, partition = place
+        raise ConfigurationError(
+            f"expected an offset from {log.low} to {log.high} of {topic}-{partition}, found {start}"
+        )
+    return start
+
+
+def _newest(
+    reader: CommittedReader,
+    ranges: Mapping[_Place, LogRange],
+    sources: Mapping[str, TailSource],
+    limit: int,
+    stopping: _Stopping,
+) -> list[PublishedMessage]:
+    """The last `limit` of all places, merged by their times; how many offsets that is shows only in reading."""
+    ends = {place: log.high for place, log in ranges.items()}
+    back = 2 * limit + _SPARE
+    while True:
+        starts = {place: max(log.low, log.high - back) for place, log in ranges.items()}
+        kept: dict[_Place, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
+        reader.begin(starts)
+        while not stopping() and not reader.passed(ends):
+            for message in _parsed(_next(reader, ends, follow=False, stopping=stopping), sources):
+                if message.place[2] < ends[message.place[:2]]:  # what is committed meanwhile is for those who follow
+                    kept[message.place[:2]].append(message)
+        if stopping() or all(len(kept[place]) == limit or starts[place] == ranges[place].low for place in ranges):
+            dated = [pair for messages in kept.values() for pair in _dated(messages)]
+            merged = [message for _, message in sorted(dated, key=lambda pair: pair[0])]
+            return merged[max(len(merged) - limit, 0) :]
+        back *= _FARTHER
+
+
+def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, PublishedMessage]]:
+    """Each message of a partition with the highest time up to it, by which several partitions merge in their order."""
+    highest = 0
+    for message in messages:
+        highest = max(highest, message.timestamp_ms or 0)
+        yield highest, message
+
+
+def _next(
+    reader: CommittedReader, ends: Mapping[_Place, int], *, follow: bool, stopping: _Stopping
+) -> list[tuple[str, Record]]:
+    """The next messages; none at the ends, when following, or when it is to stop. BrokerError if none come."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (found := reader.fetch(_FETCH, _FETCH_S)):
+        if follow or stopping() or reader.passed(ends):
+            return []
+        if time.monotonic() > deadline:
+            raise BrokerError(
+                f"expected all that is committed in {', '.join(sorted({topic for topic, _ in ends}))}, found nothing "
+                f"for {_PATIENCE_S:g} s: is the broker gone?"
+            )
+    return found
+
+
+def _parsed(found: list[tuple[str, Record]], sources: Mapping[str, TailSource]) -> list[PublishedMessage]:
+    parsers = {"predictions": _prediction, "dead-letters": _dead_letter}
+    return [parsers[sources[topic]](topic, record) for topic, record in found]
+
+
+def _prediction(topic: str, record: Record) -> PublishedMessage:
+    try:
+        told = decode_prediction(record.value() or b"")
+        example = _example(told["topic"], told["partition"], told["offset"])
+        facts = {name: _in_json(told[name]) for name in _TOLD if name in told}
+        _check_number(facts["prediction"])
+    except (ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException) as error:
+        return _unreadable(topic, record, f"expected a prediction, found: {error!r}")
+    return _message("prediction", topic, record, example, facts)
+
+
+def _dead_letter(topic: str, record: Record) -> PublishedMessage:
+    told = told_of_dead_letter(record)
+    try:
+        example = _example(told["topic"], int(told["partition"]), int(told["offset"]))
+    except (ValueError, TypeError, KeyError) as error:
+        return _unreadable(topic, record, f"expected the headers of a dead letter, found: {error!r}")
+    facts = {name: told[name] for name in _TOLD_BY_HEADERS if name in told}
+    return _message("dead_letter", topic, record, example, facts)
+
+
+def _unreadable(topic: str, record: Record, why: str) -> PublishedMessage:
+    return _message("unreadable", topic, record, None, {"message": why[:_LONGEST_FAULT]})
+
+
+def _message(
+    kind: _Kind, topic: str, record: Record, example: _Address | None, told: Mapping[str, Any]
+) -> PublishedMessage:
+    time_type, timestamp_ms = record.timestamp()
+    place = (topic, record.partition(), record.offset())
+    return PublishedMessage(kind, example, timestamp_ms if time_type else None, told, place)
+
+
+def _example(topic: object, partition: object, offset: object) -> _Address:
+    """TypeError unless it is a place in a topic."""
+    if not (isinstance(topic, str) and type(partition) is int and type(offset) is int):
+        raise TypeError(f"an example at {(topic, partition, offset)!r}")
+    return topic, partition, offset
+
+
+def _check_number(value: object) -> None:
+    """TypeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a prediction of type {type(value).__name__}")
+
+
+def _in_json(value: object) -> object:
+    """A value of a prediction in JSON types; bytes, which an id may be, in base64. TypeError for anything else."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} among its numbers")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a value of type {type(value).__name__}")

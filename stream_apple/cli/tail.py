@@ -1,0 +1,154 @@
+"""`stream-apple tail`: predictions and dead letters, as any reader of the topics would find them."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from stream_apple.app.tail import PublishedMessage, TailRequest, TailSource, tail
+from stream_apple.cli.output import say
+from stream_apple.config import load
+from stream_apple.signals import Signals
+from stream_apple.terminal import printable_line
+
+_NEWEST = 10
+_HEADER = f"{'time (UTC)':23}  {'example':>14}  {'prediction':>11}  {'label':>10}  {'loss':>10}  id, or what is wrong"
+_WITHOUT_A_TERMINAL = 300  # columns
+_LONGEST_OFFSET = 18  # digits, so that it fits 64 bits
+_SOURCES: dict[str, TailSource] = {"predictions": "predictions", "dead-letters": "dead-letters"}
+
+_Start = Literal["newest", "beginning", "end"] | int
+
+
+def _start(_context: click.Context, _parameter: click.Parameter, text: str | None) -> _Start:
+    words: dict[str | None, _Start] = {None: "newest", "beginning": "beginning", "end": "end"}
+    if text in words:
+        return words[text]
+    if text is not None and text.isascii() and text.isdigit() and len(text) <= _LONGEST_OFFSET:
+        return int(text)
+    raise click.BadParameter(f"expected `beginning`, `end` or an offset, found {text!r}")
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@click.option(
+    "--only", type=click.Choice(list(_SOURCES)), help="One kind of message.  [default: predictions and dead letters]"
+)
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Partition of the topics; may be repeated.  [default: all]",
+)
+@click.option(
+    "--from",
+    "start",
+    callback=_start,
+    metavar="beginning|end|OFFSET",
+    help="Where to begin; an OFFSET is one of the topic itself, with --only and one --partition.  "
+    "[default: with the newest]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"So many messages at most.  [default: the newest {_NEWEST}; with --from, no limit]",
+)
+@click.option("--follow", is_flag=True, help="Go on with what is published from now on, until stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print each message as one line of JSON.")
+def command(
+    path: Path | None,
+    only: str | None,
+    partitions: tuple[int, ...],
+    start: _Start,
+    limit: int | None,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Show the predictions and dead letters that workers have published: the newest, or all from somewhere on.
+
+    Only what is committed is shown (`isolation.level=read_committed`), in the order of each partition; the newest of
+    several partitions in that of their times. An example is partition@offset of the examples topic, and a time its
+    own. The first SIGINT or SIGTERM ends it.
+    """
+    if isinstance(start, int) and (only is None or len(partitions) != 1):
+        raise click.UsageError("--from OFFSET is of one log: name it with --only and one --partition")
+    if start == "newest" and limit is None:
+        limit = _NEWEST
+    config = load(path)
+    sources = tuple(_SOURCES.values()) if only is None else (_SOURCES[only],)
+    request = TailRequest(sources, partitions, start, limit, follow)
+    write = _write_json if as_json else _table_of(config.topics.examples)
+    shown = 0
+    with Signals() as signals:
+        for messages in tail(config, request, signals.stopping):
+            if messages:
+                write(messages)
+            shown += len(messages)
+    if not shown and not follow:
+        say(f"stream-apple: there are no {' and no '.join(sources)} to show", err=True)
+    sys.exit(signals.exit_code)
+
+
+def _write_json(messages: list[PublishedMessage]) -> None:
+    # JSON in ASCII: what is no plain letter is an escape.
+    say("\n".join(json.dumps(message.facts()) for message in messages))
+
+
+def _table_of(examples: str) -> Callable[[list[PublishedMessage]], None]:
+    """Writes rows below a header, which comes with the first; `examples` is the topic that needs no mention."""
+    width = shutil.get_terminal_size((_WITHOUT_A_TERMINAL, 0)).columns if sys.stdout.isatty() else _WITHOUT_A_TERMINAL
+    header = [_HEADER]
+
+    def write(messages: list[PublishedMessage]) -> None:
+        rows = [_row(message, examples, width) for message in messages]
+        say("\n".join(header + rows))
+        header.clear()
+
+    return write
+
+
+def _row(message: PublishedMessage, examples: str, width: int) -> str:
+    told = message.told
+    if message.kind == "prediction":
+        remark, colour = "" if told.get("id") is None else str(told["id"]), None
+    else:
+        reason = told.get("reason", message.kind)
+        remark, colour = f"{reason}: {told.get('message', '')}", "red"
+    numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))
+    row = f"{_time(message.timestamp_ms):23}  {_example(message, examples):>14}  {'  '.join(numbers)}  "
+    remark = printable_line(remark)
+    room = max(width - len(row), 20)
+    return row + click.style(remark if len(remark) <= room else f"{remark[: room - 1]}\u2026", fg=colour)
+
+
+def _example(message: PublishedMessage, examples: str) -> str:
+    """Partition and offset, with the topic where it is another one; the message's own place if it does not say."""
+    topic, partition, offset = message.example or message.place
+    place = f"{partition}@{offset}"
+    if message.example is None or topic != examples:
+        place = f"{topic}-{place}"
+    return printable_line(place)
+
+
+def _time(timestamp_ms: int | None) -> str:
+    """A time as people read it; as the number that it is where the calendar has no such day."""
+    if timestamp_ms is None:
+        return "-"
+    try:
+        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return found.strftime("%Y-%m-%d %H:%M:%S.") + f"{timestamp_ms % 1000:03}"
+
+
+def _number(value: Any, width: int) -> str:  # noqa: ANN401  whatever the message holds
+    if isinstance(value, bool | str):
+        return printable_line(str(value))[:width].rjust(width)
+    return ("-" if value is None else f"{value:.6g}").rjust(width)

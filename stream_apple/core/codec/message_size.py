@@ -1,0 +1,42 @@
+"""How large the messages that leave a worker may be, and whether a record's answer is one of them.
+
+A message that its topic does not take would end the worker at every start. So each has a bound, which the limits of
+records give and a topic is asked to take (`adapters/kafka/topics.py`). Sizes are those before compression, which
+nobody can promise. What they decide depends on the record and on the limits alone: a replay decides the same.
+"""
+
+from collections.abc import Iterable
+
+USUAL_RECORD_BYTES = 1_000_000
+"""As `limits.max_record_bytes` by default. Lower limits lower no bound: Kafka's own default is the least."""
+DEAD_LETTER_HEADER_BYTES = 65_536
+"""What a dead letter has room for besides what a prediction may have."""
+
+_KEY_BYTES = 48_588  # a record of the usual limit, and a key of so many bytes, are what Kafka takes by default
+_BATCH_BYTES = 128  # around a message: 61 of its batch, and its lengths, time and offset
+_HEADER_BYTES = 10  # the two lengths of a header
+_PREDICTION_BYTES = 512  # of a prediction without its id; the name of a topic has 249 at most
+
+
+def largest_prediction(max_record_bytes: int) -> int:
+    """Bytes that a prediction may have, in a batch of its own; 1,048,588 by default, as Kafka has it."""
+    return max(max_record_bytes, USUAL_RECORD_BYTES) + _KEY_BYTES
+
+
+def largest_key_and_id(max_record_bytes: int) -> int:
+    """Bytes that the key of a record and the id in its value may have together."""
+    return largest_prediction(max_record_bytes) - _BATCH_BYTES - _PREDICTION_BYTES
+
+
+def largest_dead_letter(max_record_bytes: int) -> int:
+    """Bytes that a dead letter may have, in a batch of its own."""
+    return largest_prediction(max_record_bytes) + DEAD_LETTER_HEADER_BYTES
+
+
+def message_bytes(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, str | bytes | None]] = ()
+) -> int:
+    """At most so many has the message in a batch of its own."""
+    texts = (text for header in headers for text in header)
+    sizes = [len(text.encode() if isinstance(text, str) else text or b"") for text in texts]
+    return _BATCH_BYTES + len(key or b"") + len(value or b"") + sum(sizes) + len(sizes) // 2 * _HEADER_BYTES

@@ -1,0 +1,101 @@
+"""What a worker logs of its models' way: the end of each epoch with its losses, and that it has caught up."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition_model import EpochEnd
+
+LONG_BEHIND_S = 60.0
+"""After so long behind, it is worth a line that the worker has caught up again."""
+LOOKS = 2
+"""In a row that a worker must be level: after a rebalance, what is known of the log's end may be old for a moment."""
+
+_log = structlog.get_logger()
+
+
+def log_epoch_end(partition: Partition, end: EpochEnd) -> None:
+    """Log what an epoch's end has made of the model, and how well the epoch went."""
+    _log.info(
+        "epoch_ended",
+        partition=partition.number,
+        epoch=end.epoch,
+        offset=end.offset,
+        digest=end.digest,
+        loss=_known(end.losses.loss),
+        linear_loss=_known(end.losses.linear_loss),
+        parents_added=end.growth.added,
+        retired=end.growth.retired,
+        parents_by_degree=end.growth.census.parents.tolist(),
+    )
+
+
+class CaughtUp:
+    """Logs when a worker has answered all that had come, but for a second's worth of records.
+
+    It says so once after partitions have come, and again when it was behind for long, or has learned as much as it had
+    learned before: a stream that comes in gusts makes a handful of lines. `look` is for one thread, once a second.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._offsets: dict[int, int] = {}
+        self._told_of: frozenset[int] = frozenset()
+        self._told_examples = 0
+        self._behind_since: float | None = None
+        self._level = 0
+
+    def look(self, owned: Mapping[int, Partition], lag: Callable[[int], float | None]) -> None:
+        """See how the partitions stand; `lag` has the records behind each, None while that is not known."""
+        before, self._offsets = self._offsets, {number: each.next_offset for number, each in owned.items()}
+        if not owned or not all(self._is_level(each, before, lag) for each in owned.values()):
+            self._level = 0
+            if self._behind_since is None:
+                self._behind_since = self._now()
+            return
+        self._level += 1
+        if self._level < LOOKS:
+            return
+        behind_since, self._behind_since = self._behind_since, None
+        examples = sum(each.model.learner.examples for each in owned.values())
+        new = frozenset(owned) != self._told_of
+        if not new and behind_since is None:
+            return
+        long = behind_since is not None and self._now() - behind_since >= LONG_BEHIND_S
+        if new or long or examples >= 2 * max(self._told_examples, 1):
+            self._told_of, self._told_examples = frozenset(owned), examples
+            _log.info(
+                "caught_up",
+                partitions=sorted(owned),
+                examples=examples,
+                loss=_mean(owned, linear=False),
+                linear_loss=_mean(owned, linear=True),
+            )
+
+    def _is_level(self, partition: Partition, before: Mapping[int, int], lag: Callable[[int], float | None]) -> bool:
+        number = partition.number
+        behind = lag(number)
+        if partition.state is not State.LIVE or behind is None:
+            return False
+        return behind <= max(self._offsets[number] - before.get(number, self._offsets[number]), 0)
+
+
+def _mean(owned: Mapping[int, Partition], *, linear: bool) -> float | None:
+    """The recent loss over all partitions, by their examples; None before there are any."""
+    total = weight = 0.0
+    for partition in owned.values():
+        learner = partition.model.learner
+        report = learner.progress.report("recent")
+        loss = report.linear_loss if linear else report.loss
+        if not math.isnan(loss):
+            total += loss * learner.examples
+            weight += learner.examples
+    return _known(total / weight) if weight else None
+
+
+def _known(loss: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(loss) else round(loss, 6)

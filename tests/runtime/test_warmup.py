@@ -21,10 +21,11 @@ def compiled():
 warm_up(SETTINGS, DECODER)
 before = compiled()
 assert before["parse"] and before["_records"], before
-packed = encode_example(Example(1.0, 1.0, "id", {"a": 1.0}))
+named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0}))
+packed = encode_example(Example(1.0, 1.0, "id", {"indices": bytes(8)}))
 good = b'{"label": 1, "features": {"a": "b", "c": 0.1}}'
 texts = [good, b'{"features": {"a": 1e400}}', b"{", b'{"label": 12345678901234567890.5}']
-for values in ([packed], texts, [packed, None, *texts, b"1"]):
+for values in ([named], [packed], texts, [named, None, *texts, b"1"]):
     DECODER.decode(values)
     for value in values:
         list(names_in(value))

@@ -137,23 +137,24 @@ class TestConsole:
 class TestLog:
     """The log for people."""
 
-    @pytest.fixture
-    def lines(self, monkeypatch: pytest.MonkeyPatch) -> StringIO:
-        """What is logged as text."""
+    def logged(self, monkeypatch: pytest.MonkeyPatch) -> StringIO:
+        """What is logged as text from here on, and nowhere else: pytest's reports can't carry half a character."""
         out = StringIO()
         monkeypatch.setattr(sys, "stderr", out)
         logs.configure("human")
         return out
 
-    def test_values_and_texts(self, lines: StringIO) -> None:
+    def test_values_and_texts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fields of events, and librdkafka's lines."""
+        lines = self.logged(monkeypatch)
         logs.get_logger().warning("fetch_error", error=HOSTILE)
         logging.getLogger("librdkafka").warning("from a broker: %s", HOSTILE)
         assert lines.getvalue().count(SAFE) == 2
         assert raw(lines.getvalue()) == []
 
-    def test_tracebacks(self, lines: StringIO) -> None:
+    def test_tracebacks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The message of an exception that nobody expected."""
+        lines = self.logged(monkeypatch)
         try:
             raise RuntimeError(HOSTILE)  # noqa: TRY301
         except RuntimeError:

@@ -14,12 +14,7 @@ from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.topics import TopicFactory, read_to_end
 from support.waiting import wait_until
 
-from stream_apple.adapters.kafka.example_producer import (
-    RateLimiter,
-    TopicWriter,
-    murmur2,
-    partition_of,
-)
+from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter, murmur2, partition_of
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
 

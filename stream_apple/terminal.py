@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """The same for text that must stay in its place on a line: tabs, ends of lines, and what has no width, are escaped."""
+    """The same for text that must stay in its place on a line: tabs, newlines and what has no width are escaped."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -19,8 +19,10 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """The same, with tabs and ends of lines escaped, too: for text that must stay in its place on a line."""
-    return printable(text).replace("\t", "\\t").replace("\n", "\\n")
+    """The same for text that must stay in its place on a line: tabs, newlines and what has no width are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _escaped(found: re.Match[str]) -> str:

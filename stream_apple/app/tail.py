@@ -18,7 +18,7 @@ from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.config import Config
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.runtime.dead_letters import told_of_dead_letter
+from stream_apple.runtime.dead_letters import dead_letter_origin
 from stream_apple.runtime.ports import LogRange, Record
 
 TailSource = Literal["predictions", "dead-letters"]
@@ -30,7 +30,6 @@ _Address = tuple[str, int, int]
 _Stopping = Callable[[], bool]
 
 _TOLD = ("prediction", "label", "loss", "epoch", "id", "model")
-_TOLD_BY_HEADERS: tuple[str, ...] = ("reason", "message", "model")
 _FETCH = 1_000
 _FETCH_S = 0.2  # how long Ctrl-C may have to wait
 _PATIENCE_S = 60.0
@@ -195,13 +194,11 @@ def _prediction(topic: str, record: Record) -> PublishedMessage:
 
 
 def _dead_letter(topic: str, record: Record) -> PublishedMessage:
-    told = told_of_dead_letter(record)
-    try:
-        example = _example(told["topic"], int(told["partition"]), int(told["offset"]))
-    except (ValueError, TypeError, KeyError) as error:
-        return _unreadable(topic, record, f"expected the headers of a dead letter, found: {error!r}")
-    facts = {name: told[name] for name in _TOLD_BY_HEADERS if name in told}
-    return _message("dead_letter", topic, record, example, facts)
+    told = dead_letter_origin(record)
+    if told is None:
+        return _unreadable(topic, record, "expected the headers of a dead letter, found others")
+    facts = {"reason": told.reason, "message": told.message, "model": told.model}
+    return _message("dead_letter", topic, record, (told.topic, told.partition, told.offset), facts)
 
 
 def _unreadable(topic: str, record: Record, why: str) -> PublishedMessage:

@@ -117,15 +117,14 @@ def _table_of(examples: str) -> Callable[[list[PublishedMessage]], None]:
 def _row(message: PublishedMessage, examples: str, width: int) -> str:
     told = message.told
     if message.kind == "prediction":
-        remark, colour = "" if told.get("id") is None else str(told["id"]), None
+        remark = "" if told.get("id") is None else str(told["id"])
     else:
-        reason = told.get("reason", message.kind)
-        remark, colour = f"{reason}: {told.get('message', '')}", "red"
+        remark = f"{told.get('reason', message.kind)}: {told.get('message', '')}"
     numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))
     row = f"{_time(message.timestamp_ms):23}  {_example(message, examples):>14}  {'  '.join(numbers)}  "
     remark = printable_line(remark)
     room = max(width - len(row), 20)
-    return row + click.style(remark if len(remark) <= room else f"{remark[: room - 1]}\u2026", fg=colour)
+    return row + (remark if len(remark) <= room else f"{remark[: room - 1]}\u2026")
 
 
 def _example(message: PublishedMessage, examples: str) -> str:

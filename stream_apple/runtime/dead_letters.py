@@ -164,19 +164,6 @@ def _number(value: str | bytes | None) -> int:
     return int(text)
 
 
-def told_of_dead_letter(record: Record) -> dict[str, str]:
-    """What a dead letter's added headers say: reason, message, topic, partition, offset and model, as far as they do.
-
-    Bytes that are not UTF-8 are shown as escapes: anyone may write to the topic.
-    """
-    # Version 0.1.0 put ours behind headers of the record's own that may have the same names.
-    told = {name.removeprefix(PREFIX): text for name, text in header_list(record) if name.startswith(PREFIX)}
-    return {
-        name: text.decode(errors="backslashreplace") if isinstance(text, bytes) else text or ""
-        for name, text in told.items()
-    }
-
-
 class RejectLimits(NamedTuple):
     """More than `max_consecutive` in a row, or more than `max_share` of the window, is too many."""
 

@@ -142,6 +142,7 @@ def test_dead_letters_with_their_reasons(published: Published) -> None:
     assert all(line.isprintable() for line in done.stdout.splitlines())
     header, *rows = done.stdout.splitlines()
     assert len(rows) == 2, header
+    assert rows[1].endswith("  bad_label: found 7")
     assert "2023-11-14 22:13:20.123" in rows[0]
     assert r"wrong_type: red\x1b[31m\x07\u202eback\nnew line" in rows[0]
 

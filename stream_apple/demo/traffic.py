@@ -19,7 +19,7 @@ BROKEN = (
     Example(float("nan"), 1.0, None, {"ad=shoes": 1.0}),
     Example(1.0, -1.0, None, {"ad=shoes": 1.0}),
     Example(1.0, 1.0, None, {"ad=shoes": float("inf")}),
-    Example(1.0, 1.0, None, {}),
+    Example(1.0, 1.0, None, {"ad=shoes": 1e30}),
 )
 """What a faulty producer sends, in turn: each is a dead letter for a reason of its own."""
 

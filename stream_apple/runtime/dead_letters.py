@@ -11,6 +11,7 @@ dictionaries and Java's `lastHeader` do, it takes ours. The new names are shorte
 
 import re
 from collections.abc import Iterable, Mapping
+from operator import methodcaller
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ _REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
 _OMITTED = PREFIX + "omitted"
 _MESSAGE_BYTES = 4_096  # a message may quote a name of any length
 _REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
+_HEADERS_OF = methodcaller("headers")
 _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
@@ -87,9 +89,10 @@ def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
 
 def _own_headers(record: Record) -> list[Header] | None:
     """The record's headers; None if a name is not UTF-8. To be asked once: a second answer may end the process."""
-    # confluent-kafka raises SystemError, and keeps a list with holes in it, which it gives when it is asked again.
+    # confluent-kafka gives a list with holes in it then, beside an error, and without one when it is asked again. Not
+    # by a call in Python: the interpreter, once it has optimised that, looks for no error, and dies of the holes.
     try:
-        headers = record.headers() or []
+        headers = _HEADERS_OF(record) or []
     except (SystemError, UnicodeDecodeError):
         return None
     return list(headers.items()) if isinstance(headers, Mapping) else list(headers)

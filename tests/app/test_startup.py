@@ -51,7 +51,7 @@ def test_who_does_not_get_the_port_fences_nobody(monkeypatch: pytest.MonkeyPatch
     [
         ("STREAM_APPLE_LEARNER__BITS", "30", "learner.bits, limits.max_features_per_example: expected models that fit"),
         ("STREAM_APPLE_KAFKA__LINGER_MS", "45000", "kafka.linger.ms: expected less than 45000"),
-        ("STREAM_APPLE_KAFKA__MESSAGE_MAX_BYTES", "5000", "kafka.message.max.bytes: expected at least 1048576"),
+        ("STREAM_APPLE_KAFKA__MESSAGE_MAX_BYTES", "5000", "kafka.message.max.bytes: expected at least 1114124"),
         ("STREAM_APPLE_HTTP__HOST", "a..b", "http: expected to listen on a..b port 0, found: "),
     ],
 )

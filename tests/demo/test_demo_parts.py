@@ -21,7 +21,7 @@ from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import Losses, Reading, reading_of
 from stream_apple.demo.screen import line, picture, summary
 from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View, broken_promises
-from stream_apple.errors import BrokerError
+from stream_apple.errors import InputFileError
 
 EXPOSITION = """\
 # TYPE stream_apple_progressive_loss gauge
@@ -187,7 +187,7 @@ class TestFeed:
         huge = example._replace(features={"name" * 1_000_000: 1.0})
         with Feed(mock_cluster, "examples", [huge], per_second=1000) as feed:
             wait_until(lambda: feed._failure is not None, "the failure")
-            with pytest.raises(BrokerError, match="was refused"):
+            with pytest.raises(InputFileError, match="was refused"):
                 feed.answered(0)
 
 

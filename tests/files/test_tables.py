@@ -208,7 +208,7 @@ def test_a_column_of_csv_may_be_the_time(write: Write) -> None:
         ("label,a\nyes,2\n", ":2: expected a finite number as 'label', found 'yes'"),
         ("label,a\n1,inf\n", (":2: expected a finite number as 'a', which holds numbers so far (--column category=a "
          "makes it categories), found 'inf'")),
-        ("label,a\n1,1e39\n", ":2: expected a finite number of 32 bits as value of feature 'a', found 1e+39"),
+        ("label,a\n1,1e39\n", ":2: expected a number below 2^60 in size as value of feature 'a', found 1e+39"),
         ("label,weight\n1,-2\n", ":2: expected a weight of at least 0, found -2.0"),
         ('label,a\n\n1,"x\n', ":3: expected CSV, found: unexpected end of data"),
         ('label,a\n1,"x"y\n', ":2: expected CSV, found: ',' expected after '\"'"),
@@ -252,7 +252,7 @@ def test_a_column_that_is_named_must_be_there(
         ({"label": [1], "a": [b"x"]}, ("expected numbers, bools or text in column 'a' (--column ignore=a leaves it "
          "out), "
          "found binary")),
-        ({"label": [1, 1], "a": [1.0, 1e39]}, ("row 2: expected a finite number of 32 bits as value of feature 'a', "
+        ({"label": [1, 1], "a": [1.0, 1e39]}, ("row 2: expected a number below 2^60 in size as value of feature 'a', "
          "found 1e+39")),
         ({"label": ["x"], "a": [1]}, "row 1: expected a finite number as label, found x"),
         ({"a": [1]}, ("expected a column 'label' (--column label=NAME names another, --column label= says that there "

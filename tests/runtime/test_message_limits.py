@@ -152,12 +152,9 @@ class TestDeadLetters:
         value = b"\x82" + msgpack.packb("\x01" * 500_000) + b"\xc1" + msgpack.packb("x") + b"\x01"
         (result,) = process_in_batches(model_of(), [FakeRecord(0, 0, value, START, b"k")])
         (reject,) = result.rejects
-        assert len(reject.message) > 1_000_000
+        assert len(reject.message) < 200
         letter = dead_letter(reject, "examples", MODEL, LIMIT)
-        told = dict(letter.headers)["__stream_apple.errors.message"]
-        assert isinstance(told, bytes)
-        assert len(told) == 4_096
-        assert told.endswith(b"...")
+        assert dict(letter.headers)["__stream_apple.errors.message"] == reject.message.encode()
         assert letter.value == value
 
     def test_headers_whose_names_are_no_text(self) -> None:

@@ -161,6 +161,7 @@ class Process:
     def kill(self) -> None:
         """Nothing of it runs on, and nobody is told."""
         self._ending = Ending(End.CRASHED)
+        self.broker.dead = True  # what is collected of it makes no calls
 
     @property
     def live(self) -> dict[int, int]:
@@ -186,7 +187,9 @@ class Process:
             self._close()
 
     def _close(self) -> None:
+        # What `Loop.run` does at its end.
         try:
+            self.owned.close()
             self.broker.close()
         except CrashError:
             self._ending = Ending(End.CRASHED)

@@ -147,4 +147,6 @@ def test_a_skipped_record(of_the_start: bool) -> None:  # noqa: FBT001
     (number,) = [at for at, each in enumerate(letters.committed()) if b"skipped" in dict(each.extra or ()).values()][:1]
     forged = letters.committed()[number]
     letters.append(Message(forged.named, forged.payload, forged.time_ms, tuple(forged.extra or ())))
-    assert [fault.kind for fault in verify(cluster)[0].faults] == ([Kind.DUPLICATED] if of_the_start else [])
+    assert [fault.kind for fault in verify(cluster)[0].faults] == [
+        Kind.DUPLICATED if of_the_start else Kind.OUT_OF_ORDER
+    ]

@@ -20,10 +20,11 @@ def subject(request: pytest.FixtureRequest) -> Subject | None:
 
 
 @pytest.fixture(autouse=True)
-def _noted(subject: Subject | None, record_property: Callable[[str, object], None]) -> None:
-    """For the end of the session, which tells how to record it."""
-    if subject and not forced():
-        record_property("proved_anew", subject.name)
+def _noted(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> None:
+    """For the end of the session, which tells how to record it; tests of the record name subjects, and prove none."""
+    proved: Subject | None = getattr(request.module, "SUBJECT", None)
+    if proved and not forced():
+        record_property("proved_anew", proved.name)
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ _MOST_BYTES = 64 << 20  # of their values
 _PATIENCE_S = 10.0  # without a further example
 _SHARE = 0.05  # of a core
 _LEAST_REST_S = 1.0
+_MOST_REST_S = 30.0  # a search costs about a second; the first one may have compiled kernels, once for all
 _CLOSE_S = 1.0
 
 _log = structlog.get_logger()
@@ -183,6 +184,7 @@ class NameSearch:
                 with self._changed:
                     self._wanted = None
                     self._nameless[wanted.partition] = wanted._replace(keys=left)
-                    self._due = self._now() + max(_LEAST_REST_S, (self._clock() - before) / _SHARE)
+                    rest_s = (self._clock() - before) / _SHARE
+                    self._due = self._now() + min(max(_LEAST_REST_S, rest_s), _MOST_REST_S)
                     self._ended += 1
                     self._changed.notify_all()

@@ -145,6 +145,16 @@ class TestNameSearch:
             assert search.look(Wanted(1, 100, frozenset({2})))
         assert len(searched.asked) == 2
 
+    def test_one_that_was_dear_is_not_waited_for_too_long(self) -> None:
+        """The first may have compiled kernels for half a minute, which is no reason to rest for ten."""
+        searched = Searched({1, 2})
+        with searching(searched, spent_s=30.0) as (search, now):
+            assert search.look(Wanted(0, 100, frozenset({1})))
+            now.now += 29.0
+            assert not search.look(Wanted(1, 100, frozenset({2})))
+            now.now += 1.0
+            assert search.look(Wanted(1, 100, frozenset({2})))
+
     @pytest.mark.parametrize("error", [BrokerError("gone"), GapError("gone")])
     def test_an_error_is_an_event_and_no_more(self, error: Exception) -> None:
         """Learning goes on, and the next look tries again."""

@@ -81,12 +81,6 @@ def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -
     return DeadLetterMessage(None, None, [*reason, omitted])
 
 
-def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
-    """The record's own headers, followed by reason, message, the place it came from, and which model refused it."""
-    own = _own_headers(reject.record)
-    return [*_renamed(own or []), *_reason_headers(reject, topic, model, readable=own is not None)]
-
-
 def _own_headers(record: Record) -> list[Header] | None:
     """The record's headers; None if a name is not UTF-8. To be asked once: a second answer may end the process."""
     # confluent-kafka gives a list with holes in it then, beside an error, and without one when it is asked again. Not

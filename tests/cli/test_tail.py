@@ -11,7 +11,7 @@ import msgpack
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
-from support.records import FakeRecord, new_model, stream
+from support.records import FakeRecord, dead_letter_headers, new_model, stream
 from support.topics import TopicFactory, create_worker_topics
 from support.waiting import wait_until
 from support.worker_config import write_config
@@ -19,7 +19,7 @@ from support.worker_config import write_config
 from stream_apple.cli import main
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.runtime.dead_letters import Reject, dead_letter_headers
+from stream_apple.runtime.dead_letters import Reject
 from stream_apple.terminal import printable_line
 
 COUNT = 300

@@ -5,13 +5,13 @@ from contextlib import suppress
 from itertools import zip_longest
 
 from confluent_kafka import KafkaException, Message
+from support.records import dead_letter_headers
 from support.topics import LogEnds, read_to_end
 
 from stream_apple.app.models import settings_of
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
-from stream_apple.runtime.dead_letters import dead_letter_headers
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.partition_model import PartitionModel
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.records import good
+from support.records import dead_letter_headers, good
 
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime import dead_letters
@@ -18,7 +18,6 @@ from stream_apple.runtime.dead_letters import (
     Reject,
     RejectCounter,
     RejectLimits,
-    dead_letter_headers,
     dead_letter_origin,
     present_form,
 )

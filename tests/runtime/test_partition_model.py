@@ -14,6 +14,7 @@ from support.records import (
     SETTINGS,
     START,
     FakeRecord,
+    dead_letter_headers,
     good,
     new_model,
     process_in_batches,
@@ -24,7 +25,7 @@ from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
-from stream_apple.runtime.dead_letters import RejectLimits, dead_letter_headers
+from stream_apple.runtime.dead_letters import RejectLimits
 from stream_apple.runtime.partition_model import BatchResult, PartitionModel
 
 RECORDS = stream(600, seed=1)

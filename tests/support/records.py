@@ -9,7 +9,7 @@ from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.options import Options
-from stream_apple.runtime.dead_letters import RejectLimits
+from stream_apple.runtime.dead_letters import Reject, RejectLimits, dead_letter
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.partition_model import BatchResult, ModelSettings, PartitionModel
 from stream_apple.runtime.ports import Header
@@ -69,6 +69,11 @@ def good(at: int, label: float | None = 1.0, hours: float = 0.0, partition: int 
     """One plain example at an offset, some hours after START."""
     payload = encode_example(Example(label, 1.0, at, {"a": 1.0, "b": 0.5}))
     return FakeRecord(partition, at, payload, START + int(hours * HOUR), b"k%d" % at)
+
+
+def dead_letter_headers(reject: Reject, topic: str, model: str) -> list[Header]:
+    """Those of the dead letter of a record that is not too large."""
+    return dead_letter(reject, topic, model, SETTINGS.limits.max_record_bytes).headers
 
 
 def stream(count: int, seed: int = 0, partition: int = 0, bad_share: float = 0.1) -> list[FakeRecord]:

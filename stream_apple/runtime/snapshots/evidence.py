@@ -21,7 +21,7 @@ import structlog
 
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.dead_letters import PREFIX, header_list
+from stream_apple.runtime.dead_letters import dead_letter_origin
 from stream_apple.runtime.lineage import Lineage, Provenance
 from stream_apple.runtime.log_scan import GradualScan
 from stream_apple.runtime.partition import Partition
@@ -163,18 +163,11 @@ def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> An
 
 
 def _letters_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
-    models = {model.encode() for model in _models_of(provenance, number, lineage)}
-    place = (provenance.topics.examples.encode(), b"%d" % number)
+    place, models = (provenance.topics.examples, number), _models_of(provenance, number, lineage)
 
     def answered(record: Record) -> int:
-        told = dict(header_list(record))
-        found, model, offset = (
-            (told.get(PREFIX + "topic"), told.get(PREFIX + "partition")),
-            told.get(PREFIX + "model"),
-            told.get(PREFIX + "offset"),
-        )
-        if found != place or model not in models or not isinstance(offset, bytes) or not offset.isdigit():
-            return -1
-        return int(offset)
+        told = dead_letter_origin(record)
+        ours = told is not None and (told.topic, told.partition) == place and told.model in models
+        return told.offset if told is not None and ours else -1
 
     return answered

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
-from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
+from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, dead_letter_headers, stream
 
 from stream_apple.errors import GapError
-from stream_apple.runtime.dead_letters import dead_letter_headers
 from stream_apple.runtime.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange, Record

@@ -25,10 +25,10 @@ from runtime.verification.published_logs import (
     verify,
     without,
 )
-from support.records import HOUR, TOPIC, FakeRecord
+from support.records import HOUR, TOPIC, FakeRecord, dead_letter_headers
 
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.runtime.dead_letters import Reject, dead_letter_headers
+from stream_apple.runtime.dead_letters import Reject
 from stream_apple.runtime.lineage import OffsetMetadata
 from stream_apple.runtime.snapshots.codec import encode_snapshot
 from stream_apple.runtime.verification.faults import LISTED, Kind

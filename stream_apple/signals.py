@@ -1,6 +1,9 @@
 """Signals, for all commands alike: the first asks the process to finish, the second ends it where it stands."""
 
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Self, TypeVar
@@ -8,6 +11,11 @@ from typing import Self, TypeVar
 Item = TypeVar("Item")
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+_NUDGE = signal.SIGURG
+"""Sent to the main thread to end a call that blocks; it means nothing, and is ignored by default."""
+_NUDGE_S = 0.05
+_NUDGES = 100
 
 
 def _leave_it() -> None:
@@ -38,6 +46,7 @@ class Signals:
         self._tell = tell
         self._caught = tuple(caught)
         self._reading = False
+        self._waking = _Waking(self.stopping)
 
     def call(self, finish: Callable[[], None]) -> None:
         """From now on, the first signal calls `finish`, which may raise, and otherwise must not block."""
@@ -71,12 +80,14 @@ class Signals:
             return
 
     def __enter__(self) -> Self:
+        self._waking.begin()
         self._previous = {number: signal.signal(number, self._first) for number in self._caught}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        self._waking.end()
 
     def _first(self, number: int, _frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
@@ -87,6 +98,47 @@ class Signals:
         if self._reading:
             self._reading = False
             raise _InterruptedReadError
+
+
+class _Waking:
+    """Sees to it that a signal is handled at once, whatever the main thread does.
+
+    The interpreter handles a signal between two instructions of the main thread. One that comes just before a call that
+    blocks, or to another thread, doesn't interrupt that call, and would wait until it returns: for a silent pipe or a
+    terminal, for ever. So a thread of its own hears of each signal, and interrupts the main thread until it is handled.
+
+    handled  whether the signal has been handled
+    """
+
+    def __init__(self, handled: Callable[[], bool]) -> None:
+        self._handled = handled
+
+    def begin(self) -> None:
+        """Listen from now on; to be called in the main thread."""
+        self._hears, self._told = os.pipe()
+        os.set_blocking(self._told, False)
+        self._previous_nudge = signal.signal(_NUDGE, lambda *_: None)
+        self._previous_told = signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._listen, args=[threading.get_ident()], name="signals", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Listen no longer."""
+        signal.set_wakeup_fd(self._previous_told)
+        os.close(self._told)
+        self._thread.join()
+        os.close(self._hears)
+        signal.signal(_NUDGE, self._previous_nudge)
+
+    def _listen(self, main_thread: int) -> None:
+        while numbers := os.read(self._hears, 1):
+            if numbers[0] == _NUDGE:
+                continue
+            for _ in range(_NUDGES):
+                if self._handled():
+                    break
+                signal.pthread_kill(main_thread, _NUDGE)
+                time.sleep(_NUDGE_S)
 
 
 class _InterruptedReadError(BaseException):

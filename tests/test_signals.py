@@ -20,7 +20,7 @@ DEADLINE_S = 60
 _TYING = "stream_apple.demo.parent_death_signal"
 
 _PROGRAM = """
-import os, sys, time
+import os, signal, sys, threading, time
 from stream_apple.signals import Signals
 way = sys.argv[1]
 with Signals(lambda: sys.exit(0), lambda first: print(f"told {first.name}", flush=True)) as signals:
@@ -31,6 +31,15 @@ with Signals(lambda: sys.exit(0), lambda first: print(f"told {first.name}", flus
         silent, _ = os.pipe()
         print("ready", flush=True)
         print([*signals.until_first(iter(lambda: os.read(silent, 1), b""))], signals.exit_code, flush=True)
+    if way == "signalled elsewhere":  # to a thread that is not the one that reads
+        signals.call(lambda: sys.exit(3))
+        number = signal.Signals(int(sys.argv[2]))
+        other = threading.Thread(target=lambda: time.sleep(60), daemon=True)
+        other.start()
+        sender = threading.Timer(0.3, lambda: signal.pthread_kill(other.ident, number))
+        sender.start()
+        silent, _ = os.pipe()
+        os.read(silent, 1)
     if way == "between items":
         signals.call(lambda: None)
         for item in signals.until_first(iter(range(1_000_000_000))):
@@ -114,6 +123,18 @@ class TestMechanism:
             assert [output.readline(), output.readline()] == [f"told {number.name}\n", f"[] {128 + number}\n"]
             process.send_signal(number)
             assert process.wait(30) == -number
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_call_that_the_signal_did_not_interrupt(self, number: signal.Signals) -> None:
+        """A signal just before a call, or to another thread, is handled all the same, before the call returns."""
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, "signalled elsewhere", str(int(number))],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (3, f"told {number.name}\n", "")
 
     def test_items_end_with_the_first(self) -> None:
         """Also if reading never waits."""

@@ -46,8 +46,8 @@ class TerminalViewer:
 
     def wait_for_exit(self, tell: Callable[[str], None]) -> None:
         """Wait for Enter, Ctrl-C or the terminal's end."""
-        tell("all learned; the status page stays until you press Enter")
         try:
+            tell("all learned; the status page stays until you press Enter")
             self._keyboard.readline()
         except KeyboardInterrupt:
             return

@@ -23,7 +23,7 @@ from stream_apple.core.learner.kernels.model import (
     empty_scalars,
 )
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
-from stream_apple.core.learner.kernels.table import Table, empty_table
+from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
@@ -43,7 +43,8 @@ class Learner:
         self.options = options
         mixed = options.mixed
         self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        self._table = empty_table(int(options.bits or 0), mixed=mixed, residuals=options.selection == "ssm")
+        extent = Extent(mixed=mixed, residuals=options.selection == "ssm")
+        self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self._recent = empty_recent(mixed=mixed)
@@ -58,7 +59,7 @@ class Learner:
             alongside=options.method != "linear",
             mixed=mixed,
             residuals=options.selection == "ssm",
-            l2=float(options.l2),
+            plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
     def warm_up(self) -> None:

@@ -19,7 +19,7 @@ class LearningRule(NamedTuple):
     alongside   learn the linear predictor too
     mixed       learn all predictors, and publish their mixture
     residuals   keep what the selection of parents by residuals needs, see `residuals.py`
-    l2          the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
+    plain_l2    the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     """
 
     logistic: bool
@@ -30,7 +30,7 @@ class LearningRule(NamedTuple):
     alongside: bool
     mixed: bool
     residuals: bool
-    l2: float
+    plain_l2: float
 
 
 class ModelScalars(NamedTuple):

@@ -18,6 +18,8 @@ from stream_apple.core.learner.kernels.model import (
     OCCUPIED,
     REFUSED,
     TRUNCATED,
+    ExpansionRule,
+    Kept,
     LearningRule,
     Model,
     empty_scalars,
@@ -53,12 +55,14 @@ class Learner:
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
-            exhaustive=options.method in {"quadratic", "cubic"},
-            max_degree=_MAX_DEGREES[options.method],
-            max_features=options.max_features_per_example,
+            expansion=ExpansionRule(
+                exhaustive=options.method in {"quadratic", "cubic"},
+                max_degree=_MAX_DEGREES[options.method],
+                max_features=options.max_features_per_example,
+            ),
             alongside=options.method != "linear",
             mixed=mixed,
-            residuals=options.selection == "ssm",
+            kept=Kept(residuals=extent.residuals),
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 

@@ -112,7 +112,7 @@ def process(
             learn_expanded(model, features, (base, old, found), wider, mixing, target)
             learn_base(model, features, base, old, found, mixing, target)
             continue
-        if rule.residuals:
+        if rule.kept.residuals:
             add_residuals(model, features, found, target)
         if rule.plain_l2 > 0.0:
             learn_plainly(model, features, found, target, mixing[LINEAR])

@@ -2,6 +2,7 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    discretisation.py    how values become intervals
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -9,6 +10,7 @@ imports, so nothing here may import numpy or numba.
 """
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.discretisation import BINS, RESERVOIR, RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.options.learner_options import (
     ALPHA,
     BITS,
@@ -26,14 +28,18 @@ from stream_apple.core.learner.options.regularisation import L2, Descent
 
 __all__ = [
     "ALPHA",
+    "BINS",
     "BITS",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
     "PARENTS",
     "PRODUCT_BUDGET",
+    "RESERVOIR",
+    "RESERVOIR_ENTRIES",
     "Combine",
     "Descent",
+    "Discretise",
     "IntegerBounds",
     "Loss",
     "Method",

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.regularisation import Regularisation
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
@@ -29,12 +30,12 @@ _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budg
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
-_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST}
+_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST, **Discretisation.FIRST}
 """What the first version did before these were options: its models are named without them."""
 
 
 @dataclass(frozen=True)
-class Options(Regularisation):
+class Options(Regularisation, Discretisation):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -90,6 +91,7 @@ class Options(Regularisation):
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
+        self._check_discretisation()
 
     @property
     def mixed(self) -> bool:
@@ -101,7 +103,7 @@ class Options(Regularisation):
         slots = 1 << int(self.bits or 0)
         table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
+        return table + residuals + self._discretisation_bytes() + self.max_features_per_example * _SCRATCH_BYTES
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""

@@ -34,7 +34,7 @@ class Discretisation:
         """All rows, by the cuts that there are."""
         if not len(self.intervals.features):
             return batch
-        return as_intervals(batch, self.intervals, self._lookup, keep=self._options.discretise == "auto")
+        return as_intervals(batch, self.intervals, self._lookup)
 
     def learn(self, batch: Batch) -> int:
         """Take the examples into the reservoir; from which row on they are to be prepared, by the cuts there are."""
@@ -64,7 +64,7 @@ class Discretisation:
         reservoir = empty_reservoir()._replace(**{n: _own(arrays[_RESERVOIR + n]) for n in self._reservoir._fields})
         intervals = no_intervals()._replace(**{n: _own(arrays[_INTERVALS + n]) for n in self.intervals._fields})
         features, cuts = len(intervals.features), len(intervals.cuts)
-        if {len(intervals.ends), len(intervals.dense), len(intervals.spaces), len(intervals.attributes)} != {features}:
+        if {len(array) for name, array in intervals._asdict().items() if name != "cuts"} - {features}:
             raise ValueError(f"expected intervals of {features} features, found other lengths")
         ends = np.concatenate([[0], intervals.ends, [cuts]])
         if (np.diff(ends) < 0).any() or (features and ends[-2] != cuts):

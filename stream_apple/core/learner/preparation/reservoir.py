@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Options
 from stream_apple.core.learner.preparation.cuts import mdl_cuts, quantile_cuts
-from stream_apple.core.learner.preparation.intervals import PRESENT, Intervals, no_intervals
+from stream_apple.core.learner.preparation.intervals import CENTRED, IT, NOTHING, PRESENT, Intervals, no_intervals
 
 FEWEST = 16
 """Times that a feature must have been seen to be cut: intervals of fewer values would be noise."""
@@ -99,15 +99,29 @@ def fit(reservoir: Reservoir, options: Options, spaces: NDArray[np.uint64]) -> I
             found.append((at, int(mine[0]), cuts + np.float32(0.0), dense))
     if not found:
         return no_intervals()
+    kept = np.array([_kept(options, reservoir.labels, dense=each[3]) for each in found], np.uint8)
     numbers, first = np.array([each[0] for each in found]), np.array([each[1] for each in found])
     return Intervals(
         features[numbers],
         np.cumsum([len(each[2]) for each in found]),
         np.concatenate([each[2] for each in found]),
         np.array([each[3] for each in found], np.uint8),
+        kept,
         reservoir.spaces[first],
         reservoir.attributes[first],
     )
+
+
+def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
+    """What of a feature's value is learned besides its interval.
+
+    Centred values where there are two labels: on every such set that was tried they are better than the values as they
+    are. Labels that are numbers may be large, and weights are slow to follow them but for features with outliers: there
+    values stay as they are. So do those of features that most examples lack, where 0 is nothing and not a number.
+    """
+    if options.discretise != "auto":
+        return NOTHING
+    return CENTRED if dense and len(np.unique(labels)) == 2 else IT
 
 
 def _classes(labels: NDArray[np.float64]) -> NDArray[np.bool_]:

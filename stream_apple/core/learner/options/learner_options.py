@@ -23,7 +23,7 @@ PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 # Of what `kernels/table.py` and `kernels/work.py` make, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
-_SCRATCH_BYTES = 84  # for each feature of an example
+_SCRATCH_BYTES = 92  # for each feature of an example
 
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
 """The learner of the paper, and of the first version."""

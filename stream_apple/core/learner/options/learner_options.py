@@ -98,6 +98,10 @@ class Options(Regularisation, Discretisation):
         """Whether several predictors are learned, and their mixture is published."""
         return self.combine == "mix"
 
+    def wanted_columns(self) -> frozenset[str]:
+        """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
+        return frozenset()
+
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)

@@ -30,6 +30,9 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
 NEWCOMER = np.dtype(  # a monomial that is to be given a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)], align=True
 )
+ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
+    [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
+)
 
 
 class BaseFeatures(NamedTuple):
@@ -77,6 +80,19 @@ class Own(NamedTuple):
     values: Floats
 
 
+class Origins(NamedTuple):
+    """Where monomials come from; empty arrays unless examples are counted by label.
+
+    base       uint64[...]  the attributes of the example's base features
+    nodes      ORIGIN[...]  start: where in its wave the node's products begin
+    newcomers  ORIGIN[...]
+    """
+
+    base: Words
+    nodes: Slots
+    newcomers: Slots
+
+
 class Work(NamedTuple):
     """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
 
@@ -86,9 +102,10 @@ class Work(NamedTuple):
     newcomers: Slots
     mixing: Numbers64
     own: Own
+    origins: Origins
 
 
-def empty_work(max_features: int, longest: int) -> Work:
+def empty_work(max_features: int, longest: int, *, counted: bool = False) -> Work:
     """Scratch for examples of up to `longest` base features."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
@@ -98,6 +115,7 @@ def empty_work(max_features: int, longest: int) -> Work:
         np.zeros(size, NEWCOMER),
         np.zeros(MIXING),
         Own(np.zeros(longest + LANES, np.uint64), np.zeros(longest + LANES, np.float32)),
+        Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
     )
 
 

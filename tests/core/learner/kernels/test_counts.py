@@ -103,7 +103,7 @@ def test_batches_may_be_cut_anywhere(combine: str) -> None:
 
 def counted(positive: float, negative: float) -> np.void:
     """One row of COUNTS."""
-    owner = np.zeros(1, COUNTS)[0]
+    owner: np.void = np.zeros(1, COUNTS)[0]
     owner["positive"], owner["negative"] = positive, negative
     return owner
 

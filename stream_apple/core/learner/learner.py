@@ -24,6 +24,7 @@ from stream_apple.core.learner.kernels.model import (
     Model,
     empty_scalars,
 )
+from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
@@ -36,6 +37,7 @@ from stream_apple.errors import ModelError
 __all__ = ["Learner", "Scores"]
 
 _MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3}
+_TUPLES: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # what naive Bayes goes by
 
 
 class Learner:
@@ -50,6 +52,7 @@ class Learner:
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self._recent = empty_recent(mixed=mixed)
+        self._start = empty_start(warm=options.warm_start != "none")
         self._longest = 0
         self._work = empty_work(options.max_features_per_example, 0, counted=options.counted)
         self._rule = LearningRule(
@@ -63,6 +66,7 @@ class Learner:
             alongside=options.method != "linear",
             mixed=mixed,
             kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
+            warm_start=_TUPLES[options.method] if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
@@ -121,6 +125,8 @@ class Learner:
             sums |= self._mixture._asdict() | {
                 f"recent_{name}": array for name, array in self._recent._asdict().items()
             }
+        if len(self._start):
+            sums["start"] = self._start
         return sums
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
@@ -209,7 +215,7 @@ class Learner:
 
     @property
     def _model(self) -> Model:
-        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent)
+        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, self._start)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool) -> None:
         """Run the kernel, with scratch that fits the longest row."""

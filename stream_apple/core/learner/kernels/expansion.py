@@ -70,7 +70,7 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
     scratch are bounded. Only the admission filter and counts change, and only when learning.
     """
-    table, scalars, rule, _, _ = model
+    table, scalars, rule, _, _, _ = model
     features, products, nodes, _, _, _, origins = work
     counted = rule.kept.counts
     if rule.mixed:

@@ -2,6 +2,7 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    warm_start.py        where scores start
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -23,6 +24,7 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.regularisation import L2, Descent
+from stream_apple.core.learner.options.warm_start import WarmStart
 
 __all__ = [
     "ALPHA",
@@ -40,4 +42,5 @@ __all__ = [
     "NumberBounds",
     "Options",
     "Selection",
+    "WarmStart",
 ]

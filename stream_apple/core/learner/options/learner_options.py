@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.regularisation import Regularisation
+from stream_apple.core.learner.options.warm_start import WarmStartOptions
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
 Loss = Literal["squared", "logistic"]
@@ -30,12 +31,12 @@ _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budg
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
-_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST}
+_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST, **WarmStartOptions.FIRST}
 """What the first version did before these were options: its models are named without them."""
 
 
 @dataclass(frozen=True)
-class Options(Regularisation):
+class Options(Regularisation, WarmStartOptions):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -94,6 +95,7 @@ class Options(Regularisation):
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
+        self._check_warm_start(loss=self.loss, descent=self.descent)
 
     @property
     def mixed(self) -> bool:
@@ -103,7 +105,7 @@ class Options(Regularisation):
     @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
-        return self.selection == "mi"
+        return self.selection == "mi" or self.warm_start != "none"
 
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""

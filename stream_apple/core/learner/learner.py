@@ -24,6 +24,7 @@ from stream_apple.core.learner.kernels.model import (
     Model,
     empty_scalars,
 )
+from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
@@ -38,6 +39,7 @@ __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
 _MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3}
+_TUPLES: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # what naive Bayes goes by
 
 
 class Learner:
@@ -47,14 +49,15 @@ class Learner:
         self.options = options
         mixed = options.mixed
         self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        extent = Extent(mixed=mixed, residuals=options.selection == "ssm")
+        extent = Extent(mixed=mixed, residuals=options.selection == "ssm", counts=options.counted)
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self.preparation = Preparation(options)
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
+        self._start = empty_start(warm=options.warm_start != "none")
         self._longest = 0
-        self._work = empty_work(options.max_features_per_example, 0)
+        self._work = empty_work(options.max_features_per_example, 0, counted=options.counted)
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
@@ -65,7 +68,8 @@ class Learner:
             ),
             alongside=options.method != "linear",
             mixed=mixed,
-            kept=Kept(residuals=extent.residuals),
+            kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
+            warm_start=_TUPLES[options.method] if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
@@ -129,6 +133,8 @@ class Learner:
                 for name, array in self._recent._asdict().items()
                 if name != "roles" or self.preparation.active
             }
+        if len(self._start):
+            sums["start"] = self._start
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
@@ -220,7 +226,7 @@ class Learner:
 
     @property
     def _model(self) -> Model:
-        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent)
+        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, self._start)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
@@ -242,7 +248,7 @@ class Learner:
         """Have scratch for examples of so many base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
-            self._work = empty_work(self.options.max_features_per_example, longest)
+            self._work = empty_work(self.options.max_features_per_example, longest, counted=self.options.counted)
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

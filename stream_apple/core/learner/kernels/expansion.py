@@ -20,6 +20,7 @@ import numpy as np
 from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
+from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
 from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.core.learner.kernels.table import (
@@ -69,14 +70,18 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
     scratch are bounded. Only the admission filter and counts change, and only when learning.
     """
-    table, scalars, rule, _, _ = model
-    features, products, nodes, _, _, _ = work
+    table, scalars, rule, _, _, _ = model
+    features, products, nodes, _, _, _, origins = work
+    counted = rule.kept.counts
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)
     features.slot[0], features.x[0] = constant, 1.0
     table.slots[constant]["active"] = 1  # so it is not appended again, even if keys should sum to 0
     put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
+    if counted:
+        origins.nodes[0]["attributes"] = U0
+        origins.nodes[0]["order"] = 0
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     while queue.head < queue.tail:
         queue, ends = multiply(table, rule, base, work, queue)
@@ -89,6 +94,8 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
         if learning:
             passed = filter_misses(model, work, misses)
             scalars.counts[DEFERRED] += np.int64(misses - passed)
+            if counted:
+                note_newcomers(base, work, rule.expansion.exhaustive, passed, wanted)
             wanted = nominate(table, base, work, passed, wanted)
     return found, wanted
 
@@ -153,6 +160,10 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
+            if rule.kept.counts:
+                note_nodes(base, work, head, tail)
+        if rule.kept.counts:
+            work.origins.nodes[head]["start"] = hits + misses
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)
@@ -248,5 +259,8 @@ def collect(
                     continue
                 work.nodes[tail]["origin"], work.nodes[tail]["by"] = products.node[at], by
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
+            if model.rule.kept.counts:
+                work.origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
+                work.origins.nodes[tail]["order"] = table.counts[place]["order"]
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

@@ -27,10 +27,14 @@ class ExpansionRule(NamedTuple):
 class Kept(NamedTuple):
     """What is kept beside slots, see `Table`.
 
-    residuals  what the selection of parents by residuals needs, see `residuals.py`
+    residuals   what the selection of parents by residuals needs, see `residuals.py`
+    counts      examples by label, see `counts.py`
+    attributes  batches come with the attributes of features; else each feature is one of its own
     """
 
     residuals: bool
+    counts: bool
+    attributes: bool
 
 
 class LearningRule(NamedTuple):
@@ -38,6 +42,7 @@ class LearningRule(NamedTuple):
 
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
+    warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     """
 
@@ -47,6 +52,7 @@ class LearningRule(NamedTuple):
     alongside: bool
     mixed: bool
     kept: Kept
+    warm_start: int
     plain_l2: float
 
 
@@ -99,13 +105,14 @@ class Recent(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that kernels need of a model."""
+    """All that kernels need of a model; `start` is that of `naive_bayes.py`, or empty."""
 
     table: Table
     scalars: ModelScalars
     rule: LearningRule
     mixture: Mixture
     recent: Recent
+    start: NDArray[np.float64]
 
 
 def empty_scalars() -> ModelScalars:

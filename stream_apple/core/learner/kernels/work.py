@@ -37,6 +37,9 @@ NEWCOMER = np.dtype(  # a monomial that is to be given a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
     align=True,
 )
+ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
+    [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
+)
 
 
 class BaseFeatures(NamedTuple):
@@ -101,6 +104,19 @@ class Own(NamedTuple):
     roles: Roles
 
 
+class Origins(NamedTuple):
+    """Where monomials come from; empty arrays unless examples are counted by label.
+
+    base       uint64[...]  the attributes of the example's base features
+    nodes      ORIGIN[...]  start: where in its wave the node's products begin
+    newcomers  ORIGIN[...]
+    """
+
+    base: Words
+    nodes: Slots
+    newcomers: Slots
+
+
 class Work(NamedTuple):
     """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
 
@@ -110,9 +126,10 @@ class Work(NamedTuple):
     newcomers: Slots
     mixing: Numbers64
     own: Own
+    origins: Origins
 
 
-def empty_work(max_features: int, longest: int) -> Work:
+def empty_work(max_features: int, longest: int, *, counted: bool = False) -> Work:
     """Scratch for examples of up to `longest` base features."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
@@ -126,6 +143,7 @@ def empty_work(max_features: int, longest: int) -> Work:
             np.zeros(longest + LANES, np.float32),
             np.zeros(longest + LANES, np.uint8),
         ),
+        Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
     )
 
 

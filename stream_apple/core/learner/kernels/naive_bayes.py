@@ -1,0 +1,102 @@
+"""Where scores start from, before anything is learned: naive Bayes by the examples counted so far.
+
+The averaged n-join estimator (Zaidi et al., sALR: AnJE), which is naive Bayes for n = 1: the model's tuples of n
+different features that are in the example vote with the logarithm of how much more frequent they are in one class,
+
+    votes = w0 * sum over tuples F of log(theta(F, 1) / theta(F, -1)),    w0 = 1 / C(A - 1, n - 1),
+
+so that each of the example's A features counts once. theta(F, y) = (N(F, y) + m * P(F)) / (N(y) + m) with m = PRIOR: an
+estimate drawn to the frequency of F in both classes. (The paper draws it to 1 / |F|, but how many values there will be
+nobody knows on a stream. The frequencies of a tuple's values sum to 1, too, so the thetas do.)
+
+Only presence is counted, so only features whose value is 1 vote: a number has no frequency. Nothing is said by a tuple
+without a slot, nor by the absence of one. The example itself is counted after it was scored.
+
+The features are not independent, as naive Bayes has it, so the votes are too sure of themselves, the more the fewer
+examples were counted; and where few of many tuples say anything, w0 has them say too little. So the score is
+
+    log(P(1) / P(-1)) + trust * votes,
+
+and trust is learned from the loss of this score alone, by Newton's method with forgetting, as in `mixture.py`. The
+predictors that start from it learn the correction: it is an offset, and has no weight of theirs.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.table import U1, Index
+from stream_apple.core.learner.kernels.update import Target
+from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+
+PRIOR = 1.0
+MOST_ODDS = 50.0  # as scores
+FIRST_TRUST = 0.5
+MOST_TRUST = 100.0
+KEEP = 0.999  # of the curvature, an example: trust goes by the latest thousand
+TRUST, CURVATURE = range(2)
+
+
+def empty_start(*, warm: bool) -> NDArray[np.float64]:
+    """Trust and curvature of a model that has seen nothing; float64[0] if scores start from 0."""
+    return np.array([FIRST_TRUST, 0.0] if warm else [])
+
+
+@part
+def votes_of(model: Model, features: ActiveFeatures, found: Index) -> float:
+    """The votes of the tuples of `warm_start` features among features[:found]."""
+    counts, n = model.table.counts, model.rule.warm_start
+    totals = counts[len(counts) - 1]
+    all_positive, all_negative = totals["positive"], totals["negative"]
+    if not all_positive + all_negative > 0.0:
+        return 0.0
+    of_all = PRIOR / (all_positive + all_negative)
+    base = (all_negative + PRIOR) / (all_positive + PRIOR)
+    votes, present = np.float64(0.0), np.float64(0.0)
+    for t in range(U1, found):
+        if features.x[t] != np.float32(1.0):
+            continue
+        counted = counts[features.slot[t]]
+        if counted["order"] == 1:
+            present += 1.0
+        if counted["order"] == n:
+            drawn = of_all * (counted["positive"] + counted["negative"])
+            if drawn > 0.0:
+                votes += math.log((counted["positive"] + drawn) / (counted["negative"] + drawn) * base)
+    if n > 1:
+        votes /= max(present - 1.0, 1.0)
+    if n > 2:
+        votes *= 2.0 / max(present - 2.0, 1.0)
+    return np.float64(min(max(votes, -MOST_ODDS), MOST_ODDS))
+
+
+@part
+def starting_score(model: Model, votes: float) -> float:
+    """The log-odds of label 1 that predictors start from."""
+    totals = model.table.counts[len(model.table.counts) - 1]
+    shares = math.log((totals["positive"] + 1.0) / (totals["negative"] + 1.0))
+    return min(max(shares + model.start[TRUST] * votes, -MOST_ODDS), MOST_ODDS)
+
+
+@part
+def start_expanded(mixing: Numbers64, odds: float) -> None:
+    """In a mixture: have the expanded predictors start there; the linear ones are what they are compared with."""
+    mixing[APPLE] += odds
+    mixing[AVERAGE] += odds
+    mixing[FAST] += odds
+
+
+@part
+def learn_trust(model: Model, votes: float, target: Target) -> None:
+    """Move trust, before the example is counted, so that the starting score would have had less loss."""
+    start = model.start
+    odds = starting_score(model, votes)
+    slope = target.label / (1.0 + math.exp(odds * target.label))
+    curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
+    start[CURVATURE] = KEEP * start[CURVATURE] + target.importance * curvature * votes * votes
+    moved = start[TRUST] + target.importance * slope * votes / (start[CURVATURE] + 1.0)
+    start[TRUST] = min(max(moved, 0.0), MOST_TRUST)

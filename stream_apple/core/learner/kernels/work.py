@@ -31,6 +31,15 @@ NEWCOMER = np.dtype(  # a monomial that is to be given a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)], align=True
 )
 
+TUPLE_NODE = np.dtype(  # of a node, with method tuples
+    [
+        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
+        ("path", np.uint64),  # the numbers of its base features, 21 bits each, that of the last one lowest
+        ("late", np.uint8),  # 1 if an attribute came after tuples were selected
+    ],
+    align=True,
+)
+
 
 class BaseFeatures(NamedTuple):
     """Those of one example: keys[first:stop] and values[first:stop]."""
@@ -75,6 +84,21 @@ class Own(NamedTuple):
 
     keys: Words
     values: Floats
+
+
+class TupleWork(NamedTuple):
+    """What method tuples needs; empty arrays for the others.
+
+    attributes  uint64[...]  of each base feature
+    late        uint8[...]   1 if its attribute came after tuples were selected
+    nodes       TUPLE_NODE[...]
+    products    uint64[...]  the sum of the attributes' keys of each product of a wave
+    """
+
+    attributes: Words
+    late: NDArray[np.uint8]
+    nodes: Slots
+    products: Words
 
 
 class Work(NamedTuple):

@@ -45,13 +45,13 @@ class Learner:
         self.options = options
         mixed = options.mixed
         self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        extent = Extent(mixed=mixed, residuals=options.selection == "ssm")
+        extent = Extent(mixed=mixed, residuals=options.selection == "ssm", counts=options.counted)
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self._recent = empty_recent(mixed=mixed)
         self._longest = 0
-        self._work = empty_work(options.max_features_per_example, 0)
+        self._work = empty_work(options.max_features_per_example, 0, counted=options.counted)
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
@@ -62,7 +62,7 @@ class Learner:
             ),
             alongside=options.method != "linear",
             mixed=mixed,
-            kept=Kept(residuals=extent.residuals),
+            kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
@@ -224,7 +224,7 @@ class Learner:
         """Have scratch for examples of so many base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
-            self._work = empty_work(self.options.max_features_per_example, longest)
+            self._work = empty_work(self.options.max_features_per_example, longest, counted=self.options.counted)
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

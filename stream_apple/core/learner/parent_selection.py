@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, prefetch
+from stream_apple.core.learner.kernels.counts import information_of
 from stream_apple.core.learner.kernels.lanes import append
 from stream_apple.core.learner.kernels.table import (
     BUCKET,
@@ -33,8 +34,8 @@ AHEAD = np.uint64(32)  # slots: to survey as many takes longer than memory
 HALF_TRUSTED = np.float32(100.0)  # sights
 RESTING = np.uint8(2)  # `parent` of a monomial that is no longer one: so much for each epoch in which it can't be again
 _DEGREES = 256
-_BY_WEIGHT, _BY_EVIDENCE, _BY_SSM = range(3)
-_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
+_BY_WEIGHT, _BY_EVIDENCE, _BY_SSM, _BY_MI = range(4)
+_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM, "mi": _BY_MI}
 
 
 class Census(NamedTuple):
@@ -86,7 +87,8 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int)
     Salience is |weight| * scale: what the monomial adds to a score at its largest, whatever its unit. By evidence it
     is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
     of one that was seen seldom is mostly noise. By ssm it is the mean of the squared residuals weighted by m^2, the
-    squared monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). Ties go to the smaller key, which, unlike the
+    squared monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). By mi it is what its presence adds to the mutual
+    information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the
     slot, does not depend on the history of the table.
     """
     return _survey(table, wanted, by, max_degree)
@@ -158,6 +160,8 @@ def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.flo
     if ranking == _BY_SSM:
         sums = table.residuals[place]
         return np.float32(sums["residuals"] / sums["squares"]) if sums["squares"] > 0.0 else np.float32(0.0)
+    if ranking == _BY_MI:
+        return np.float32(information_of(table.counts[place], table.counts[len(table.counts) - 1]))
     salience = np.float32(abs(slot["weight"]) * slot["scale"])
     if ranking == _BY_EVIDENCE:
         sights = np.float32(slot["sights"])

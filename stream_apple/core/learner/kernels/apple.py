@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part, prefetch
 from stream_apple.core.learner.kernels.admission import admit
+from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR, PREDICTORS, blend, learn_mixture, temper
@@ -71,6 +72,8 @@ def process(
         learning = learn and importance > 0.0 and not math.isnan(label)
         example = BaseFeatures(batch.keys, batch.values, np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1]))
         fetch_ahead(example)
+        if rule.kept.counts:
+            take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
         old, wanted = expand(model, example, learning, work)
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
@@ -106,6 +109,8 @@ def process(
         counts[NONZEROS] += np.int64(example.stop - example.first)
         counts[FEATURES] += np.int64(found)
         target = Target(score, label, importance)
+        if rule.kept.counts:
+            count_example(model, features, found, target)
         if rule.mixed:
             keep_recent(model.recent, example)
             learn_mixture(model.mixture, mixing, rule.logistic, target, high - low)

@@ -20,6 +20,7 @@ import numpy as np
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
+from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
 from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.core.learner.kernels.table import (
@@ -71,12 +72,16 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     """
     table, scalars, rule = model.table, model.scalars, model.rule
     features, products, nodes = work.features, work.products, work.nodes
+    origins, counted = work.origins, rule.kept.counts
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)
     features.slot[0], features.x[0] = constant, 1.0
     table.slots[constant]["active"] = 1  # so it is not appended again, even if keys should sum to 0
     put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
+    if counted:
+        origins.nodes[0]["attributes"] = U0
+        origins.nodes[0]["order"] = 0
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     while queue.head < queue.tail:
         queue, ends = multiply(table, rule, base, work, queue)
@@ -89,6 +94,8 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
         if learning:
             passed = filter_misses(model, work, misses)
             scalars.counts[DEFERRED] += np.int64(misses - passed)
+            if counted:
+                note_newcomers(base, work, rule.expansion.exhaustive, passed, wanted)
             wanted = nominate(table, work, passed, wanted)
     return found, wanted
 
@@ -143,6 +150,10 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
+            if rule.kept.counts:
+                note_nodes(base, work, head, tail)
+        if rule.kept.counts:
+            work.origins.nodes[head]["start"] = hits + misses
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)
@@ -214,5 +225,8 @@ def collect(
         found += np.uint64(fresh)
         if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
+            if model.rule.kept.counts:
+                work.origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
+                work.origins.nodes[tail]["order"] = table.counts[place]["order"]
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

@@ -71,7 +71,9 @@ COUNTS = np.dtype(
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
         ("positive", np.float64),  # importance of its examples with a label above 0,
         ("negative", np.float64),  # and of the others
-    ]
+        ("order", np.uint8),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
+    ],
+    align=True,
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 

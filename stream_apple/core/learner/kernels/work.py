@@ -30,7 +30,9 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
 NEWCOMER = np.dtype(  # a monomial that is to be given a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)], align=True
 )
-
+ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
+    [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
+)
 TUPLE_NODE = np.dtype(  # of a node, with method tuples
     [
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
@@ -86,6 +88,19 @@ class Own(NamedTuple):
     values: Floats
 
 
+class Origins(NamedTuple):
+    """Where monomials come from; empty arrays unless examples are counted by label.
+
+    base       uint64[...]  the attributes of the example's base features
+    nodes      ORIGIN[...]  start: where in its wave the node's products begin
+    newcomers  ORIGIN[...]
+    """
+
+    base: Words
+    nodes: Slots
+    newcomers: Slots
+
+
 class TupleWork(NamedTuple):
     """What method tuples needs; empty arrays for the others.
 
@@ -110,9 +125,11 @@ class Work(NamedTuple):
     newcomers: Slots
     mixing: Numbers64
     own: Own
+    origins: Origins
+    tuples: TupleWork
 
 
-def empty_work(max_features: int, longest: int) -> Work:
+def empty_work(max_features: int, longest: int, *, counted: bool = False, tuples: bool = False) -> Work:
     """Scratch for examples of up to `longest` base features."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
@@ -122,6 +139,13 @@ def empty_work(max_features: int, longest: int) -> Work:
         np.zeros(size, NEWCOMER),
         np.zeros(MIXING),
         Own(np.zeros(longest + LANES, np.uint64), np.zeros(longest + LANES, np.float32)),
+        Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
+        TupleWork(
+            np.zeros(longest if tuples else 0, np.uint64),
+            np.zeros(longest if tuples else 0, np.uint8),
+            np.zeros(size if tuples else 0, TUPLE_NODE),
+            np.zeros(wave if tuples else 0, np.uint64),
+        ),
     )
 
 

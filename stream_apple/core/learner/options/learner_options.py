@@ -9,7 +9,7 @@ from stream_apple.core.learner.options.regularisation import Regularisation
 Method = Literal["apple", "linear", "quadratic", "cubic"]
 Loss = Literal["squared", "logistic"]
 Combine = Literal["mix", "off"]
-Selection = Literal["evidence", "weight", "ssm"]
+Selection = Literal["evidence", "weight", "ssm", "mi"]
 
 
 BITS = IntegerBounds(8, 30)
@@ -21,9 +21,10 @@ PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 
 
 # Of what `kernels/table.py` and `kernels/work.py` make, which can't be imported here.
-_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
+_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 84  # for each feature of an example
+_ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
 """The learner of the paper, and of the first version."""
@@ -49,7 +50,8 @@ class Options(Regularisation):
     combine         mix: learn six predictors and publish their mixture; off: publish apple's own score
     parents         see alpha; 2 in a mixture, else 1
     selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
-                    share of squared residuals that the monomial explains (the paper's heuristic of that name)
+                    share of squared residuals that the monomial explains (the paper's heuristic of that name); mi: by
+                    the mutual information of its presence and the label
     product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
     """
@@ -83,10 +85,12 @@ class Options(Regularisation):
                 raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
         if self.method != "apple" and self.combine == "mix":
             raise ValueError(f"Options.combine: expected off with method {self.method}, found 'mix'")
+        if self.selection == "mi" and self.loss != "logistic":
+            raise ValueError(f"Options.selection: expected evidence, weight or ssm with loss {self.loss}, found 'mi'")
         if self.combine == "mix" and self.selection == "ssm":
-            raise ValueError("Options.selection: expected evidence or weight with combine = mix, found 'ssm'")
+            raise ValueError("Options.selection: expected evidence, weight or mi with combine = mix, found 'ssm'")
         if self.combine == "off" and self.selection == "evidence":
-            raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
+            raise ValueError("Options.selection: expected weight, ssm or mi with combine = off, found 'evidence'")
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
@@ -96,12 +100,19 @@ class Options(Regularisation):
         """Whether several predictors are learned, and their mixture is published."""
         return self.combine == "mix"
 
+    @property
+    def counted(self) -> bool:
+        """Whether examples are counted by label beside slots."""
+        return self.selection == "mi"
+
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
         table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
+        counts = slots * _COUNTS_BYTES if self.counted else 0
+        scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)
+        return table + residuals + counts + self.max_features_per_example * scratch
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""

@@ -1,0 +1,108 @@
+"""Examples counted by label beside slots: what a monomial's presence says of the label, whatever its weight.
+
+Each learned example adds its importance weight to one of the two counts of every monomial of the example that has a
+slot, from the monomial's first example on; a slot that changes hands begins at 0. The constant is in every example,
+so its counts are the totals of the two classes. Counts never fade: they are what was seen, as the accumulators of the
+weights are, and the learned weights follow a stream that drifts.
+
+A monomial that got its slot late is held for rarer than it is, in both classes alike: ratios are right from its first
+example on if the share of the classes does not change.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.table import Element, Index, Words
+from stream_apple.core.learner.kernels.update import Target
+from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Work
+
+
+@part
+def take_attributes(work: Work, attributes: Words, example: BaseFeatures) -> None:
+    """Have the attributes of the example's base features where `note_newcomers` finds them."""
+    for f in range(example.first, example.stop):
+        work.origins.base[f - example.first] = attributes[f]
+
+
+@part
+def note_newcomers(base: BaseFeatures, work: Work, exhaustive: bool, passed: Index, wanted: Index) -> None:  # noqa: FBT001
+    """Write the origins of newcomers[wanted:wanted + passed], which are products.misses[:passed]."""
+    products, origins = work.products, work.origins
+    for m in range(passed):
+        at = np.uint64(products.misses[m])
+        number = products.node[at]
+        node, origin, noted = work.nodes[number], origins.nodes[number], origins.newcomers[wanted + m]
+        f = node["first"] + (at - origin["start"])
+        noted["attributes"] = origin["attributes"] + origins.base[f - base.first]
+        degree, order = node["degree"], np.uint8(0)
+        if degree == 0:
+            order = np.uint8(1)
+        elif degree == 1:
+            order = np.uint8(0) if node["key"] == base.keys[f] else np.uint8(2)
+        elif exhaustive and origin["order"] > 0 and base.keys[f] != base.keys[node["first"]]:
+            order = origin["order"] + np.uint8(1)
+        noted["order"] = order
+
+
+@part
+def note_nodes(base: BaseFeatures, work: Work, head: Index, tail: Index) -> None:
+    """Write the origins of the nodes that products of node `head` with the last base features are, up to `tail`."""
+    origins = work.origins
+    node, origin = work.nodes[head], origins.nodes[head]
+    first = node["first"]
+    for f in range(first, base.stop):
+        noted = origins.nodes[tail - (base.stop - f)]
+        noted["attributes"] = origin["attributes"] + origins.base[f - base.first]
+        again = node["degree"] > 0 and (f == first or base.keys[f] == base.keys[first])
+        whole = node["degree"] == 0 or origin["order"] > 0
+        noted["order"] = origin["order"] + np.uint8(1) if whole and not again else np.uint8(0)
+
+
+@part
+def begin_counts(owner: Element, newcomer: Element) -> None:
+    """Write the COUNTS of a newcomer, of which this is known."""
+    owner["attributes"] = newcomer["attributes"]
+    owner["positive"] = 0.0
+    owner["negative"] = 0.0
+    owner["order"] = newcomer["order"]
+
+
+@part
+def count_example(model: Model, features: ActiveFeatures, found: Index, target: Target) -> None:
+    """Add the example to one of the two counts of each of its features[:found]."""
+    counts = model.table.counts
+    if target.label > 0.0:
+        for t in range(found):
+            counts[features.slot[t]]["positive"] += target.importance
+    else:
+        for t in range(found):
+            counts[features.slot[t]]["negative"] += target.importance
+
+
+@part
+def information_of(counted: Element, totals: Element) -> float:
+    """What a monomial's presence adds to the mutual information of its tuple and the label, in nats, at least 0.
+
+    P(F) * KL(P(Y | F) || P(Y)): the sum of these over the values of a tuple is the tuple's mutual information with the
+    label, I(T; Y) = sum of P(F, y) * log(P(F, y) / (P(F) * P(y))).
+    """
+    all_of_it = counted["positive"] + counted["negative"]
+    all_examples = totals["positive"] + totals["negative"]
+    if not all_of_it > 0.0 or not all_examples > 0.0:
+        return 0.0
+    return max(
+        _summand(counted["positive"], all_of_it, totals["positive"], all_examples)
+        + _summand(counted["negative"], all_of_it, totals["negative"], all_examples),
+        0.0,
+    )
+
+
+@part
+def _summand(both: float, of_it: float, of_class: float, of_all: float) -> float:
+    """P(F, y) * log(P(F, y) / (P(F) * P(y))), 0 where nothing was seen."""
+    if not both > 0.0 or not of_class > 0.0:
+        return 0.0
+    return both / of_all * math.log(both / of_it * (of_all / of_class))

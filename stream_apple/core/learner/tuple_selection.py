@@ -50,13 +50,14 @@ class TupleSelection:
     def __init__(self, options: Options) -> None:
         self._share = options.selection_share
         self._order = int(options.order or 0)
-        self._by_level = options.hierarchical
+        # Where nothing is left out there is nothing to wait for.
+        self.by_level = options.hierarchical and options.selects_tuples
         self._ablating = options.selection == "cv"
         self.selecting = options.selects_tuples
         self.chosen = np.zeros(0, np.uint64)
         self.known = np.zeros(0, np.uint64)
         self._state = np.zeros(3, np.int64)
-        self._state[LEVEL] = 1 if self._by_level else self._order
+        self._state[LEVEL] = 1 if self.by_level else self._order
         self._view()
 
     def _view(self) -> None:
@@ -98,7 +99,7 @@ class TupleSelection:
         """Select, if there is enough to go by, and free the slots of what is left out."""
         examples = int(scalars.counts[EXAMPLES])
         settled = self.level > self._order
-        if not self.selecting or (settled and self._by_level) or examples - self._state[SINCE] < FEWEST_EXAMPLES:
+        if not self.selecting or (settled and self.by_level) or examples - self._state[SINCE] < FEWEST_EXAMPLES:
             return SelectionEnd(0, 0)
         totals = table.counts[-1]
         if not self._ablating and not (totals["positive"] > 0.0 and totals["negative"] > 0.0):
@@ -112,14 +113,14 @@ class TupleSelection:
         seen = fresh + (self.seen if settled else 0)
         score = ablation_of if self._ablating else information_about
         scores = score(table, places, of_place, len(tuples))
-        room = MOST_TUPLES - (len(self.chosen) if self._by_level else 0)
+        room = MOST_TUPLES - (len(self.chosen) if self.by_level else 0)
         best = np.lexsort((tuples, -scores))[: min(max(int(np.ceil(self._share * seen)), 1), room)]
         kept = np.zeros(len(tuples), np.bool_)
         kept[best] = True
         if level > 1:
             _free_slots(table, scalars, places[~kept[of_place]])
         chosen = tuples[kept]
-        self.chosen = np.union1d(self.chosen, chosen) if self._by_level else chosen
+        self.chosen = np.union1d(self.chosen, chosen) if self.by_level else chosen
         attributes = np.unique(table.counts["attributes"][:-1][_of_degree(table, 1)])
         self.known = attributes[:MOST_TUPLES]
         self._state[:] = level + 1, seen, examples
@@ -152,7 +153,8 @@ def information_about(
     have = np.stack([np.bincount(of_place, each, count) for each in seen])
     # Where an example has several features of a tuple there are more of them than examples.
     rest = np.maximum(of_class[:, None] - have, 0.0)
-    return np.asarray(np.bincount(of_place, _summands(seen, of_class), count) + _summands(rest, of_class))
+    found: NDArray[np.float64] = np.bincount(of_place, _summands(seen, of_class), count)
+    return found + _summands(rest, of_class)
 
 
 def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -169,7 +171,8 @@ def ablation_of(
     table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
     """float64[count]: how much greater the loss would have been without each tuple."""
-    return np.asarray(np.bincount(of_place, table.ablations[places], count))
+    found: NDArray[np.float64] = np.bincount(of_place, table.ablations[places], count)
+    return found
 
 
 def _free_slots(table: Table, scalars: ModelScalars, places: NDArray[np.int64]) -> None:

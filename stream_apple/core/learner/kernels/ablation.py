@@ -22,7 +22,7 @@ MOST_ABLATED = 1e300  # sums stay finite
 def add_ablations(
     model: Model, features: ActiveFeatures, old: Index, score: float, target: Target, bounds: tuple[float, float]
 ) -> None:
-    """Add what each of features[:old] but the constant, which were gathered, did for the example, whose raw score is given.
+    """Add what each of features[:old] but the constant did for the example; they were gathered, with the raw `score`.
 
     `bounds` are those that scores are clipped to; the example counts by its importance.
     """
@@ -33,8 +33,7 @@ def add_ablations(
     for t in range(old):
         place = features.slot[t]
         if slots[place]["degree"] > 0:
-            without = score - np.float64(features.weight[t] * features.x[t])
-            without = min(max(without, low), high)
+            without = min(max(score - float(features.weight[t] * features.x[t]), low), high)
             gained = target.importance * (loss_of(logistic, without, target.label) - loss)
             ablations[place] = min(max(ablations[place] + gained, -MOST_ABLATED), MOST_ABLATED)
 

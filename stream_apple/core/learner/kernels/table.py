@@ -97,6 +97,8 @@ class Table(NamedTuple):
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
     class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
                       then of each the accumulator
+    ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
+                      see `ablation.py`
     """
 
     slots: Slots
@@ -107,9 +109,10 @@ class Table(NamedTuple):
     stamps: Slots
     counts: Slots
     class_weights: NDArray[np.float32]
+    ablations: NDArray[np.float64]
 
 
-SIDES = ("stamps", "counts", "class_weights")
+SIDES = ("stamps", "counts", "class_weights", "ablations")
 """What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
 
 
@@ -118,7 +121,7 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, classes  see `Table`; no classes: 0
+    stamps, counts, classes, ablations  see `Table`; no classes: 0
     """
 
     mixed: bool = False
@@ -126,6 +129,7 @@ class Extent(NamedTuple):
     stamps: bool = False
     counts: bool = False
     classes: int = 0
+    ablations: bool = False
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
@@ -144,6 +148,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(size if extent.stamps else 0, STAMPS),
             np.zeros(size if extent.counts else 0, COUNTS),
             np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
+            np.zeros(size if extent.ablations else 0),
         )
     except MemoryError as error:
         raise _too_large(size, error) from error

@@ -161,9 +161,8 @@ def may_have_features(
     chosen, level = model.tuples.chosen, model.tuples.state[LEVEL]
     path, degree = node
     if not model.rule.tuples.by_level:
-        return level <= model.rule.tuples.order or degree < model.rule.tuples.order or late > 0 or holds(
-            chosen, tuple_key
-        )  # fmt: skip
+        exploring = level <= model.rule.tuples.order or degree < model.rule.tuples.order
+        return bool(exploring or late > 0 or holds(chosen, tuple_key))
     if degree < level:
         return holds(chosen, tuple_key)
     if degree == 1:

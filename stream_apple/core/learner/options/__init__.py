@@ -2,6 +2,7 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    tuple_options.py     which tuples of attributes are learned from
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -23,6 +24,7 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.regularisation import L2, Descent
+from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 
 __all__ = [
     "ALPHA",
@@ -30,8 +32,10 @@ __all__ = [
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
+    "ORDER",
     "PARENTS",
     "PRODUCT_BUDGET",
+    "SELECTION_SHARE",
     "Combine",
     "Descent",
     "IntegerBounds",

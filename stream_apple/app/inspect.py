@@ -91,7 +91,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
     with closing(KafkaLogs(config)) as logs:
         numbers = logs.chosen(partitions)
         store = SnapshotStore(logs, provenance, onlooker_factory(config))
-        decoder = Decoder(settings_of(config).limits)
+        decoder = settings_of(config).decoder()
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:

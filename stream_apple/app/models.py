@@ -41,4 +41,4 @@ def onlooker_factory(config: Config) -> ModelFactory:
     How many are too many is for the worker to judge, and may have been changed since.
     """
     settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS)
-    return model_factory(config.topics.examples, settings, Decoder(settings.limits))
+    return model_factory(config.topics.examples, settings, settings.decoder())

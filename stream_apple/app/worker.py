@@ -52,7 +52,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
     settings = settings_of(config)
-    decoder = Decoder(settings.limits)
+    decoder = settings.decoder()
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
     status = Status(observer, metrics, health, config.redacted(), finder=search)
     paths = {**routes(health, metrics.registry), **page_routes(status)}

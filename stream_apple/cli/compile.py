@@ -25,7 +25,6 @@ def command(target: str | None) -> None:
         aim_at(target)
     # Not before: kernels are bound to a type of processor when they are imported.
     from stream_apple.app.models import settings_of
-    from stream_apple.core.codec.decode import Decoder
     from stream_apple.runtime.warmup import warm_up
 
     started = time.monotonic()
@@ -33,5 +32,5 @@ def command(target: str | None) -> None:
         for loss in get_args(Loss):
             chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
             settings = settings_of(load(None, chosen))
-            warm_up(settings, Decoder(settings.limits))
+            warm_up(settings, settings.decoder())
     say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)

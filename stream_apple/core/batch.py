@@ -25,7 +25,7 @@ BIN = np.uint8(2)
 class Batch(NamedTuple):
     """`n` examples with `z` features in all.
 
-    What comes after the weights is there if the learner asks for it, else empty.
+    What comes after the weights is there if the learner asks for it (`Options.wanted_columns`), else empty.
 
     indptr   int64[n + 1]   row r's features are [indptr[r], indptr[r + 1])
     keys     uint64[z]      64-bit identity of each base feature, in the order of the message (never 0)
@@ -33,8 +33,10 @@ class Batch(NamedTuple):
     labels   float64[n]     NaN where the example has none: it is scored and not learned
     weights  float64[n]     importance, finite, >= 0
     spaces   uint64[z]      the key of each feature's namespace, 0 for none
-    attributes  uint64[z]   the key of what each feature is a value of: of the name before its first "=", else its own
-    users    uint64[n]      the key of each example's user, 0 for none
+    attributes  uint64[z]   the key of what each feature is a value of: of the name before its first "=" (in the same
+                            namespace; a category is `name=value`), else its own; 0 for packed features, whose names
+                            nobody knows
+    users    uint64[n]      the hash of each record's key, 0 for a record without; see `codec/decode.py`
     roles    uint8[z]       what may be made of each feature: 0, ALONE, or BIN
     """
 
@@ -87,6 +89,8 @@ class Columns(NamedTuple):
     weights  float64[n]
     rows     int64[n]       index of the record
     ids      int64[n, 2]    start and stop of the raw msgpack of `id`
+    spaces   uint64[...]    as many as keys, or none: then they are not written; so with attributes
+    attributes  uint64[...]
     """
 
     indptr: NDArray[np.int64]
@@ -96,3 +100,5 @@ class Columns(NamedTuple):
     weights: NDArray[np.float64]
     rows: NDArray[np.int64]
     ids: NDArray[np.int64]
+    spaces: NDArray[np.uint64]
+    attributes: NDArray[np.uint64]

@@ -46,6 +46,10 @@ class ModelSettings(NamedTuple):
     max_ahead_ms: int
     reject_limits: RejectLimits
 
+    def decoder(self) -> Decoder:
+        """One that decodes what such models learn from."""
+        return Decoder(self.limits, self.options.wanted_columns())
+
 
 class EpochEnd(NamedTuple):
     """An epoch that ended before the record at `offset` was scored. `digest`: of the learner, grown."""

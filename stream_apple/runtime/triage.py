@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoded, Decoder
+from stream_apple.core.codec.decode import Decoded, Decoder, users_of
 from stream_apple.core.codec.message_size import largest_key_and_id
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
@@ -74,6 +74,9 @@ class Triage:
         self._check_order(offsets, next_offset)
         replayed = int(np.searchsorted(offsets, publish_from))
         decoded = self._answerable(self._decoder.decode(values_of(records)), records)
+        if "users" in self._decoder.columns:
+            users = users_of(keys_of(records))[decoded.rows]
+            decoded = decoded._replace(batch=decoded.batch._replace(users=users))
         timestamps = timestamps_of(records)[decoded.rows]
         before = self.clock.state.copy()
         epochs = self.clock.advance(timestamps)

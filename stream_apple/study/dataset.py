@@ -1,15 +1,16 @@
 """Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
 from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, read_examples
@@ -17,26 +18,33 @@ from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, read_examples
 CHUNK = 10_000  # examples encoded and decoded at once
 
 
-def read_batch(paths: Sequence[Path], limits: Limits, roles: ColumnRoles = BY_NAME) -> Batch:
+def read_batch(
+    paths: Sequence[Path], limits: Limits, roles: ColumnRoles = BY_NAME, columns: frozenset[str] = frozenset()
+) -> Batch:
     """All examples of the files, in order. InputFileError names the first that the stream would not take.
 
-    roles  what the columns are for, in files that have them
+    roles    what the columns are for, in files that have them
+    columns  fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
     """
-    decoder = Decoder(limits)
-    parts = (_decoded(read_examples(path, None, roles), path, decoder, limits) for path in paths)
+    decoder, numbers = Decoder(limits, columns), count()
+    parts = (_decoded(read_examples(path, None, roles), path, decoder, limits, numbers) for path in paths)
     return _joined(list(chain.from_iterable(parts)), paths)
 
 
 def read_timed_batch(
-    paths: Sequence[Path], limits: Limits, times: EventTimes, roles: ColumnRoles = BY_NAME
+    paths: Sequence[Path],
+    limits: Limits,
+    times: EventTimes,
+    roles: ColumnRoles = BY_NAME,
+    columns: frozenset[str] = frozenset(),
 ) -> tuple[Batch, NDArray[np.int64]]:
     """The same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
-    decoder = Decoder(limits)
+    decoder, numbers = Decoder(limits, columns), count()
     parts: list[Batch] = []
     timestamps: list[int] = []
     for path in paths:
         examples = _noted(times.examples(path, len(timestamps), roles), timestamps)
-        parts.extend(_decoded(examples, path, decoder, limits))
+        parts.extend(_decoded(examples, path, decoder, limits, numbers))
     return _joined(parts, paths), np.array(timestamps, np.int64)
 
 
@@ -53,18 +61,20 @@ def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
     """One batch; InputFileError if there is none."""
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
-    lengths = [np.diff(part.indptr) for part in parts]
-    return Batch(
-        np.concatenate([[0], *lengths]).cumsum(dtype=np.int64),
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-    )
+    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
+    joined: dict[str, NDArray[Any]] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
+    }
+    return Batch(indptr, **joined)
 
 
-def _decoded(examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits) -> Iterator[Batch]:
-    """The examples of the file `path`, decoded, in chunks that stay valid when the next one comes."""
+def _decoded(
+    examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits, numbers: Iterator[int]
+) -> Iterator[Batch]:
+    """The examples of the file `path`, decoded, in chunks that stay valid when the next one comes.
+
+    numbers  gives each example's running number, over all files
+    """
     first = 1
     while chunk := list(islice(examples, CHUNK)):
         messages = [encode_example(example) for example in chunk]
@@ -75,4 +85,7 @@ def _decoded(examples: Iterator[Example], path: Path, decoder: Decoder, limits: 
             raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
         first += len(chunk)
         batch = decoded.batch
-        yield batch._replace(indptr=batch.indptr.copy(), keys=batch.keys.copy(), values=batch.values.copy())
+        if "users" in decoder.columns:
+            batch = batch._replace(users=users_of([key_of(*pair) for pair in zip(chunk, numbers, strict=False)]))
+        owned: dict[str, NDArray[Any]] = {name: column.copy() for name, column in batch._asdict().items()}
+        yield Batch(**owned)

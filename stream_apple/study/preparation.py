@@ -45,8 +45,10 @@ class SetFacts(NamedTuple):
     without: tuple[str, ...]
 
 
-def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path) -> SetFacts:
+def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> SetFacts:
     """Make the set, or find it as it was made; at most `rows` of it.
+
+    columns  fields of `Batch` to fill besides those that always are
 
     InputFileError for what can't be read, or is not what the manifest says, or what the loss can't learn.
     """
@@ -55,11 +57,11 @@ def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path) -> SetFacts:
         content = hashlib.sha256(data_set.path.read_bytes()).hexdigest()
     except OSError as error:
         raise InputFileError(f"{data_set.path}: expected a readable file, found: {error.strerror}") from None
-    recipe = [_FORMAT, content, rows, loss, data_set.problem, data_set.label_range]
+    recipe = [_FORMAT, content, rows, loss, data_set.problem, data_set.label_range, *sorted(columns)]
     digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
     arrays = folder / f"{data_set.name}-{digest}.npz"
     if not arrays.exists():
-        _make(data_set, rows, loss, arrays)
+        _make(data_set, rows, loss, columns, arrays)
     with np.load(arrays) as kept:
         facts = json.loads(str(kept["facts"]))
     return SetFacts(
@@ -75,11 +77,11 @@ def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path) -> SetFacts:
 def load_arrays(arrays: Path) -> Batch:
     """The prepared set."""
     with np.load(arrays) as kept:
-        return Batch(*(kept[name] for name in Batch._fields))
+        return Batch(**{name: kept[name] for name in Batch._fields if name in kept})
 
 
-def _make(data_set: DataSet, rows: int, loss: Loss, arrays: Path) -> None:
-    batch = read_batch([data_set.path], _LIMITS)
+def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arrays: Path) -> None:
+    batch = read_batch([data_set.path], _LIMITS, columns=columns)
     labelled = np.flatnonzero(~np.isnan(batch.labels))
     if len(labelled) < _FEWEST_ROWS:
         raise InputFileError(

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.options import Options
 from stream_apple.runtime.dead_letters import Reject, RejectLimits, dead_letter
@@ -25,7 +24,7 @@ SETTINGS = ModelSettings(
     max_ahead_ms=24 * HOUR,
     reject_limits=RejectLimits(max_consecutive=1000, max_share=0.5),
 )
-DECODER = Decoder(SETTINGS.limits)
+DECODER = SETTINGS.decoder()
 PLAIN_OPTIONS: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "product_budget": None}
 """What makes a learner of one predictor of any other, with `dataclasses.replace`."""
 

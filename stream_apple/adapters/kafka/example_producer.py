@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.topics import accepted_times
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 
 # What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
@@ -160,7 +160,7 @@ class TopicWriter:
 
     def _send(self, example: Example) -> None:
         number = self.totals.sent
-        key = _key(example, number)
+        key = key_of(example, number)
         value = encode_example(example)
         timestamp = _NOW if example.timestamp_ms is None else example.timestamp_ms
         partition = partition_of(key, self.partitions)
@@ -250,12 +250,6 @@ def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:
     if wanted is not None and wanted > found:
         raise ConfigurationError(f"topic {topic}: expected at least {wanted} partitions, found {found}")
     return found if wanted is None else wanted
-
-
-def _key(example: Example, number: int) -> bytes:
-    """The id as bytes, or the running number as decimal text."""
-    name = number if example.id is None else example.id
-    return name if isinstance(name, bytes) else str(name).encode()
 
 
 def murmur2(key: bytes) -> int:

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
+from stream_apple.core.codec.feature_hashing import name_key
 from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
-from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, Bytes
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
 from stream_apple.core.codec.parse import JSON_FOUND, parse
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.jit import kernel
 
 _ANY_SIZE = 1 << 62
 
@@ -46,12 +48,16 @@ class Decoded(NamedTuple):
 class Decoder:
     """Decodes examples under `limits`, into memory that it keeps and reuses.
 
-    Several threads may decode at once, each into memory of its own. The keys and values of a batch are valid until
-    the thread's next `decode`. That memory is at most 12 bytes for each 2 bytes of the largest batch so far, and
-    12 times `max_features` for each of its records.
+    Several threads may decode at once, each into memory of its own. The keys and values of a batch, and what else it
+    has of each feature, are valid until the thread's next `decode`. That memory is at most 12 bytes for each 2 bytes of
+    the largest batch so far, and 12 times `max_features` for each of its records; 8 more for each further column.
+
+    columns  fields of `Batch` that are filled besides those that always are: `spaces`, `attributes`, and `users`, which
+             are not in the values, so that whoever has the keys of the records fills them
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, columns: frozenset[str] = frozenset()) -> None:
+        self.columns = columns
         # One set of types, so that the kernel is compiled once.
         self._limits = Limits(
             int(limits.max_features),
@@ -61,7 +67,7 @@ class Decoder:
             float(limits.max_label),
             bool(limits.binary),
         )
-        self._scratch = _Scratch()
+        self._scratch = _Scratch(spaces="spaces" in columns, attributes="attributes" in columns)
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all that `decode` runs."""
@@ -102,13 +108,23 @@ class Decoder:
             weights=np.empty(n),
             rows=np.empty(n, np.int64),
             ids=np.empty((n, 2), np.int64),
+            spaces=scratch.spaces,
+            attributes=scratch.attributes,
         )
         m = parse(buffer, sizes, limits, out, reasons, places, scratch.pending)
         if m == JSON_FOUND:
             reasons[:] = Reason.OK
             return None
         z = int(out.indptr[m])
-        batch = Batch(out.indptr[: m + 1], out.keys[:z], out.values[:z], out.labels[:m], out.weights[:m])
+        batch = Batch(
+            out.indptr[: m + 1],
+            out.keys[:z],
+            out.values[:z],
+            out.labels[:m],
+            out.weights[:m],
+            out.spaces[:z],
+            out.attributes[:z],
+        )
         return Decoded(batch, out.rows[:m], reasons, places, buffer, out.ids[:m])
 
 
@@ -119,10 +135,15 @@ def _most_entries(sizes: NDArray[np.int64], limits: Limits) -> int:
 
 
 class _Scratch(threading.local):
-    """What a thread decodes into: keys uint64[...] and values float32[...], and the parser's stack."""
+    """What a thread decodes into: keys uint64[...] and values float32[...], and the parser's stack.
 
-    def __init__(self) -> None:
+    spaces, attributes  uint64[...] as keys, if they are asked for, else uint64[0]
+    """
+
+    def __init__(self, *, spaces: bool, attributes: bool) -> None:
         super().__init__()
+        self._wanted = (spaces, attributes)
+        self.spaces, self.attributes = np.empty(0, np.uint64), np.empty(0, np.uint64)
         self.keys = np.empty(0, np.uint64)
         self.values = np.empty(0, np.float32)
         self.pending = np.empty(MAX_DEPTH, np.int64)
@@ -132,6 +153,23 @@ class _Scratch(threading.local):
         if entries > self.keys.size:
             self.keys = np.empty(entries, np.uint64)
             self.values = np.empty(entries, np.float32)
+            self.spaces, self.attributes = (np.empty(entries if wanted else 0, np.uint64) for wanted in self._wanted)
+
+
+def users_of(keys: Sequence[bytes | None]) -> NDArray[np.uint64]:
+    """uint64[n]: xxh64 of each key's bytes, never 0; 0 where there is no key."""
+    users = np.empty(len(keys), np.uint64)
+    _hash_all(*_joined(keys), users)
+    return users
+
+
+@kernel
+def _hash_all(buffer: Bytes, sizes: NDArray[np.int64], users: NDArray[np.uint64]) -> None:
+    first = 0
+    for k in range(sizes.size):
+        stop = first + max(sizes[k], 0)
+        users[k] = ZERO if sizes[k] < 0 else name_key(buffer, first, stop, ZERO)
+        first = stop
 
 
 def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -24,6 +24,12 @@ class Example(NamedTuple):
     timestamp_ms: int | None = None
 
 
+def key_of(example: Example, number: int) -> bytes:
+    """The key of its record: the id as bytes, or, if it has none, its running number as decimal text."""
+    name = number if example.id is None else example.id
+    return name if isinstance(name, bytes) else str(name).encode()
+
+
 def encode_example(example: Example) -> bytes:
     """The msgpack message of `example`, without the keys that would say the default.
 

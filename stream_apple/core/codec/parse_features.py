@@ -31,6 +31,7 @@ _TOO_MANY_FEATURES = int(Reason.TOO_MANY_FEATURES)
 _BAD_VALUE = int(Reason.BAD_VALUE)
 _OVERFLOW = int(Reason.OVERFLOW)
 
+_EQUALS = ord("=")
 _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
 
@@ -110,6 +111,49 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
 
 
 @kernel
+def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, first: int) -> None:
+    """Of the `count` pairs of name and value from `at` on, which are good, and whose keys begin at `first`.
+
+    Their namespaces, and the attributes that they are values of, for learners that ask: so names are read a second
+    time, and this costs nothing where nobody asks. `seed`: the namespace's key, 0 for none.
+    """
+    if out.spaces.size == 0 and out.attributes.size == 0:
+        return
+    z = first
+    for _ in range(count):
+        _, name, size = head(buffer, at, end)
+        stop = name + size
+        kind, start, size = head(buffer, stop, end)
+        at = start + size
+        value = np.float32(1.0)
+        if kind == mp.BOOL:
+            value = np.float32(byte(buffer, stop) - mp.TAG_FALSE)
+        elif kind != mp.STR:
+            number, _, _ = number_at(buffer, stop, end)
+            value = np.float32(number)
+        if value == 0:
+            continue
+        if out.spaces.size:
+            out.spaces[np.uint64(z)] = seed
+        if out.attributes.size:
+            gap = name
+            while gap < stop and byte(buffer, gap) != _EQUALS:
+                gap += 1
+            is_category = kind == mp.STR or gap < stop
+            out.attributes[np.uint64(z)] = name_key(buffer, name, gap, seed) if is_category else out.keys[np.uint64(z)]
+        z += 1
+
+
+@kernel
+def _note_no_origins(out: Columns, first: int, stop: int) -> None:
+    """Of packed features: they have neither namespace nor attribute."""
+    if out.spaces.size:
+        out.spaces[first:stop] = ZERO
+    if out.attributes.size:
+        out.attributes[first:stop] = ZERO
+
+
+@kernel
 def _namespaces(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
@@ -123,6 +167,7 @@ def _namespaces(
         at = start + size
         seed = name_key(buffer, start, at, ZERO) if size else ZERO
         kind, start, size = head(buffer, at, end)
+        z = out.indptr[row + 1]
         if kind != mp.MAP:
             return at, unlike(kind)
         entries += size
@@ -131,6 +176,7 @@ def _namespaces(
         at, fault = _names(buffer, start, end, size, seed, out, row)
         if fault != OK:
             return at, fault
+        _note_origins(buffer, start, end, size, seed, out, z)
     return at, OK
 
 
@@ -179,6 +225,7 @@ def _packed(
         out.keys[np.uint64(z)] = index_key_of(word_at(buffer, place, 8) if width == 8 else word_at(buffer, place, 4))
         out.values[np.uint64(z)] = value
         z += value != 0
+    _note_no_origins(out, out.indptr[row + 1], z)
     out.indptr[row + 1] = z
     return at, OK
 
@@ -203,4 +250,8 @@ def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Colu
         return start + size, unlike(kind)
     if count > max_features:
         return at, _TOO_MANY_FEATURES
-    return _names(buffer, first, end, count, ZERO, out, row)
+    z = out.indptr[row + 1]
+    at, fault = _names(buffer, first, end, count, ZERO, out, row)
+    if fault == OK:
+        _note_origins(buffer, first, end, count, ZERO, out, z)
+    return at, fault

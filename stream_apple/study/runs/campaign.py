@@ -63,7 +63,9 @@ def prepare_all(data_sets: Sequence[DataSet], settings: StudySettings, folder: P
 
 
 def _prepare(data_set: DataSet, rows: int, settings: StudySettings, folder: Path) -> SetFacts:
-    return prepare(data_set, rows, settings.loss, folder)
+    methods = [Options(**METHODS[name].overrides) for name in settings.methods]  # type: ignore[arg-type]
+    columns = frozenset[str]().union(*(options.wanted_columns() for options in methods))
+    return prepare(data_set, rows, settings.loss, folder, columns)
 
 
 class Campaign:

@@ -1,5 +1,6 @@
 """The decoder agrees with msgpack and xxhash on every record, good or bad, and reads no byte outside a record."""
 
+import json
 import struct
 from itertools import islice
 from typing import Any
@@ -13,11 +14,14 @@ from support.oracles.wire_records import records
 from support.oracles.wire_values import Pairs
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.feature_hashing import feature_key, index_key
 from stream_apple.core.codec.rejects import Reason, explain
 
-DECODERS = [(Decoder(limits), limits) for limits in (LIMITS, BINARY)]
+COLUMNS = frozenset({"spaces", "attributes"})
+DECODERS = [
+    (Decoder(limits, columns), limits) for limits in (LIMITS, BINARY) for columns in (COLUMNS, frozenset[str]())
+]
 A_FEATURE = {"a": 1}
 
 
@@ -238,7 +242,7 @@ def test_an_explanation_has_what_was_expected_and_found_and_where(message: Any, 
 
 def test_every_fault_can_be_explained() -> None:
     """Whatever the bytes, the explanation is a line of ASCII of bounded length, and never an error itself."""
-    for (decoder, limits), seed in zip(DECODERS, (51, 52), strict=True):
+    for (decoder, limits), seed in zip(DECODERS, (51, 51, 52, 52), strict=True):
         values = list(islice(records(seed), 6000))
         decoded = decoder.decode(values)
         for value, reason, place in zip(values, decoded.reasons.tolist(), decoded.places.tolist(), strict=True):
@@ -249,3 +253,33 @@ def test_every_fault_can_be_explained() -> None:
                 assert text.isascii()
                 assert text.isprintable()
                 assert len(text) < 1000
+
+
+def test_where_features_come_from() -> None:
+    """Of each that is not zero the namespace and the attribute, as msgpack or as JSON; of packed ones neither."""
+    long = "x" * 40
+    spaced = {"user": {"u1": 1, "gone": 0}, "w": {"colour": "red", "a=b=c": 2.5, f"{long}=1": True, "n": -3, "": "e"}}
+    plain = {"colour": "red", "off": False, "size": 0.5, "kind=a": 1e-60, "tiny": 1e-60, "kind=b": 1, "p=q": "r"}
+    packed = {"indices": bytes(16)}
+    values = [msgpack.packb({"features": spaced}), json.dumps({"features": plain}).encode()]
+    values.append(msgpack.packb({"features": packed}))
+    batch = Decoder(LIMITS._replace(max_features=20), COLUMNS).decode(values).batch
+    user, word = feature_key("user"), feature_key("w")
+    assert batch.spaces.tolist() == [user, *[word] * 5, *[0] * 4, 0, 0]
+    assert batch.attributes.tolist() == [
+        feature_key("u1", "user"),
+        *(feature_key(name, "w") for name in ("colour", "a", long, "n", "")),
+        *(feature_key(name) for name in ("colour", "size", "kind", "p")),
+        *(0, 0),
+    ]
+    rows = batch.select(np.array([1, 0]))
+    assert rows.attributes.tolist() == [*batch.attributes[6:10], *batch.attributes[:6]]
+    assert Decoder(LIMITS._replace(max_features=20)).decode(values).batch.attributes.size == 0
+
+
+def test_users_are_the_hashes_of_keys() -> None:
+    """Kafka's keys are any bytes, or none at all."""
+    assert users_of([b"ann", None, b"", bytes(100)]).tolist() == [
+        feature_key(b"ann"), 0, feature_key(b""), feature_key(bytes(100)),
+    ]  # fmt: skip
+    assert users_of([]).tolist() == []

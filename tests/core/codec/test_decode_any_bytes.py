@@ -20,7 +20,8 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.rejects import Reason
 
 TESTS = Path(__file__).resolve().parents[2]
-DECODERS = [(Decoder(limits), limits) for limits in (LIMITS, BINARY)]
+COLUMNS = (frozenset({"spaces", "attributes"}), frozenset[str]())
+DECODERS = [(Decoder(limits, columns), limits) for limits in (LIMITS, BINARY) for columns in COLUMNS]
 A_FEATURE = {"a": 1}
 
 

@@ -120,6 +120,10 @@ class Options(Regularisation, TupleOptions):
         """Whether what each monomial adds to predictions is measured beside slots."""
         return self.selects_tuples and self.selection == "cv"
 
+    def wanted_columns(self) -> frozenset[str]:
+        """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
+        return frozenset({"attributes"} if self.method == "tuples" else ())
+
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)

@@ -25,6 +25,7 @@ from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
 from stream_apple.core.learner.kernels.residuals import forget_residuals
 from stream_apple.core.learner.kernels.table import (
+    BARRED,
     BUCKET,
     BYTE,
     FREE,
@@ -44,7 +45,7 @@ from stream_apple.core.learner.kernels.table import (
     bucket_of,
     find,
 )
-from stream_apple.core.learner.kernels.work import Work
+from stream_apple.core.learner.kernels.work import BaseFeatures, Work
 
 OWN_VOTE = np.uint8(4)
 AHEAD = np.uint8(48)
@@ -93,7 +94,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool
 
 
 @part
-def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
+def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
     """Append misses[:misses] to the newcomers, and ask for the slots of their buckets; how many newcomers there are."""
     products = work.products
     for m in range(misses):
@@ -107,6 +108,7 @@ def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
         # Infinite or NaN where one value is next to zero, or the parent's is.
         newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
+        newcomer["parent"] = BARRED if node["first"] + (at - node["start"]) >= base.paired else np.uint8(0)
         first = bucket_of(table.tags, key) << U3
         for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
             prefetch(table.slots, place)
@@ -185,7 +187,7 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
     owner["linear_weight"] = 0.0
     owner["linear_gradient"] = 0.0
     owner["degree"] = newcomer["degree"]
-    owner["parent"] = 0
+    owner["parent"] = newcomer["parent"]
     owner["active"] = 1
     owner["sights"] = 0
 

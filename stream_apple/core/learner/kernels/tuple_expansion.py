@@ -18,6 +18,7 @@ from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.expansion import Ends, Queue, collect, fetch, put_node
 from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, Model
 from stream_apple.core.learner.kernels.table import (
+    FREE,
     U0,
     U1,
     Index,
@@ -44,6 +45,7 @@ def expand_tuples(
     """
     table, features = model.table, work.features
     note_attributes(model, base, attributes, work)
+    unbarred = BaseFeatures(base.keys, base.values, base.roles, base.first, base.stop, FREE)  # nothing becomes a parent
     constant = np.uint64(len(table.slots) - 1)
     features.slot[0], features.x[0] = constant, 1.0
     table.slots[constant]["active"] = 1
@@ -61,7 +63,7 @@ def expand_tuples(
             model.scalars.counts[DEFERRED] += np.int64(misses - passed)
             if model.rule.kept.counts:
                 note_tuples(work, passed, wanted)
-            wanted = nominate(table, work, passed, wanted)
+            wanted = nominate(table, unbarred, work, passed, wanted)
     return found, wanted
 
 
@@ -93,12 +95,13 @@ def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Que
     while head < tail and hits + misses <= np.uint64(WAVE):
         node, origin = nodes[head], scratch.nodes[head]
         first, key, x, degree = node["first"], node["key"], node["x"], node["degree"] + np.uint8(1)
-        visited += base.stop - first
+        stop = base.stop if degree == 1 else base.paired  # what is a product already is multiplied with nothing
+        visited += stop - min(first, stop)
         if visited > np.uint64(model.rule.expansion.max_features):
             tail = head
             break
         sum_so_far, path, late_so_far = origin["attributes"], origin["path"], origin["late"]
-        for f in range(first, base.stop):
+        for f in range(first, stop):
             at = f - base.first
             attribute = scratch.attributes[at]
             if at > _PLACE_MASK or is_on_path(work, path, degree, attribute):
@@ -109,7 +112,7 @@ def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Que
             else:
                 may_be = True
             product, value = key + base.keys[f], x * base.values[f]
-            if may_be and degree < deepest:
+            if may_be and degree < deepest and f < base.paired:
                 put_node(nodes[tail], product, f + U1, value, np.float32(0.0), degree)
                 put_path(work, tail, tuple_key, (path << _PLACE_BITS) | at, late)
                 tail += U1
@@ -181,6 +184,7 @@ def put_path(work: Work, at: Index, attributes: Index, path: Index, late: np.uin
     node["attributes"] = attributes
     node["path"] = path
     node["late"] = late
+    work.nodes[at]["start"] = 0  # products are not in the order of base features: see `nominate`
 
 
 @part

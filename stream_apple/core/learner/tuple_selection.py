@@ -150,11 +150,10 @@ def information_about(
     counts, totals = table.counts[places], table.counts[-1]
     of_class = np.array([totals["positive"], totals["negative"]])
     seen = np.stack([counts["positive"], counts["negative"]])
-    have = np.stack([np.bincount(of_place, each, count) for each in seen])
+    have = np.stack([_sums(of_place, each, count) for each in seen])
     # Where an example has several features of a tuple there are more of them than examples.
     rest = np.maximum(of_class[:, None] - have, 0.0)
-    found: NDArray[np.float64] = np.bincount(of_place, _summands(seen, of_class), count)
-    return found + _summands(rest, of_class)
+    return _sums(of_place, _summands(seen, of_class), count) + _summands(rest, of_class)
 
 
 def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -171,14 +170,19 @@ def ablation_of(
     table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
     """float64[count]: how much greater the loss would have been without each tuple."""
-    found: NDArray[np.float64] = np.bincount(of_place, table.ablations[places], count)
+    return _sums(of_place, table.ablations[places], count)
+
+
+def _sums(of_place: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """float64[count]: the values of each tuple's features together."""
+    found: NDArray[np.float64] = np.bincount(of_place, values, count).astype(np.float64)
     return found
 
 
 def _free_slots(table: Table, scalars: ModelScalars, places: NDArray[np.int64]) -> None:
     """Of monomials that are left out: as if they had never been admitted."""
-    table.slots.view(np.uint8).reshape(len(table.slots), -1)[places] = 0
     table.tags.view(np.uint8)[places] = 0
-    for side in sides_of(table, 0, len(table.slots)).values():
-        side[places] = np.zeros((), side.dtype)
+    # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
+    for rows in (table.slots, *sides_of(table, 0, len(table.slots)).values()):
+        rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
     scalars.counts[OCCUPIED] -= len(places)

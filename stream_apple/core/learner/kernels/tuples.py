@@ -34,11 +34,11 @@ def set_of(keys: Words) -> Words:
     """uint64[2^k], at most half full: a set to be asked with `holds`."""
     size = 1 << max(2 * len(keys) - 1, 1).bit_length()
     table = np.zeros(size, np.uint64)
-    for key in keys.tolist():
+    for key in np.maximum(keys, U1).tolist():
         at = key & (size - 1)
         while table[at]:
             at = (at + 1) & (size - 1)
-        table[at] = max(key, 1)
+        table[at] = key
     return table
 
 
@@ -46,8 +46,8 @@ def set_of(keys: Words) -> Words:
 def holds(chosen: Words, key: Index) -> bool:
     """Whether the key is in the set."""
     mask = np.uint64(len(chosen) - 1)
+    key = max(key, U1)  # 0 says that a place is free
     at = key & mask
-    key = max(key, U1)
     while chosen[at] != U0 and chosen[at] != key:
         at = (at + U1) & mask
     return bool(chosen[at] != U0)

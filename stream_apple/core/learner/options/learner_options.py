@@ -152,7 +152,9 @@ class Options(Regularisation, TupleOptions):
             others = "cv"
         else:
             if self.selection == "cv":
-                raise ValueError(f"Options.selection: expected cv with method tuples alone, found 'cv'")
+                raise ValueError(
+                    f"Options.selection: expected cv with method tuples alone, found it with {self.method}"
+                )
             others = "evidence, weight or ssm"
         if self.selection == "mi" and self.loss != "logistic":
             raise ValueError(f"Options.selection: expected {others} with loss {self.loss}, found 'mi'")

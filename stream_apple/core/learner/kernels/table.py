@@ -65,15 +65,18 @@ RESIDUALS = np.dtype(
 )
 # What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
 STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
-# What else a monomial has if examples are counted by label.
+# What else a monomial has if examples are counted by label. Without gaps between fields, as all of what stands beside
+# slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 COUNTS = np.dtype(
     [
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
         ("positive", np.float64),  # importance of its examples with a label above 0,
         ("negative", np.float64),  # and of the others
-        ("order", np.uint8),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
-    ],
-    align=True,
+        (
+            "order",
+            np.uint64,
+        ),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
+    ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one

@@ -22,24 +22,26 @@ from stream_apple.core.learner.kernels.model import (
     Kept,
     LearningRule,
     Model,
+    TupleRule,
     empty_scalars,
 )
 from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
-from stream_apple.core.learner.kernels.work import empty_work
+from stream_apple.core.learner.kernels.work import Work, empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.state_digest import StateDigest
+from stream_apple.core.learner.tuple_selection import TupleSelection
 from stream_apple.errors import ModelError
 
 __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
-_MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3}
 _TUPLES: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # what naive Bayes goes by
+_MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
 
 
 class Learner:
@@ -49,15 +51,18 @@ class Learner:
         self.options = options
         mixed = options.mixed
         self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        extent = Extent(mixed=mixed, residuals=options.selection == "ssm", counts=options.counted)
+        extent = Extent(
+            mixed=mixed, residuals=options.selection == "ssm", counts=options.counted, ablations=options.ablated
+        )
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self.preparation = Preparation(options)
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._start = empty_start(warm=options.warm_start != "none")
+        self._selection = TupleSelection(options)
         self._longest = 0
-        self._work = empty_work(options.max_features_per_example, 0, counted=options.counted)
+        self._work = self._work_for(0)
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
@@ -65,6 +70,12 @@ class Learner:
                 exhaustive=options.method in {"quadratic", "cubic"},
                 max_degree=_MAX_DEGREES[options.method],
                 max_features=options.max_features_per_example,
+            ),
+            tuples=TupleRule(
+                order=int(options.order or 0),
+                by_level=self._selection.by_level,
+                selecting=options.selects_tuples,
+                ablating=options.ablated,
             ),
             alongside=options.method != "linear",
             mixed=mixed,
@@ -110,8 +121,14 @@ class Learner:
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self) -> Growth:
-        """Make the heaviest monomials parents (method apple; the others have theirs from the start)."""
+        """Make the heaviest monomials parents with method apple, select tuples with method tuples.
+
+        The others have all their parents from the start.
+        """
         self.progress.end_epoch()
+        if self.options.method == "tuples":
+            changed = self._selection.end_epoch(self._table, self._scalars)
+            return Growth(*changed, take_census(self._table))
         if self.options.method != "apple":
             return Growth(0, 0, take_census(self._table))
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
@@ -135,11 +152,14 @@ class Learner:
             }
         if len(self._start):
             sums["start"] = self._start
+        sums |= self._selection.arrays
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the other state, when the table has been written; ValueError if it is not this learner's kind."""
         prepared = {name for name in sums if name.startswith(_PREPARED)}
+        selection = self._selection.arrays
+        self._selection.restore({name: sums[name] for name in sums if name in selection})
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
         _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
@@ -220,13 +240,26 @@ class Learner:
         """float64[3]: the shares of linear, average and stack in what is published; float64[0] if nothing is mixed."""
         return self._mixture.shares.copy()
 
+    @property
+    def selection(self) -> TupleSelection:
+        """Which tuples were selected, with method tuples."""
+        return self._selection
+
     def census(self) -> Census:
         """How many monomials and parents there are of each degree. Reads the whole table."""
         return take_census(self._table)
 
     @property
     def _model(self) -> Model:
-        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, self._start)
+        return Model(
+            self._table,
+            self._scalars,
+            self._rule,
+            self._mixture,
+            self._recent,
+            self._start,
+            self._selection.kernel_view,
+        )
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
@@ -248,7 +281,11 @@ class Learner:
         """Have scratch for examples of so many base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
-            self._work = empty_work(self.options.max_features_per_example, longest, counted=self.options.counted)
+            self._work = self._work_for(longest)
+
+    def _work_for(self, longest: int) -> Work:
+        tuples = self.options.method == "tuples"
+        return empty_work(self.options.max_features_per_example, longest, counted=self.options.counted, tuples=tuples)
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part, prefetch
+from stream_apple.core.learner.kernels.ablation import add_ablations
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.expansion import expand
@@ -29,6 +30,7 @@ from stream_apple.core.learner.kernels.plain_descent import learn_plainly
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.table import U0, U1, U8, Index, Slots
+from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
 from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave, loss_of
 from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Numbers64, Work, example_features
 
@@ -76,8 +78,11 @@ def process(
         fetch_ahead(example)
         if rule.kept.counts:
             take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
-        old, wanted = expand(model, example, learning, work)
         votes = 0.0
+        if rule.tuples.order > 0:
+            old, wanted = expand_tuples(model, example, batch.attributes, learning, work)
+        else:
+            old, wanted = expand(model, example, learning, work)
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
             if rule.warm_start:
@@ -103,16 +108,20 @@ def process(
                 ratio = before / (bounds[1] - bounds[0])
                 temper(model.mixture, ratio * ratio)
         low, high = (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (bounds[0], bounds[1])
+        raw = mixing[APPLE]
         if rule.mixed:
             score = blend(model.mixture, mixing, rule.logistic, low, high)
         else:
-            mixing[APPLE] = score = min(max(mixing[APPLE], low), high)
+            mixing[APPLE] = score = min(max(raw, low), high)
             mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
         scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
         scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
         if not learning:
             leave(slots, features, old)
             continue
+        if rule.tuples.ablating:
+            target = Target(score, label, importance)
+            add_ablations(model, features, old, raw, target, (low, high))
         found = admit(model, work, old, wanted)
         counts[EXAMPLES] += 1
         counts[NONZEROS] += np.int64(example.stop - example.first)

@@ -70,9 +70,9 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
     scratch are bounded. Only the admission filter and counts change, and only when learning.
     """
-    table, scalars, rule, _, _, _ = model
-    features, products, nodes, _, _, _, origins = work
-    counted = rule.kept.counts
+    table, scalars, rule = model.table, model.scalars, model.rule
+    features, products, nodes = work.features, work.products, work.nodes
+    origins, counted = work.origins, rule.kept.counts
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)

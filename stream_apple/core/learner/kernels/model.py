@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.kernels.table import Table
+from stream_apple.core.learner.kernels.tuples import Tuples
 
 MAX_DEGREE = 250  # degrees are kept in a byte
 GROWN_AT = 3  # index of `Recent.filled`
@@ -22,6 +23,21 @@ class ExpansionRule(NamedTuple):
     exhaustive: bool
     max_degree: int
     max_features: int
+
+
+class TupleRule(NamedTuple):
+    """Which tuples of attributes have features; see `tuple_expansion.py`.
+
+    order      how many attributes each has; 0 if method is not tuples
+    by_level   those of each order are selected among those whose smaller ones were
+    selecting  some are left out
+    ablating   what each adds to predictions is measured, see `ablation.py`
+    """
+
+    order: int
+    by_level: bool
+    selecting: bool
+    ablating: bool
 
 
 class Kept(NamedTuple):
@@ -49,6 +65,7 @@ class LearningRule(NamedTuple):
     logistic: bool
     rate: float
     expansion: ExpansionRule
+    tuples: TupleRule
     alongside: bool
     mixed: bool
     kept: Kept
@@ -113,6 +130,7 @@ class Model(NamedTuple):
     mixture: Mixture
     recent: Recent
     start: NDArray[np.float64]
+    tuples: Tuples
 
 
 def empty_scalars() -> ModelScalars:

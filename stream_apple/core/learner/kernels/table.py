@@ -65,15 +65,18 @@ RESIDUALS = np.dtype(
 )
 # What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
 STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
-# What else a monomial has if examples are counted by label.
+# What else a monomial has if examples are counted by label. Without gaps between fields, as all of what stands beside
+# slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 COUNTS = np.dtype(
     [
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
         ("positive", np.float64),  # importance of its examples with a label above 0,
         ("negative", np.float64),  # and of the others
-        ("order", np.uint8),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
-    ],
-    align=True,
+        (
+            "order",
+            np.uint64,
+        ),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
+    ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one
@@ -98,6 +101,8 @@ class Table(NamedTuple):
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
     class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
                       then of each the accumulator
+    ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
+                      see `ablation.py`
     """
 
     slots: Slots
@@ -108,9 +113,10 @@ class Table(NamedTuple):
     stamps: Slots
     counts: Slots
     class_weights: NDArray[np.float32]
+    ablations: NDArray[np.float64]
 
 
-SIDES = ("stamps", "counts", "class_weights")
+SIDES = ("stamps", "counts", "class_weights", "ablations")
 """What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
 
 
@@ -119,7 +125,7 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, classes  see `Table`; no classes: 0
+    stamps, counts, classes, ablations  see `Table`; no classes: 0
     """
 
     mixed: bool = False
@@ -127,6 +133,7 @@ class Extent(NamedTuple):
     stamps: bool = False
     counts: bool = False
     classes: int = 0
+    ablations: bool = False
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
@@ -145,6 +152,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(size if extent.stamps else 0, STAMPS),
             np.zeros(size if extent.counts else 0, COUNTS),
             np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
+            np.zeros(size if extent.ablations else 0),
         )
     except MemoryError as error:
         raise _too_large(size, error) from error

@@ -40,6 +40,14 @@ NEWCOMER = np.dtype(  # a monomial that is to be given a slot
 ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
     [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
 )
+TUPLE_NODE = np.dtype(  # of a node, with method tuples
+    [
+        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
+        ("path", np.uint64),  # the numbers of its base features, 21 bits each, that of the last one lowest
+        ("late", np.uint8),  # 1 if an attribute came after tuples were selected
+    ],
+    align=True,
+)
 
 
 class BaseFeatures(NamedTuple):
@@ -117,6 +125,21 @@ class Origins(NamedTuple):
     newcomers: Slots
 
 
+class TupleWork(NamedTuple):
+    """What method tuples needs; empty arrays for the others.
+
+    attributes  uint64[...]  of each base feature
+    late        uint8[...]   1 if its attribute came after tuples were selected
+    nodes       TUPLE_NODE[...]
+    products    uint64[...]  the sum of the attributes' keys of each product of a wave
+    """
+
+    attributes: Words
+    late: NDArray[np.uint8]
+    nodes: Slots
+    products: Words
+
+
 class Work(NamedTuple):
     """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
 
@@ -127,9 +150,10 @@ class Work(NamedTuple):
     mixing: Numbers64
     own: Own
     origins: Origins
+    tuples: TupleWork
 
 
-def empty_work(max_features: int, longest: int, *, counted: bool = False) -> Work:
+def empty_work(max_features: int, longest: int, *, counted: bool = False, tuples: bool = False) -> Work:
     """Scratch for examples of up to `longest` base features."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
@@ -144,6 +168,12 @@ def empty_work(max_features: int, longest: int, *, counted: bool = False) -> Wor
             np.zeros(longest + LANES, np.uint8),
         ),
         Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
+        TupleWork(
+            np.zeros(longest if tuples else 0, np.uint64),
+            np.zeros(longest if tuples else 0, np.uint8),
+            np.zeros(size if tuples else 0, TUPLE_NODE),
+            np.zeros(wave if tuples else 0, np.uint64),
+        ),
     )
 
 

@@ -4,6 +4,7 @@
     regularisation.py    how weights are held small
     discretisation.py    how values become intervals
     warm_start.py        where scores start
+    tuple_options.py     which tuples of attributes are learned from
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -26,6 +27,7 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.regularisation import L2, Descent
+from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 from stream_apple.core.learner.options.warm_start import WarmStart
 
 __all__ = [
@@ -35,10 +37,12 @@ __all__ = [
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
+    "ORDER",
     "PARENTS",
     "PRODUCT_BUDGET",
     "RESERVOIR",
     "RESERVOIR_ENTRIES",
+    "SELECTION_SHARE",
     "Combine",
     "Descent",
     "Discretise",

@@ -6,12 +6,13 @@ from typing import Any, Literal, get_args
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.regularisation import Regularisation
+from stream_apple.core.learner.options.tuple_options import TupleOptions
 from stream_apple.core.learner.options.warm_start import WarmStartOptions
 
-Method = Literal["apple", "linear", "quadratic", "cubic"]
+Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
 Loss = Literal["squared", "logistic"]
 Combine = Literal["mix", "off"]
-Selection = Literal["evidence", "weight", "ssm", "mi"]
+Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
 
 
 BITS = IntegerBounds(8, 30)
@@ -27,6 +28,7 @@ _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
+_TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
 
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
 """The learner of the paper, and of the first version."""
@@ -38,12 +40,20 @@ _FIRST: dict[str, object] = {
     **Regularisation.FIRST,
     **Discretisation.FIRST,
     **WarmStartOptions.FIRST,
+    **TupleOptions.FIRST,
 }
 """What the first version did before these were options: its models are named without them."""
 
 
+def _bits_of(method: Method, order: int) -> int:
+    """The default size of the table."""
+    if method == "cubic":
+        return 24
+    return 22 if order > 2 else 18
+
+
 @dataclass(frozen=True)
-class Options(Regularisation, Discretisation, WarmStartOptions):
+class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -52,14 +62,17 @@ class Options(Regularisation, Discretisation, WarmStartOptions):
     those of method apple are `combine = "mix"` and what goes with it; with `combine = "off"`, and for the other
     methods, the plain learner's.
 
-    bits            the table has 2^bits slots; 18, and 24 for method cubic (Agarwal et al. 2014, section 3.1)
+    bits            the table has 2^bits slots; 18, 24 for method cubic (Agarwal et al. 2014, section 3.1), and 22 for
+                    tuples of more than two
     alpha           floor(parents * s^alpha) monomials become parents when an epoch ends; s is the mean number of
                     non-zeros
     combine         mix: learn six predictors and publish their mixture; off: publish apple's own score
     parents         see alpha; 2 in a mixture, else 1
     selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
                     share of squared residuals that the monomial explains (the paper's heuristic of that name); mi: by
-                    the mutual information of its presence and the label
+                    the mutual information of its presence and the label. Of method tuples, how tuples are scored
+                    where some are left out: mi: by their mutual information with the label, the default with logistic
+                    loss; cv: by the loss without them
     product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
     """
@@ -93,31 +106,35 @@ class Options(Regularisation, Discretisation, WarmStartOptions):
                 raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
         if self.method != "apple" and self.combine == "mix":
             raise ValueError(f"Options.combine: expected off with method {self.method}, found 'mix'")
-        if self.selection == "mi" and self.loss != "logistic":
-            raise ValueError(f"Options.selection: expected evidence, weight or ssm with loss {self.loss}, found 'mi'")
-        if self.combine == "mix" and self.selection == "ssm":
-            raise ValueError("Options.selection: expected evidence, weight or mi with combine = mix, found 'ssm'")
-        if self.combine == "off" and self.selection == "evidence":
-            raise ValueError("Options.selection: expected weight, ssm or mi with combine = off, found 'evidence'")
+        self._check_selection()
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
         self._check_discretisation()
         self._check_warm_start(loss=self.loss, descent=self.descent)
+        self._check_tuples(tuples=self.method == "tuples")
+        if self.method == "tuples":
+            self._refuse_growth()
 
     @property
     def mixed(self) -> bool:
         """Whether several predictors are learned, and their mixture is published."""
         return self.combine == "mix"
 
-    def wanted_columns(self) -> frozenset[str]:
-        """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        return frozenset()
-
     @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
-        return self.selection == "mi" or self.warm_start != "none"
+        chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
+        return chosen_by or self.warm_start != "none"
+
+    @property
+    def ablated(self) -> bool:
+        """Whether what each monomial adds to predictions is measured beside slots."""
+        return self.selects_tuples and self.selection == "cv"
+
+    def wanted_columns(self) -> frozenset[str]:
+        """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
+        return frozenset({"attributes"} if self.method == "tuples" else ())
 
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
@@ -126,7 +143,10 @@ class Options(Regularisation, Discretisation, WarmStartOptions):
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
         counts = slots * _COUNTS_BYTES if self.counted else 0
         scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)
-        return table + residuals + counts + self._discretisation_bytes() + self.max_features_per_example * scratch
+        scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
+        ablations = slots * _ABLATION_BYTES if self.ablated else 0
+        beside = residuals + counts + ablations + self._discretisation_bytes()
+        return table + beside + self.max_features_per_example * scratch
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
@@ -138,10 +158,37 @@ class Options(Regularisation, Discretisation, WarmStartOptions):
         if value not in choices:
             raise ValueError(f"Options.{name}: expected one of {', '.join(choices)}, found {value!r}")
 
+    def _check_selection(self) -> None:
+        if self.method == "tuples":
+            if self.selection not in {"mi", "cv"}:
+                raise ValueError(f"Options.selection: expected mi or cv with method tuples, found {self.selection!r}")
+            others = "cv"
+        else:
+            if self.selection == "cv":
+                raise ValueError(
+                    f"Options.selection: expected cv with method tuples alone, found it with {self.method}"
+                )
+            others = "evidence, weight or ssm"
+        if self.selection == "mi" and self.loss != "logistic":
+            raise ValueError(f"Options.selection: expected {others} with loss {self.loss}, found 'mi'")
+        if self.combine == "mix" and self.selection == "ssm":
+            raise ValueError("Options.selection: expected evidence, weight or mi with combine = mix, found 'ssm'")
+        if self.combine == "off" and self.selection == "evidence":
+            raise ValueError("Options.selection: expected weight, ssm or mi with combine = off, found 'evidence'")
+
+    def _refuse_growth(self) -> None:
+        """ValueError for what says how apple grows, and for a descent that is not meant for tuples."""
+        for name, first in (("alpha", 1.0), ("parents", 1.0), ("fallback", False), ("descent", "adaptive")):
+            if (found := getattr(self, name)) != first:
+                raise ValueError(f"Options.{name}: expected {first!r} with method tuples, found {found!r}")
+
     def _fill(self) -> None:
         """Replace what is None."""
         mixed = self.method == "apple" and self.combine != "off"
-        defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if mixed else _PLAIN)
+        self._fill_order(tuples=self.method == "tuples")
+        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if mixed else _PLAIN)
+        if self.method == "tuples":
+            defaults["selection"] = "mi" if self.loss == "logistic" else "cv"
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

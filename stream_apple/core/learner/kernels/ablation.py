@@ -1,0 +1,44 @@
+"""What tuples add to predictions: the loss an example would have had without each, less the loss it had.
+
+Zaidi et al. score a tuple by leaving it out and validating on examples held back (their CV score). On a stream every
+example is scored before it is learned, so each validates what was learned before it and none need be held back. A tuple
+is left out by taking its feature's contribution from the score: one loss a feature, and no training without it. The sum
+stands beside the feature's slot; a tuple's is that of its features.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.table import Index
+from stream_apple.core.learner.kernels.update import Target, loss_of
+from stream_apple.core.learner.kernels.work import ActiveFeatures
+
+MOST_ABLATED = 1e300  # sums stay finite
+
+
+@part
+def add_ablations(
+    model: Model, features: ActiveFeatures, old: Index, score: float, target: Target, bounds: tuple[float, float]
+) -> None:
+    """Add what each of features[:old] but the constant did for the example; they were gathered, with the raw `score`.
+
+    `bounds` are those that scores are clipped to; the example counts by its importance.
+    """
+    slots, ablations = model.table.slots, model.table.ablations
+    low, high = bounds
+    logistic = model.rule.logistic
+    loss = loss_of(logistic, target.score, target.label)
+    for t in range(old):
+        place = features.slot[t]
+        if slots[place]["degree"] > 0:
+            without = min(max(score - float(features.weight[t] * features.x[t]), low), high)
+            gained = target.importance * (loss_of(logistic, without, target.label) - loss)
+            ablations[place] = min(max(ablations[place] + gained, -MOST_ABLATED), MOST_ABLATED)
+
+
+@part
+def forget_ablation(ablations: NDArray[np.float64], place: Index) -> None:
+    """The slot has a new owner."""
+    ablations[place] = 0.0

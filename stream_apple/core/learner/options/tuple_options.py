@@ -1,0 +1,54 @@
+"""Which tuples of attributes are learned from, with method `tuples`."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+
+ORDER = IntegerBounds(1, 4)
+SELECTION_SHARE = NumberBounds(0, 1)
+_PAIRS = 2
+_ONLY = "with method tuples alone"
+
+
+@dataclass(frozen=True)
+class TupleOptions:
+    """Options of the selection of tuples; out of their bounds they raise ValueError.
+
+    Zaidi, Petitjean, Webb: selective higher-order logistic regression (sALR^n, and hsALR^n level by level).
+
+    order            features are products of so many base features of different attributes, besides these themselves;
+                     None: 2; 0 with other methods
+    selection_share  so many of the tuples of attributes that were seen are learned from, once an epoch has ended
+    hierarchical     select attributes first, then pairs of those, and so on up to `order`, an epoch each
+    """
+
+    FIRST: ClassVar[dict[str, object]] = {"order": 0, "selection_share": 1.0, "hierarchical": False}
+
+    order: int | None = None
+    selection_share: float = 1.0
+    hierarchical: bool = False
+
+    def _fill_order(self, *, tuples: bool) -> None:
+        if self.order is None:
+            object.__setattr__(self, "order", _PAIRS if tuples else 0)
+
+    def _check_tuples(self, *, tuples: bool) -> None:
+        if not tuples:
+            for name, first in TupleOptions.FIRST.items():
+                if (found := getattr(self, name)) != first:
+                    raise ValueError(f"Options.{name}: expected none but {_ONLY}, found {found!r}")
+            return
+        for name, bounds in (("order", ORDER), ("selection_share", SELECTION_SHARE)):
+            if not bounds.hold(value := getattr(self, name)):
+                raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
+        if self.order == 1 and self.selection_share != 1.0:
+            raise ValueError(
+                f"Options.selection_share: expected 1 with order = 1, whose features are the base features, "
+                f"found {self.selection_share!r}"
+            )
+
+    @property
+    def selects_tuples(self) -> bool:
+        """Whether some tuples will be left out."""
+        return bool(self.order) and self.selection_share != 1.0

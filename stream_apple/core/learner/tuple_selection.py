@@ -1,0 +1,188 @@
+"""Which tuples of attributes are learned from: at an epoch's end those are selected that say most about the label.
+
+Zaidi, Petitjean, Webb: sALR^n selects among all tuples of n attributes; hsALR^n attribute by attribute, level by level.
+They make passes to count, and then learn; a stream is counted and learned at once, and its epochs' ends select:
+
+- until an epoch has ended that leaves FEWEST_EXAMPLES learned, all tuples are learned from;
+- then the best share of those that were seen is kept. The others' features lose their slots, and never come back;
+- a tuple with an attribute that was not there then is learned from nevertheless, until an epoch ends: the best share of
+  all that were ever seen is kept, of the old ones and the new;
+- level by level, each level takes FEWEST_EXAMPLES, and a tuple of one attribute more is learned from if all smaller
+  ones were selected. The tuples selected at lower levels stay. Attributes that come later join no tuple.
+
+Scores. By mi: the mutual information of tuple and label, in nats, of raw counts: sum over its features F and over y of
+P(F, y) * log(P(F, y) / (P(F) * P(y))). Examples that have none of its features in the table, because an attribute is
+absent or a feature was evicted, count as one more value. By cv: see `kernels/ablation.py`. Ties go to the smaller key.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.model import EXAMPLES, OCCUPIED, ModelScalars
+from stream_apple.core.learner.kernels.table import Table, Words, sides_of
+from stream_apple.core.learner.kernels.tuples import LEVEL, SEEN, SINCE, Tuples, set_of
+from stream_apple.core.learner.options import Options
+
+FEWEST_EXAMPLES = 1000  # that a selection is made from: of fewer, counts say little
+MOST_TUPLES = 1 << 15  # selected, and attributes that are known: snapshots keep them in one message
+_NAMES = ("tuples_chosen", "tuples_known", "tuples_state")
+Arrays = dict[str, NDArray[np.generic]]
+
+
+class SelectionEnd(NamedTuple):
+    """What an epoch's end changed: how many tuples were kept that were not before, and how many were left out."""
+
+    kept: int
+    dropped: int
+
+
+class TupleSelection:
+    """What was selected so far: part of a learner's state.
+
+    chosen  uint64[k], ascending: keys of the tuples
+    known   uint64[a], ascending: of attributes
+    kernel_view  the same as kernels see it
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._share = options.selection_share
+        self._order = int(options.order or 0)
+        # Where nothing is left out there is nothing to wait for.
+        self.by_level = options.hierarchical and options.selects_tuples
+        self._ablating = options.selection == "cv"
+        self.selecting = options.selects_tuples
+        self.chosen = np.zeros(0, np.uint64)
+        self.known = np.zeros(0, np.uint64)
+        self._state = np.zeros(3, np.int64)
+        self._state[LEVEL] = 1 if self.by_level else self._order
+        self._view()
+
+    def _view(self) -> None:
+        self.kernel_view = Tuples(set_of(self.chosen), set_of(self.known), self._state)
+
+    @property
+    def level(self) -> int:
+        """The order of the tuples that are being explored; one more than the last when all are selected."""
+        return int(self._state[LEVEL])
+
+    @property
+    def seen(self) -> int:
+        """How many tuples there were to choose from, the last time."""
+        return int(self._state[SEEN])
+
+    @property
+    def arrays(self) -> Arrays:
+        """Its state by name, nothing if nothing is ever left out: the first two are replaced when they change."""
+        return dict(zip(_NAMES, (self.chosen, self.known, self._state), strict=True)) if self.selecting else {}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over such a state; ValueError if it is none."""
+        own = self.arrays
+        if sorted(arrays) != sorted(own):
+            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
+        if not own:
+            return
+        for name, array in own.items():
+            if (new := arrays[name]).dtype != array.dtype or new.ndim != 1:
+                raise ValueError(f"{name}: expected {array.dtype}, found {new.dtype}")
+        chosen, known, state = (arrays[name] for name in _NAMES)
+        if len(state) != len(self._state) or max(len(chosen), len(known)) > MOST_TUPLES:
+            raise ValueError(f"tuples: expected at most {MOST_TUPLES:,}, found {len(chosen):,} and {len(known):,}")
+        self.chosen, self.known = chosen.astype(np.uint64), known.astype(np.uint64)
+        self._state[:] = state
+        self._view()
+
+    def end_epoch(self, table: Table, scalars: ModelScalars) -> SelectionEnd:
+        """Select, if there is enough to go by, and free the slots of what is left out."""
+        examples = int(scalars.counts[EXAMPLES])
+        settled = self.level > self._order
+        if not self.selecting or (settled and self.by_level) or examples - self._state[SINCE] < FEWEST_EXAMPLES:
+            return SelectionEnd(0, 0)
+        totals = table.counts[-1]
+        if not self._ablating and not (totals["positive"] > 0.0 and totals["negative"] > 0.0):
+            return SelectionEnd(0, 0)  # one class alone: nothing says anything
+        level = min(self.level, self._order)
+        places, tuples, of_place = tuples_in(table, level)
+        if not len(tuples):
+            return SelectionEnd(0, 0)
+        before = np.isin(tuples, self.chosen)
+        fresh = int(np.count_nonzero(~before))
+        seen = fresh + (self.seen if settled else 0)
+        score = ablation_of if self._ablating else information_about
+        scores = score(table, places, of_place, len(tuples))
+        room = MOST_TUPLES - (len(self.chosen) if self.by_level else 0)
+        best = np.lexsort((tuples, -scores))[: min(max(int(np.ceil(self._share * seen)), 1), room)]
+        kept = np.zeros(len(tuples), np.bool_)
+        kept[best] = True
+        if level > 1:
+            _free_slots(table, scalars, places[~kept[of_place]])
+        chosen = tuples[kept]
+        self.chosen = np.union1d(self.chosen, chosen) if self.by_level else chosen
+        attributes = np.unique(table.counts["attributes"][:-1][_of_degree(table, 1)])
+        self.known = attributes[:MOST_TUPLES]
+        self._state[:] = level + 1, seen, examples
+        if self._ablating:
+            table.ablations[:] = 0.0  # of two rounds each judges by its own examples
+        self._view()
+        return SelectionEnd(int(np.count_nonzero(kept & ~before)), int(np.count_nonzero(~kept)))
+
+
+def _of_degree(table: Table, degree: int) -> NDArray[np.int64]:
+    """Slots of the monomials of this degree."""
+    slots = table.slots[:-1]
+    return np.flatnonzero((slots["degree"] == degree) & (slots["key"] != 0))
+
+
+def tuples_in(table: Table, order: int) -> tuple[NDArray[np.int64], Words, NDArray[np.int64]]:
+    """Slots of the features of this order; the keys of their tuples, ascending; and of each feature which it is of."""
+    places = _of_degree(table, order)
+    tuples, of_place = np.unique(table.counts["attributes"][places], return_inverse=True)
+    return places, tuples, of_place.ravel()
+
+
+def information_about(
+    table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """float64[count]: the mutual information of each tuple and the label, in nats; see the module."""
+    counts, totals = table.counts[places], table.counts[-1]
+    of_class = np.array([totals["positive"], totals["negative"]])
+    seen = np.stack([counts["positive"], counts["negative"]])
+    have = np.stack([_sums(of_place, each, count) for each in seen])
+    # Where an example has several features of a tuple there are more of them than examples.
+    rest = np.maximum(of_class[:, None] - have, 0.0)
+    return _sums(of_place, _summands(seen, of_class), count) + _summands(rest, of_class)
+
+
+def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[n], at least 0, of float64[2, n] counts by class: P(F) * KL(P(Y | F) || P(Y))."""
+    of_all = of_class.sum()
+    both = seen.sum(axis=0)
+    shares = np.divide(seen, both, out=np.zeros_like(seen), where=both > 0.0)
+    ratios = shares / (of_class / of_all)[:, None]
+    logs = np.log(ratios, out=np.zeros_like(ratios), where=ratios > 0.0)
+    return np.maximum((seen / of_all * logs).sum(axis=0), 0.0)
+
+
+def ablation_of(
+    table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """float64[count]: how much greater the loss would have been without each tuple."""
+    return _sums(of_place, table.ablations[places], count)
+
+
+def _sums(of_place: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """float64[count]: the values of each tuple's features together."""
+    found: NDArray[np.float64] = np.bincount(of_place, values, count).astype(np.float64)
+    return found
+
+
+def _free_slots(table: Table, scalars: ModelScalars, places: NDArray[np.int64]) -> None:
+    """Of monomials that are left out: as if they had never been admitted."""
+    table.tags.view(np.uint8)[places] = 0
+    # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
+    for rows in (table.slots, *sides_of(table, 0, len(table.slots)).values()):
+        rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
+    scalars.counts[OCCUPIED] -= len(places)

@@ -27,6 +27,9 @@ from stream_apple.core.learner.kernels.model import (
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
+from stream_apple.core.learner.multiclass.class_progress import ClassProgress
+from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
+from stream_apple.core.learner.multiclass.process import empty_class_mixture, process_classes
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -44,11 +47,17 @@ class Learner:
     def __init__(self, options: Options) -> None:
         self.options = options
         mixed = options.mixed
-        self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        extent = Extent(mixed=mixed, residuals=options.selection == "ssm")
+        self.progress = (
+            ClassProgress(classes=options.classes, mixed=mixed)
+            if options.classes
+            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
+        )
+        extent = Extent(
+            mixed=mixed, residuals=options.selection == "ssm", class_columns=options.class_blocks * options.classes
+        )
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
-        self._mixture = empty_mixture(mixed=mixed)
+        self._mixture = (empty_class_mixture if options.classes else empty_mixture)(mixed=mixed)
         self._recent = empty_recent(mixed=mixed)
         self._longest = 0
         self._work = empty_work(options.max_features_per_example, 0)
@@ -64,7 +73,9 @@ class Learner:
             mixed=mixed,
             kept=Kept(residuals=extent.residuals),
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
+            classes=options.classes,
         )
+        self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
         """Compile everything on a throw-away model (some seconds, once per machine)."""
@@ -214,7 +225,11 @@ class Learner:
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool) -> None:
         """Run the kernel, with scratch that fits the longest row."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
-        row = process(self._model, self._work, batch, scores, start, stop, learn)
+        if self.options.classes:
+            check_labels(batch.labels[start:stop], self.options.classes)
+            row = process_classes(self._model, self._work, self._class_work, batch, scores, start, stop, learn)
+        else:
+            row = process(self._model, self._work, batch, scores, start, stop, learn)
         if row >= 0:
             raise ModelError(
                 f"expected a finite score, found infinity or NaN at row {row}: weights or values overflow", row

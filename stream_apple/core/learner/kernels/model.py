@@ -39,6 +39,7 @@ class LearningRule(NamedTuple):
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
+    classes    of the softmax loss, see `multiclass/`; 0: there is one score
     """
 
     logistic: bool
@@ -48,6 +49,7 @@ class LearningRule(NamedTuple):
     mixed: bool
     kept: Kept
     plain_l2: float
+    classes: int = 0
 
 
 class ModelScalars(NamedTuple):

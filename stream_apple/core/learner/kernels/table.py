@@ -93,8 +93,8 @@ class Table(NamedTuple):
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
     stamps            STAMPS[2^bits + 1] or STAMPS[0], by the slot's number
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
-    class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
-                      then of each the accumulator
+    class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: what classes have of their
+                      own, see `multiclass/layout.py`
     """
 
     slots: Slots
@@ -116,14 +116,14 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, classes  see `Table`; no classes: 0
+    stamps, counts, class_columns  see `Table`; no classes: 0
     """
 
     mixed: bool = False
     residuals: bool = False
     stamps: bool = False
     counts: bool = False
-    classes: int = 0
+    class_columns: int = 0
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
@@ -141,7 +141,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(size if extent.residuals else 0, RESIDUALS),
             np.zeros(size if extent.stamps else 0, STAMPS),
             np.zeros(size if extent.counts else 0, COUNTS),
-            np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
+            np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
         )
     except MemoryError as error:
         raise _too_large(size, error) from error

@@ -2,6 +2,7 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    multi_class.py       labels that are one of several classes
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -22,11 +23,13 @@ from stream_apple.core.learner.options.learner_options import (
     Options,
     Selection,
 )
+from stream_apple.core.learner.options.multi_class import CLASSES
 from stream_apple.core.learner.options.regularisation import L2, Descent
 
 __all__ = [
     "ALPHA",
     "BITS",
+    "CLASSES",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",

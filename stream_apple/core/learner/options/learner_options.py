@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.multi_class import MultiClass
 from stream_apple.core.learner.options.regularisation import Regularisation
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
-Loss = Literal["squared", "logistic"]
+Loss = Literal["squared", "logistic", "softmax"]
 Combine = Literal["mix", "off"]
 Selection = Literal["evidence", "weight", "ssm"]
 
@@ -29,12 +30,12 @@ _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budg
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
-_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST}
+_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST, **MultiClass.FIRST}
 """What the first version did before these were options: its models are named without them."""
 
 
 @dataclass(frozen=True)
-class Options(Regularisation):
+class Options(Regularisation, MultiClass):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -89,19 +90,26 @@ class Options(Regularisation):
             raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
-        self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
+        self._check_classes(self.loss, str(self.selection))
+        self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
 
     @property
     def mixed(self) -> bool:
         """Whether several predictors are learned, and their mixture is published."""
         return self.combine == "mix"
 
+    @property
+    def class_blocks(self) -> int:
+        """How many numbers a class has beside each slot, see `multiclass/layout.py`."""
+        return 0 if not self.classes else 5 if self.mixed else 2 if self.method == "linear" else 4
+
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
         table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
+        classes = slots * 4 * self.classes * self.class_blocks
+        return table + residuals + classes + self.max_features_per_example * _SCRATCH_BYTES
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""

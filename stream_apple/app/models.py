@@ -23,6 +23,7 @@ def settings_of(config: Config) -> ModelSettings:
             min_label=limits.min_label,
             max_label=limits.max_label,
             binary=learner.loss == "logistic",
+            classes=learner.classes,
         ),
         epoch_length_ms=config.epochs.length,
         max_ahead_ms=config.epochs.max_ahead,

@@ -29,7 +29,7 @@ _Address = tuple[str, int, int]
 """Topic, partition and offset."""
 _Stopping = Callable[[], bool]
 
-_TOLD = ("prediction", "label", "loss", "epoch", "id", "model")
+_TOLD = ("prediction", "probability", "label", "loss", "epoch", "id", "model")
 _FETCH = 1_000
 _FETCH_S = 0.2  # how long Ctrl-C may have to wait
 _PATIENCE_S = 60.0
@@ -188,6 +188,7 @@ def _prediction(topic: str, record: Record) -> PublishedMessage:
         example = _example(told["topic"], told["partition"], told["offset"])
         facts = {name: _in_json(told[name]) for name in _TOLD if name in told}
         _check_number(facts["prediction"])
+        _check_number(facts.get("probability", 0.0))
     except (ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException) as error:
         return _unreadable(topic, record, f"expected a prediction, found: {error!r}")
     return _message("prediction", topic, record, example, facts)

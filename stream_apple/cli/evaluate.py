@@ -1,7 +1,7 @@
 """`stream-apple evaluate`: the same learner without a stream."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -100,11 +100,12 @@ def command(
     columns: ColumnOption,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
-    there are two labels.
+    there are two labels, and with the share of wrong classes where there are more (--loss softmax).
 
     FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
     apart by content.
-    PREDICTIONS gets one line for each training example, in the order learned: the score given before learning it.
+    PREDICTIONS gets one line for each training example, in the order learned: the score given before learning it, or
+    the class and its probability.
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.
@@ -120,6 +121,7 @@ def command(
         min_label=defaults.min_label,
         max_label=defaults.max_label,
         binary=options.loss == "logistic",
+        classes=options.classes,
     )
     check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
@@ -135,13 +137,23 @@ def command(
         found = {"epochs": len(epochs.ends) + 1, "late": epochs.late, "far_ahead": len(epochs.far_ahead)}
     run = evaluate(batch, options, schedule)
     if output.predictions is not None:
-        output.predictions.write_text("".join(f"{score!r}\n" for score in run.scores.predictions.tolist()))
+        output.predictions.write_text("".join(_lines_of(run)))
     if output.plot is not None:
         draw_learning_curve(run, output.plot)
     if output.as_json:
         say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
+
+
+def _lines_of(run: Run) -> Iterator[str]:
+    """A line for each training example."""
+    scores = run.scores
+    if run.errors is None:
+        yield from (f"{score!r}\n" for score in scores.predictions.tolist())
+        return
+    pairs = zip(scores.predictions.tolist(), scores.probabilities.tolist(), strict=True)
+    yield from (f"{number:.0f} {probability!r}\n" for number, probability in pairs)
 
 
 def _check(spans: _Spans, times: Times) -> None:
@@ -207,6 +219,8 @@ def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
             found = {name: facts.get(f"{prefix}{part}_{measure}") for name, prefix in columns.items()}
             if f"{part}_{measure}" == "progressive_loss":
                 found["best constant"] = facts["best_constant_loss"]
+            elif f"{part}_{measure}" == "progressive_error" and run.errors is not None:
+                found["best constant"] = run.errors.best_constant_error
             known = {name: value for name, value in found.items() if isinstance(value, float)}
             if known:
                 label = f"{part} {measure.replace('auc', 'AUC').replace('_', ' ')}"

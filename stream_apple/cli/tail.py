@@ -118,6 +118,8 @@ def _row(message: PublishedMessage, examples: str, width: int) -> str:
     told = message.told
     if message.kind == "prediction":
         remark = "" if told.get("id") is None else str(told["id"])
+        if "probability" in told:
+            remark = f"{told['probability']:.3g} sure  {remark}".rstrip()
     else:
         remark = f"{told.get('reason', message.kind)}: {told.get('message', '')}"
     numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))

@@ -4,7 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stream_apple.config.section import Integer, Number, Section
+from stream_apple.config.class_settings import ClassSettings
+from stream_apple.config.section import Integer, Number
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -18,7 +19,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(Section):
+class LearnerSettings(ClassSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method
@@ -26,7 +27,8 @@ class LearnerSettings(Section):
     two features, `cubic` also those of three.
     """
     loss: Loss = Options.loss
-    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0."""
+    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0; `softmax` for labels that are one
+    of `classes`."""
     combine: Combine | None = None
     """What is published. `mix`: six predictors learn, and their mixture is never noticeably worse than the linear one,
     at any learning rate. `off`: the plain learner of the paper, and of models made before this setting was there; the

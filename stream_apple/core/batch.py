@@ -69,7 +69,11 @@ class Batch(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a record may hold. `binary`: labels are 1 and -1 (0 is read as -1), instead of a range."""
+    """What a record may hold.
+
+    binary   labels are 1 and -1 (0 is read as -1), instead of a range
+    classes  if above 0, labels are whole numbers from 0 to classes - 1, instead of a range
+    """
 
     max_features: int
     max_record_bytes: int
@@ -77,6 +81,7 @@ class Limits(NamedTuple):
     min_label: float
     max_label: float
     binary: bool
+    classes: int = 0
 
 
 class Columns(NamedTuple):

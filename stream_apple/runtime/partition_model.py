@@ -283,7 +283,14 @@ class PartitionModel:
             first = max(start, triaged.published)
             if first < stop:
                 predictions += self._encoder.encode(
-                    triaged.decoded, first, stop, scores.predictions, scores.losses, triaged.offsets, epoch
+                    triaged.decoded,
+                    first,
+                    stop,
+                    scores.predictions,
+                    scores.losses,
+                    triaged.offsets,
+                    epoch,
+                    scores.probabilities if self.learner.options.classes else None,
                 )
                 lap(Step.ENCODE)
         if records:

@@ -46,6 +46,10 @@ class Quality(NamedTuple):
         }
 
 
+NO_QUALITY = Quality(*[BinaryMeasures(None, None)] * 6)
+"""Of labels that are not just two."""
+
+
 def quality_of(
     labels: NDArray[np.float64],
     trained: tuple[Batch, Scores],
@@ -57,7 +61,7 @@ def quality_of(
     """Of examples and their scores; None everywhere unless all examples together, float64[n], have just two labels."""
     pair, nothing = np.unique(labels[~np.isnan(labels)]), BinaryMeasures(None, None)
     if len(pair) != 2:
-        return Quality(*[nothing] * 6)
+        return NO_QUALITY
 
     def measured(part: Batch, scores: NDArray[np.float64]) -> BinaryMeasures:
         return binary_measures(part.labels, part.weights, places_of(scores, pair, logistic=logistic), float(pair[1]))

@@ -15,7 +15,8 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.study.binary_measures import Quality, quality_of
+from stream_apple.study.binary_measures import NO_QUALITY, Quality, quality_of
+from stream_apple.study.class_measures import ClassErrors, class_errors
 
 ALIKE = 0.005
 """Losses that differ by a smaller share say nothing about methods."""
@@ -45,7 +46,8 @@ class Result(NamedTuple):
 
     Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would;
     the best constant is the one that turns out to be best for the training examples.
-    Errors are shares of examples on the wrong side of the middle between the labels, where there are just two.
+    Errors are shares of examples on the wrong side of the middle between the labels, where there are just two; of the
+    softmax loss, of wrong classes.
     Seconds are those of learning and testing, without reading.
     """
 
@@ -92,7 +94,7 @@ class AppleAlone(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The result, and the training examples in the order learned with their scores."""
+    """The result, and the training examples in the order learned with their scores; of the softmax loss, all errors."""
 
     result: Result
     alone: AppleAlone
@@ -100,6 +102,7 @@ class Run(NamedTuple):
     scores: Scores
     trained: Batch
     logistic: bool
+    errors: ClassErrors | None = None
 
     @property
     def mixed(self) -> bool:
@@ -107,8 +110,9 @@ class Run(NamedTuple):
         return self.alone.apple_progressive_loss is not None
 
     def facts(self) -> dict[str, object]:
-        """All numbers under flat names: the result's, apple's own, and those of two labels."""
-        return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts()}
+        """All numbers under flat names: the result's, apple's own, and those of two labels, or of classes."""
+        errors = self.errors._asdict() if self.errors is not None else {}
+        return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
 
     def verdict(self) -> str:
         """See `Result.verdict`."""
@@ -116,11 +120,11 @@ class Run(NamedTuple):
 
     def apple_losses(self) -> NDArray[np.float64]:
         """float64[n]: the loss of apple's own score of each training example; NaN without a label."""
-        return _losses(self.scores.apple, self.trained.labels, logistic=self.logistic)
+        return _apple_losses(self.scores, self.trained, logistic=self.logistic)
 
     def linear_losses(self) -> NDArray[np.float64]:
         """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
-        return _losses(self.scores.linear, self.trained.labels, logistic=self.logistic)
+        return _linear_losses(self.scores, self.trained, logistic=self.logistic)
 
 
 def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
@@ -160,17 +164,18 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
     seconds = time.perf_counter() - started
 
     logistic = options.loss == "logistic"
-    progress, test_labels = learner.progress, tested.labels
+    progress = learner.progress
+    errors = class_errors((trained, scores), (tested, test_scores)) if options.classes else None
     result = Result(
         method=options.method,
         examples=len(batch.labels),
         progressive_loss=_number(progress.progressive_loss),
         linear_progressive_loss=_number(progress.linear_progressive_loss),
         best_constant_loss=_number(progress.best_constant_loss),
-        progressive_error=_error(batch, trained, scores.predictions),
+        progressive_error=errors.progressive_error if errors else _error(batch, trained, scores.predictions),
         test_loss=_mean(test_scores.losses, tested),
-        linear_test_loss=_mean(_losses(test_scores.linear, test_labels, logistic=logistic), tested),
-        test_error=_error(batch, tested, test_scores.predictions),
+        linear_test_loss=_mean(_linear_losses(test_scores, tested, logistic=logistic), tested),
+        test_error=errors.test_error if errors else _error(batch, tested, test_scores.predictions),
         features_per_example=learner.features_per_example if learner.examples else None,
         parents=int(learner.census().parents[1:].sum()),
         seconds=seconds,
@@ -178,11 +183,14 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
     alone = AppleAlone()
     if options.mixed:
         alone = AppleAlone(
-            _mean(_losses(scores.apple, trained.labels, logistic=logistic), trained),
-            _mean(_losses(test_scores.apple, test_labels, logistic=logistic), tested),
+            _mean(_apple_losses(scores, trained, logistic=logistic), trained),
+            _mean(_apple_losses(test_scores, tested, logistic=logistic), tested),
         )
-    quality = quality_of(batch.labels, (trained, scores), (tested, test_scores), logistic=logistic, mixed=options.mixed)
-    return Run(result, alone, quality, scores, trained, logistic)
+    quality = NO_QUALITY
+    if errors is None:
+        parts = ((trained, scores), (tested, test_scores))
+        quality = quality_of(batch.labels, *parts, logistic=logistic, mixed=options.mixed)
+    return Run(result, alone, quality, scores, trained, logistic, errors)
 
 
 def _difference(change: float) -> str:
@@ -192,6 +200,16 @@ def _difference(change: float) -> str:
 
 def _number(loss: float) -> float | None:
     return None if math.isnan(loss) else loss
+
+
+def _apple_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
+    found = scores.apple_losses  # of classes: NaN else
+    return _losses(scores.apple, part.labels, logistic=logistic) if np.isnan(found).all() else found
+
+
+def _linear_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
+    found = scores.linear_losses
+    return _losses(scores.linear, part.labels, logistic=logistic) if np.isnan(found).all() else found
 
 
 def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:

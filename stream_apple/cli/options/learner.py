@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from stream_apple.cli.options.classes import CLASS_OPTIONS
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -59,6 +60,7 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="What is minimised."
     ),
+    *CLASS_OPTIONS,
     click.option("--bits", type=_within(BITS), help="The table has 2^bits slots.  [default: 18, cubic 24]"),
     click.option(
         "--alpha",

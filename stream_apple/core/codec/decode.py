@@ -66,6 +66,7 @@ class Decoder:
             float(limits.min_label),
             float(limits.max_label),
             bool(limits.binary),
+            int(limits.classes),
         )
         self._scratch = _Scratch(spaces="spaces" in columns, attributes="attributes" in columns)
 

@@ -15,6 +15,7 @@ from stream_apple.core.jit import kernel
 
 _MAP_OF_8, _FLOAT64, _NIL = 0x88, 0xCB, 0xC0
 _LONGEST_NUMBER = 9
+_PROBABILITY: bytes = msgpack.packb("probability")
 
 
 @kernel
@@ -84,6 +85,7 @@ def _encode(
     labels: NDArray[np.float64],
     predictions: NDArray[np.float64],
     losses: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
     offsets: NDArray[np.int64],
     parts: NDArray[np.uint64],
     sizes: NDArray[np.int64],
@@ -92,26 +94,31 @@ def _encode(
 
     out    uint8[...], long enough for all and 7 bytes
     stops  int64[stop - start], written: where each message ends
-    parts  uint64[...]: the keys id, prediction, label, loss, and all from the key epoch to the key offset, each of
-           which begins in a new word
-    sizes  int64[5], bytes of each part
+    parts  uint64[...]: the keys id, prediction, label, loss, all from the key epoch to the key offset, and the key
+           probability, each of which begins in a new word
+    sizes  int64[6], bytes of each part; the last is 0 if there are no probabilities
     """
     # The parts begin at these words.
     prediction = (sizes[0] + 7) >> 3
     label = prediction + ((sizes[1] + 7) >> 3)
     loss = label + ((sizes[2] + 7) >> 3)
     origin = loss + ((sizes[3] + 7) >> 3)
+    probability = origin + ((sizes[4] + 7) >> 3)
+    has_probability = sizes[5] > 0
     at = 0
     for row in range(start, stop):
         first, last = ids[row, 0], ids[row, 1]
         has_id = last > first
-        out[np.uint64(at)] = _MAP_OF_8 + has_id
+        out[np.uint64(at)] = _MAP_OF_8 + has_id + has_probability
         at += 1
         if has_id:
             at = _put_words(out, at, parts, 0, sizes[0])
             at = _put(out, at, buffer, first, last)
         at = _put_words(out, at, parts, prediction, sizes[1])
         at = _put_float(out, at, predictions[row])
+        if has_probability:
+            at = _put_words(out, at, parts, probability, sizes[5])
+            at = _put_float(out, at, probabilities[row])
         at = _put_words(out, at, parts, label, sizes[2])
         at = _put_float_or_nil(out, at, labels[row])
         at = _put_words(out, at, parts, loss, sizes[3])
@@ -142,19 +149,22 @@ class PredictionEncoder:
         losses: NDArray[np.float64],
         offsets: NDArray[np.int64],
         epoch: int,
+        probabilities: NDArray[np.float64] | None = None,
     ) -> list[bytes]:
         """One message for each row in [start, stop), in order.
 
         predictions  float64[m]
         losses       float64[m], NaN where the row has no label: written as nil
         offsets      int64[m], >= 0, of the example in its partition
+        probabilities  float64[m], of predictions that are classes; None: they are scores, and have none
         """
-        pieces = [*self._keys, msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin]
+        probability = b"" if probabilities is None else _PROBABILITY
+        pieces = [*self._keys, msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin, probability]
         sizes = np.array([len(piece) for piece in pieces])
         words = b"".join(piece + bytes(-len(piece) % 8) for piece in pieces)
         ids = decoded.ids
         id_bytes = int((ids[start:stop, 1] - ids[start:stop, 0]).sum())
-        longest = 1 + int(sizes.sum()) + 4 * _LONGEST_NUMBER
+        longest = 1 + int(sizes.sum()) + 5 * _LONGEST_NUMBER
         out = np.empty((stop - start) * longest + id_bytes + 7, np.uint8)
         stops = np.empty(stop - start, np.int64)
         _encode(
@@ -167,6 +177,7 @@ class PredictionEncoder:
             decoded.batch.labels,
             predictions,
             losses,
+            losses if probabilities is None else probabilities,
             offsets,
             np.frombuffer(words, "<u8"),
             sizes,

@@ -71,6 +71,11 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
             return at, _BAD_LABEL
         out.labels[row] = 1.0 if label > 0.0 else -1.0
         return stop, OK
+    if limits.classes > 0:
+        if not (0.0 <= label < limits.classes and label == np.floor(label)):
+            return at, _BAD_LABEL
+        out.labels[row] = label + 0.0  # -0.0 is 0
+        return stop, OK
     # NaN fails every comparison; the infinities are no labels, whatever the range.
     if not (limits.min_label <= label <= limits.max_label and np.isfinite(label)):
         return at, _BAD_LABEL

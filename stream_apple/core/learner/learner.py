@@ -29,6 +29,9 @@ from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import Work, empty_work
+from stream_apple.core.learner.multiclass.class_progress import ClassProgress
+from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
+from stream_apple.core.learner.multiclass.process import empty_class_mixture, process_classes
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
@@ -50,13 +53,21 @@ class Learner:
     def __init__(self, options: Options) -> None:
         self.options = options
         mixed = options.mixed
-        self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
+        self.progress = (
+            ClassProgress(classes=options.classes, mixed=mixed)
+            if options.classes
+            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
+        )
         extent = Extent(
-            mixed=mixed, residuals=options.selection == "ssm", counts=options.counted, ablations=options.ablated
+            mixed=mixed,
+            residuals=options.selection == "ssm",
+            counts=options.counted,
+            ablations=options.ablated,
+            class_columns=options.class_blocks * options.classes,
         )
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
-        self._mixture = empty_mixture(mixed=mixed)
+        self._mixture = (empty_class_mixture if options.classes else empty_mixture)(mixed=mixed)
         self.preparation = Preparation(options)
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._start = empty_start(warm=options.warm_start != "none")
@@ -82,7 +93,9 @@ class Learner:
             kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
             warm_start=_TUPLES[options.method] if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
+            classes=options.classes,
         )
+        self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
         """Compile everything on a throw-away model (some seconds, once per machine)."""
@@ -264,7 +277,11 @@ class Learner:
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
-        row = process(self._model, self._work, batch, scores, start, stop, learn)
+        if self.options.classes:
+            check_labels(batch.labels[start:stop], self.options.classes)
+            row = process_classes(self._model, self._work, self._class_work, batch, scores, start, stop, learn)
+        else:
+            row = process(self._model, self._work, batch, scores, start, stop, learn)
         if row >= 0:
             raise ModelError(
                 f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",

@@ -86,7 +86,7 @@ class ProgressiveLoss:
         self.recent = np.zeros(7)
         self.examples = np.zeros(2, np.int64)
         self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
-        self._quality = PredictorQuality(logistic=logistic, predictors=len(self.predictors))
+        self._quality = self._new_quality()
         self._missed = np.zeros(3)  # importance that was not observed, of: the whole, the epoch, the last one
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
@@ -150,8 +150,11 @@ class ProgressiveLoss:
 
         Until one that is complete has begun, spans have unknown quality; recent is what was recent since.
         """
-        self._quality = PredictorQuality(logistic=self._logistic, predictors=len(self.predictors))
+        self._quality = self._new_quality()
         self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
+
+    def _new_quality(self) -> PredictorQuality:
+        return PredictorQuality(logistic=self._logistic, predictors=len(self.predictors))
 
     def _sums(self, span: Span) -> NDArray[np.float64]:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]

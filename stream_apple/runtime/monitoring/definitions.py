@@ -88,13 +88,13 @@ METRICS = (
     Metric(
         "label_mean",
         Gauge,
-        "Mean label of the examples learned; of logistic loss, the share of label 1.",
+        "Mean label of the examples learned; of logistic loss, the share of label 1; of softmax, of right answers.",
         ("partition", "span"),
     ),
     Metric(
         "prediction_mean",
         Gauge,
-        "Mean prediction for the same examples, before they were learned; of logistic loss, the mean probability.",
+        "Mean prediction for the same examples, before they were learned; of logistic or softmax loss, the mean probability.",
         ("partition", "span"),
     ),
     Metric(

@@ -31,7 +31,7 @@ def _examples() -> Batch:
     return Batch(np.concatenate([[0], sizes.cumsum()]).astype(np.int64), keys[present], values, labels, np.ones(SIZE))
 
 
-def _restored(learner: Learner) -> Learner:
+def restored_learner(learner: Learner) -> Learner:
     """One that has the model, and has seen nothing in this process: its scratch fits no example yet."""
     restored = Learner(learner.options)
     pairs: Any = zip(restored.table, learner.table, strict=True)
@@ -50,7 +50,7 @@ def show() -> None:
             learner, scores = Learner(options), Scores.empty(SIZE)
             for start in range(0, SIZE, SIZE // 4):
                 learner.learn(batch, start, start + SIZE // 4, scores)
-                restored = _restored(learner)
+                restored = restored_learner(learner)
                 learner.end_epoch()
                 restored.end_epoch()
                 assert restored.digest() == learner.digest()

@@ -12,7 +12,7 @@ from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, MAX_FE
     ("field", "value", "expected"),
     [
         ("method", "sextic", "one of apple, linear, quadratic, cubic"),
-        ("loss", "hinge", "one of squared, logistic"),
+        ("loss", "hinge", "one of squared, logistic, softmax"),
         ("bits", 7, "an integer from 8 to 30"),
         ("bits", 31, "an integer from 8 to 30"),
         ("alpha", 0.0, "a number above 0 and at most 2"),

@@ -7,6 +7,7 @@ export const compact = (value) => (value === null || value === undefined ? "-" :
 /** What a loss is measured in, by its name in the configuration. */
 export const UNITS = {
   logistic: "log loss, in nats an example",
+  softmax: "log loss of the class, in nats an example",
   squared: "squared error, in the label\u2019s unit squared",
 };
 

@@ -46,12 +46,21 @@ class Scores(NamedTuple):
     losses       float64[n]  loss of the prediction, not weighted; NaN without a label
     apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
     linear       float64[n]  the linear predictor's score
+
+    With the softmax loss (`multiclass/`) predictions are numbers of classes: the most probable one by what is
+    published, by all features, by the linear predictor. Then there are, else NaN:
+
+    probabilities                float64[n]  that of the prediction
+    apple_losses, linear_losses  float64[n]  as losses
     """
 
     predictions: NDArray[np.float64]
     losses: NDArray[np.float64]
     apple: NDArray[np.float64]
     linear: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    apple_losses: NDArray[np.float64]
+    linear_losses: NDArray[np.float64]
 
     @classmethod
     def empty(cls, size: int) -> "Scores":

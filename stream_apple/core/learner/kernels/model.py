@@ -60,6 +60,7 @@ class LearningRule(NamedTuple):
     mixed      learn all predictors, and publish their mixture
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
+    classes    of the softmax loss, see `multiclass/`; 0: there is one score
     """
 
     logistic: bool
@@ -71,6 +72,7 @@ class LearningRule(NamedTuple):
     kept: Kept
     warm_start: int
     plain_l2: float
+    classes: int = 0
 
 
 class ModelScalars(NamedTuple):

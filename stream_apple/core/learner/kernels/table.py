@@ -99,10 +99,10 @@ class Table(NamedTuple):
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
     stamps            STAMPS[2^bits + 1] or STAMPS[0], by the slot's number
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
-    class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
-                      then of each the accumulator
     ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
                       see `ablation.py`
+    class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: what classes have of their
+                      own, see `multiclass/layout.py`
     """
 
     slots: Slots
@@ -125,15 +125,15 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, classes, ablations  see `Table`; no classes: 0
+    stamps, counts, ablations, class_columns  see `Table`; no classes: 0
     """
 
     mixed: bool = False
     residuals: bool = False
     stamps: bool = False
     counts: bool = False
-    classes: int = 0
     ablations: bool = False
+    class_columns: int = 0
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
@@ -151,7 +151,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(size if extent.residuals else 0, RESIDUALS),
             np.zeros(size if extent.stamps else 0, STAMPS),
             np.zeros(size if extent.counts else 0, COUNTS),
-            np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
+            np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
             np.zeros(size if extent.ablations else 0),
         )
     except MemoryError as error:

@@ -5,6 +5,7 @@
     discretisation.py    how values become intervals
     warm_start.py        where scores start
     tuple_options.py     which tuples of attributes are learned from
+    multi_class.py       labels that are one of several classes
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -26,6 +27,7 @@ from stream_apple.core.learner.options.learner_options import (
     Options,
     Selection,
 )
+from stream_apple.core.learner.options.multi_class import CLASSES
 from stream_apple.core.learner.options.regularisation import L2, Descent
 from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 from stream_apple.core.learner.options.warm_start import WarmStart
@@ -34,6 +36,7 @@ __all__ = [
     "ALPHA",
     "BINS",
     "BITS",
+    "CLASSES",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",

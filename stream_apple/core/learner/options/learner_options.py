@@ -5,12 +5,13 @@ from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.discretisation import Discretisation
+from stream_apple.core.learner.options.multi_class import MultiClass
 from stream_apple.core.learner.options.regularisation import Regularisation
 from stream_apple.core.learner.options.tuple_options import TupleOptions
 from stream_apple.core.learner.options.warm_start import WarmStartOptions
 
 Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
-Loss = Literal["squared", "logistic"]
+Loss = Literal["squared", "logistic", "softmax"]
 Combine = Literal["mix", "off"]
 Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
 
@@ -41,6 +42,7 @@ _FIRST: dict[str, object] = {
     **Discretisation.FIRST,
     **WarmStartOptions.FIRST,
     **TupleOptions.FIRST,
+    **MultiClass.FIRST,
 }
 """What the first version did before these were options: its models are named without them."""
 
@@ -53,7 +55,7 @@ def _bits_of(method: Method, order: int) -> int:
 
 
 @dataclass(frozen=True)
-class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions):
+class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -109,12 +111,13 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions):
         self._check_selection()
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
-        self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
         self._check_discretisation()
         self._check_warm_start(loss=self.loss, descent=self.descent)
         self._check_tuples(tuples=self.method == "tuples")
         if self.method == "tuples":
             self._refuse_growth()
+        self._check_classes(self.loss, str(self.selection))
+        self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
 
     @property
     def mixed(self) -> bool:
@@ -136,6 +139,11 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions):
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
         return frozenset({"attributes"} if self.method == "tuples" else ())
 
+    @property
+    def class_blocks(self) -> int:
+        """How many numbers a class has beside each slot, see `multiclass/layout.py`."""
+        return 0 if not self.classes else 5 if self.mixed else 2 if self.method == "linear" else 4
+
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
@@ -146,6 +154,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions):
         scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
         ablations = slots * _ABLATION_BYTES if self.ablated else 0
         beside = residuals + counts + ablations + self._discretisation_bytes()
+        beside += slots * 4 * self.classes * self.class_blocks
         return table + beside + self.max_features_per_example * scratch
 
     def identity(self) -> dict[str, Any]:

@@ -1,0 +1,243 @@
+"""How one predictor of k classes scores and learns one example: the softmax loss, and its adaptive, normalised update.
+
+With scores s and probabilities p = softmax(s), the loss is -log p[y], and its derivative by score c is p[c] - 1[c = y].
+Each class has weights and accumulators of its own; scales, and the sums of the normalisation, are common to all.
+
+The step is invariant to importance weights along the gradient. With R = the sum of exp(s[c]) over the classes that are
+not the label, and q[c] = exp(s[c]) / R, the loss is log(1 + exp(-m)), that of the logistic loss at the margin
+m = s[y] - log R. A step of size u along the gradient adds u * a[y] to the label's score and takes u * q[c] * a[c] from
+the others, a being their sensitivities, so that m grows at first by a[y] + sum of q[c]^2 * a[c] for each u: with that
+sensitivity `invariant_step` says how large u is. It can't overshoot: log R is convex, so m grows by no more than that,
+and all that moves lessens the loss. For two classes at half the rate it is exactly the logistic loss's step, on the
+difference of their weights; hence RATE.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.model import Model
+from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, U0, U1, Index
+from stream_apple.core.learner.kernels.update import NO_DOUBT, invariant_step, widen, within_bounds
+from stream_apple.core.learner.kernels.work import ActiveFeatures
+from stream_apple.core.learner.multiclass.layout import (
+    BESIDE,
+    BLOCK_OF_AVERAGES,
+    BLOCK_OF_LINEAR_WEIGHTS,
+    EXPANDED,
+    MEAN,
+    ClassWork,
+)
+
+RATE = 0.5
+"""Times the learning rate: two classes share the way."""
+LOWEST = -50.0
+"""A score is at most so far below the largest, as the logistic loss's scores are within +-50."""
+HORIZON_OF_AVERAGES = np.uint8(100)
+_MOST_SIGHTS = np.uint8(255)
+_LARGEST = float(MOST)
+_AHEAD = np.uint64(4)  # features: to score as many takes as long as memory
+
+
+@part
+def gather_classes(model: Model, features: ActiveFeatures, found: Index, room: ClassWork) -> tuple[Index, bool]:
+    """Write the predictors' scores to `room.scores`.
+
+    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    """
+    slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, room.scores
+    k = np.uint64(rule.classes)
+    linear, average = k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS), k * np.uint64(BLOCK_OF_AVERAGES)
+    beside, mean = k * np.uint64(BESIDE), k * np.uint64(MEAN)
+    base, wider, leading = U0, False, rule.alongside
+    for i in range(len(scores)):
+        scores[i] = 0.0
+    for t in range(found):
+        prefetch(rows, features.slot[min(t + _AHEAD, found - U1)])
+        place, x = features.slot[t], features.x[t]
+        wider |= abs(x) > slots[place]["scale"]
+        for c in range(k):
+            scores[c] += np.float64(rows[place, c] * x)
+        if rule.mixed:
+            for c in range(k):
+                scores[mean + c] += np.float64(rows[place, average + c] * x)
+        leading &= slots[place]["degree"] <= 1
+        if leading:
+            base += U1
+            for c in range(k):
+                scores[beside + c] += np.float64(rows[place, linear + c] * x)
+    return base, wider
+
+
+@part
+def bound_and_exponentiate(room: ClassWork, which: int, classes: int) -> bool:
+    """Bound a predictor's scores, and write its probabilities; False if a score is not finite."""
+    scores, chances, first = room.scores, room.chances, np.uint64(which * classes)
+    stop = first + np.uint64(classes)
+    finite, largest, total = True, scores[first], 0.0
+    for i in range(first, stop):
+        finite &= math.isfinite(scores[i])
+        largest = max(largest, scores[i])
+    if not finite:
+        return False
+    for i in range(first, stop):
+        scores[i] = max(scores[i] - largest, LOWEST)
+        chances[i] = math.exp(scores[i])
+        total += chances[i]
+    for i in range(first, stop):
+        chances[i] /= total
+    return True
+
+
+@part
+def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Index) -> None:
+    """Begin the rows of the newcomers features[old:found].
+
+    Accumulators start at the newcomer's damping (`admit`), in the constant's proportions: classes that are rare have
+    small ones.
+    """
+    slots, rows, k = model.table.slots, model.table.class_weights, np.uint64(model.rule.classes)
+    constant = np.uint64(len(slots) - 1)
+    mean = np.float64(slots[constant]["gradient"])
+    for t in range(old, found):
+        place = features.slot[t]
+        damping = np.float64(slots[place]["gradient"])
+        for c in range(np.uint64(rows.shape[1])):
+            rows[place, c] = 0.0
+        if mean > 0.0:
+            for c in range(k):
+                rows[place, k + c] = min(damping * (np.float64(rows[constant, k + c]) / mean), _LARGEST)
+
+
+@part
+def widen_classes(model: Model, features: ActiveFeatures, within: Index, found: Index) -> None:
+    """Values of features[within:found] that are beyond their scale widen it; all weights times the scale stay."""
+    slots, rows, k = model.table.slots, model.table.class_weights, np.uint64(model.rule.classes)
+    for t in range(within, found):
+        owner, size = slots[features.slot[t]], abs(features.x[t])
+        before = owner["scale"]
+        if size > before:
+            widen(owner, size)
+            if before > 0.0:
+                ratio = before / size
+                for c in range(np.uint64(rows.shape[1])):
+                    weights = c < k or k + k <= c < k + k + k or c >= k * np.uint64(BLOCK_OF_AVERAGES)
+                    rows[features.slot[t], c] *= ratio if weights else np.float32(1.0)
+
+
+@part
+def prepare_step(
+    model: Model, features: ActiveFeatures, size: Index, which: int, room: ClassWork, label: int, importance: float
+) -> None:
+    """Accumulate the squared gradients of features[:size] by predictor `which`, and write `room.changes`.
+
+    A feature's scale, gathered here, becomes x / scale. All changes are 0 where the loss is 0 in float32.
+    """
+    slots, rows, scalars, rule = model.table.slots, model.table.class_weights, model.scalars, model.rule
+    k, y = np.uint64(rule.classes), np.uint64(label)
+    scores, first = room.scores, np.uint64(which) * np.uint64(rule.classes)
+    weights = U0 if which == EXPANDED else k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
+    rest = 0.0
+    for c in range(k):
+        room.rivals[c] = math.exp(scores[first + c]) if c != y else 0.0
+        rest += room.rivals[c]
+    margin = scores[first + y] - math.log(rest)
+    for t in range(size):
+        # The scale itself is apple's, who learns first.
+        features.scale[t] = features.x[t] / max(slots[features.slot[t]]["scale"], abs(features.x[t]))
+    if margin > NO_DOUBT:
+        for c in range(k):
+            room.changes[c] = 0.0
+        return
+    doubt, total = 1.0 / (1.0 + math.exp(margin)), 0.0
+    for c in range(k):
+        room.rivals[c] /= rest
+        slope = doubt * (1.0 if c == y else room.rivals[c])
+        squared = min(importance * (slope * slope), _LARGEST)
+        room.slopes[c] = squared
+        room.sensitivity[c] = 0.0
+        total += squared
+    mean, norm = np.float32(min(total / rule.classes, _LARGEST)), 0.0
+    for t in range(size):
+        place, x, ratio = features.slot[t], features.x[t], features.scale[t]
+        square = max(x * x, LEAST_SQUARE)
+        norm += np.float64(ratio * ratio)
+        for c in range(k):
+            gradient = rows[place, weights + k + c] + room.slopes[c] * square
+            gradient = max(min(gradient, MOST), LEAST_SQUARE)
+            rows[place, weights + k + c] = gradient
+            room.sensitivity[c] += np.float64(x * (ratio / np.sqrt(gradient)))
+        if which == EXPANDED:
+            owner = slots[place]
+            owner["gradient"] = min(owner["gradient"] + mean * square, MOST)
+    scalars.norm[which] += importance * norm
+    scalars.weight[which] += importance
+    normaliser = math.sqrt(scalars.weight[which] / scalars.norm[which])
+    sensitivity = room.sensitivity[y]
+    for c in range(k):
+        sensitivity += room.rivals[c] * room.rivals[c] * room.sensitivity[c]
+    by = normaliser * invariant_step(
+        True,
+        margin,
+        1.0,
+        RATE * rule.rate * importance,
+        sensitivity * normaliser,  # noqa: FBT003  by position
+    )
+    for c in range(k):
+        change = by if c == y else -by * room.rivals[c]
+        room.changes[c] = min(max(change, -_LARGEST), _LARGEST)
+
+
+@part
+def step_all(model: Model, features: ActiveFeatures, found: Index, room: ClassWork) -> None:
+    """Move apple's weights of all features by `room.changes`, and their averages after them; leave the example."""
+    slots, rows, rule = model.table.slots, model.table.class_weights, model.rule
+    k = np.uint64(rule.classes)
+    average = k * np.uint64(BLOCK_OF_AVERAGES)
+    for t in range(found):
+        place, ratio = features.slot[t], features.scale[t]
+        spread = step_of(model, place, U0, ratio, room)
+        owner = slots[place]
+        sights = min(owner["sights"], np.uint8(_MOST_SIGHTS - 1)) + np.uint8(1)
+        owner["weight"], owner["active"], owner["sights"] = spread, 0, sights
+        if rule.mixed:
+            share = np.float32(1.0) / np.float32(min(sights, HORIZON_OF_AVERAGES))
+            for c in range(k):
+                mean = rows[place, average + c]
+                rows[place, average + c] = mean + (rows[place, c] - mean) * share
+            if owner["degree"] > 1:
+                owner["average"] += (spread - owner["average"]) * share  # what parents are appraised by
+
+
+@part
+def step_linear(model: Model, features: ActiveFeatures, size: Index, room: ClassWork) -> None:
+    """Move the linear predictor's weights of features[:size], which are base features, by `room.changes`."""
+    first = np.uint64(model.rule.classes) * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
+    for t in range(size):
+        place = features.slot[t]
+        model.table.slots[place]["linear_weight"] = step_of(model, place, first, features.scale[t], room)
+
+
+@part
+def step_of(model: Model, place: Index, first: Index, ratio: np.float32, room: ClassWork) -> np.float32:
+    """Move the weights of one slot's block, which begins at `first`; the largest difference of two of them."""
+    rows, k = model.table.class_weights, np.uint64(model.rule.classes)
+    for c in range(k):
+        gradient = max(rows[place, first + k + c], LEAST_SQUARE)
+        learned = rows[place, first + c] + room.changes[c] * (ratio / np.sqrt(gradient))
+        rows[place, first + c] = within_bounds(learned)
+    low = high = rows[place, first]
+    for c in range(U1, k):
+        low, high = min(low, rows[place, first + c]), max(high, rows[place, first + c])
+    return within_bounds(high - low)
+
+
+@part
+def gather_base(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
+    """Move the newcomers [old, found) of degree 1 behind the base features; how many there are then."""
+    for t in range(old, found):
+        if model.table.slots[features.slot[t]]["degree"] == 1:
+            features.slot[base], features.x[base] = features.slot[t], features.x[t]
+            base += U1
+    return base

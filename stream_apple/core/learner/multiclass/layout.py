@@ -1,0 +1,66 @@
+"""Where the numbers of k classes lie: the row beside a slot, and the scratch of one example.
+
+A row of `Table.class_weights` has blocks of k float32 each, in this order. How many depends on what is learned:
+
+    WEIGHT, GRADIENT   apple's weights and AdaGrad's accumulators; all there is for method linear
+    LINEAR_WEIGHT, LINEAR_GRADIENT   those of the linear predictor alongside, of base features
+    AVERAGE            if predictors are mixed: the mean of apple's latest weights
+
+The slot itself has what all classes share: scale, degree, parent, sights. Its weight is the largest difference between
+the weights of two classes: what the monomial adds to a log-odds, whichever two classes are compared, at most. So
+growth, eviction and inspection see one number, and for two classes that of the logistic loss. Its gradient is the mean
+of the classes' accumulators.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.table import Floats
+from stream_apple.core.learner.kernels.work import Numbers64
+
+BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
+EXPANDED, BESIDE, MEAN = range(3)
+"""The predictors in the scratch: apple, or the only one; the linear one alongside; the average of apple's weights."""
+
+
+class ClassWork(NamedTuple):
+    """The scratch of one example, of k classes.
+
+    scores       float64[3 * k]  of each predictor; the largest is 0 once they are bounded
+    chances      float64[3 * k]  the probabilities that they stand for
+    published    float64[k]      the probabilities that are published
+    rivals       float64[k]      among the classes that are not the label: how probable each is
+    sensitivity  float64[k]      the score's change per unit of step
+    slopes       float32[k]      importance times the squared slope
+    changes      float32[k]      how far each weight goes along its feature's step
+    """
+
+    scores: Numbers64
+    chances: Numbers64
+    published: Numbers64
+    rivals: Numbers64
+    sensitivity: Numbers64
+    slopes: Floats
+    changes: Floats
+
+
+def check_labels(labels: NDArray[np.float64], classes: int) -> None:
+    """ValueError for a label that is not the number of a class: kernels check no bounds. NaN is none."""
+    wrong = ~np.isnan(labels) & ~((labels >= 0.0) & (labels < classes) & (labels == np.floor(labels)))
+    if wrong.any():
+        raise ValueError(f"expected labels that are whole numbers from 0 to {classes - 1}, found {labels[wrong][0]:g}")
+
+
+def empty_class_work(classes: int) -> ClassWork:
+    """Scratch for so many classes; none: 0."""
+    return ClassWork(
+        np.zeros(3 * classes),
+        np.zeros(3 * classes),
+        np.zeros(classes),
+        np.zeros(classes),
+        np.zeros(classes),
+        np.zeros(classes, np.float32),
+        np.zeros(classes, np.float32),
+    )

@@ -1,0 +1,30 @@
+"""Labels that are one of several classes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stream_apple.core.learner.options.bounds import IntegerBounds
+
+CLASSES = IntegerBounds(2, 1000)
+
+
+@dataclass(frozen=True)
+class MultiClass:
+    """How many classes there are; ValueError out of the bounds, and with another loss than softmax.
+
+    classes  labels are whole numbers from 0 to classes - 1 (loss softmax); 0 for the other losses
+    """
+
+    FIRST: ClassVar[dict[str, object]] = {"classes": 0}
+
+    classes: int = 0
+
+    def _check_classes(self, loss: str, selection: str) -> None:
+        if loss != "softmax":
+            if self.classes:
+                raise ValueError(f"Options.classes: expected 0 with loss {loss}, found {self.classes!r}")
+            return
+        if not CLASSES.hold(self.classes):
+            raise ValueError(f"Options.classes: expected {CLASSES} with loss softmax, found {self.classes!r}")
+        if selection == "ssm":
+            raise ValueError("Options.selection: expected evidence or weight with loss softmax, found 'ssm'")

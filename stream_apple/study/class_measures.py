@@ -1,0 +1,53 @@
+"""Of predictions that are classes: how many are wrong, of each predictor, beside the best constant."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.apple import Scores
+
+
+class ClassErrors(NamedTuple):
+    """Shares of wrong classes, weighted by importance; None where there is nothing to average.
+
+    Of what is published, of the linear predictor alongside, and of apple alone, which is the same without a mixture.
+    The best constant always says the most frequent class of the training examples.
+    """
+
+    progressive_error: float | None
+    linear_progressive_error: float | None
+    apple_progressive_error: float | None
+    best_constant_error: float | None
+    test_error: float | None
+    linear_test_error: float | None
+    apple_test_error: float | None
+
+
+def class_errors(trained: tuple[Batch, Scores], tested: tuple[Batch, Scores]) -> ClassErrors:
+    """Of the training examples before they were learned, and of the test."""
+    labels, weights, _ = _labelled(trained[0], trained[0].labels)
+    constant = None
+    if (total := float(weights.sum())) > 0:
+        constant = 1.0 - float(np.bincount(labels.astype(np.int64), weights).max()) / total
+    found = [
+        _error(part, each)
+        for part, scores in (trained, tested)
+        for each in (scores.predictions, scores.linear, scores.apple)
+    ]
+    return ClassErrors(*found[:3], constant, *found[3:])
+
+
+def _error(part: Batch, predictions: NDArray[np.float64]) -> float | None:
+    labels, weights, found = _labelled(part, predictions)
+    total = float(weights.sum())
+    return float(((found != labels) * weights).sum()) / total if total > 0 else None
+
+
+def _labelled(
+    part: Batch, values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Labels, weights, and the values, of the examples that have labels."""
+    known = ~np.isnan(part.labels)
+    return part.labels[known], part.weights[known], values[known]

@@ -69,7 +69,7 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
     scratch are bounded. Only the admission filter and counts change, and only when learning.
     """
-    table, scalars, rule, _, _ = model
+    table, scalars, rule = model.table, model.scalars, model.rule
     features, products, nodes, _, _, _ = work
     if rule.mixed:
         base = own_copy(base, work)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.learner.kernels.decay import Decay, DecayRule
 from stream_apple.core.learner.kernels.table import Table
 
 MAX_DEGREE = 250  # degrees are kept in a byte
@@ -39,6 +40,7 @@ class LearningRule(NamedTuple):
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
+    decay      the regularisation of the adaptive update
     """
 
     logistic: bool
@@ -48,6 +50,7 @@ class LearningRule(NamedTuple):
     mixed: bool
     kept: Kept
     plain_l2: float
+    decay: DecayRule
 
 
 class ModelScalars(NamedTuple):
@@ -104,6 +107,7 @@ class Model(NamedTuple):
     rule: LearningRule
     mixture: Mixture
     recent: Recent
+    decay: Decay
 
 
 def empty_scalars() -> ModelScalars:

@@ -63,8 +63,6 @@ RESIDUALS = np.dtype(
         ("squares", np.float64),  # and of importance * x^2
     ]
 )
-# What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
-STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
 # What else a monomial has if examples are counted by label.
 COUNTS = np.dtype(
     [
@@ -91,7 +89,8 @@ class Table(NamedTuple):
     companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: of slots of degree 0 and 1. Memory
                       that was never written costs nothing, so it is that of base features alone
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
-    stamps            STAMPS[2^bits + 1] or STAMPS[0], by the slot's number
+    stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: if weights are drawn to 0, how far
+                      all were when this slot was last written, for each of n predictors, see `decay.py`
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
     class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
                       then of each the accumulator
@@ -102,7 +101,7 @@ class Table(NamedTuple):
     admission_filter: NDArray[np.uint8]
     companions: Slots
     residuals: Slots
-    stamps: Slots
+    stamps: NDArray[np.float64]
     counts: Slots
     class_weights: NDArray[np.float32]
 
@@ -116,12 +115,12 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, classes  see `Table`; no classes: 0
+    stamps, counts, classes  see `Table`; no stamps or classes: 0
     """
 
     mixed: bool = False
     residuals: bool = False
-    stamps: bool = False
+    stamps: int = 0
     counts: bool = False
     classes: int = 0
 
@@ -139,7 +138,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(2 * buckets if extent.mixed else buckets, np.uint8),
             np.zeros(size if extent.mixed else 0, COMPANION),
             np.zeros(size if extent.residuals else 0, RESIDUALS),
-            np.zeros(size if extent.stamps else 0, STAMPS),
+            np.zeros((size if extent.stamps else 0, extent.stamps)),
             np.zeros(size if extent.counts else 0, COUNTS),
             np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
         )

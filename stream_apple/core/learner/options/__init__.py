@@ -22,11 +22,12 @@ from stream_apple.core.learner.options.learner_options import (
     Options,
     Selection,
 )
-from stream_apple.core.learner.options.regularisation import L2, Descent
+from stream_apple.core.learner.options.regularisation import L1, L2, Descent
 
 __all__ = [
     "ALPHA",
     "BITS",
+    "L1",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",

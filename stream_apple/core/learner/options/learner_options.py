@@ -99,7 +99,8 @@ class Options(Regularisation):
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
-        table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
+        each = _SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0) + self._stamps_bytes(mixed=self.mixed)
+        table = slots * each + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
         return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
 

@@ -107,6 +107,8 @@ def _show(console: Console, facts: Facts) -> None:
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
     features = _number(facts["features_per_example"], ".1f")
     used = f"{fill['occupied']:,} of {fill['slots']:,} slots ({fill['occupied'] / fill['slots']:.1%})"
+    if options["l1"]:
+        used += f", {fill['nonzero']:,} with a weight"
     for line in (
         f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from stream_apple.config.class_settings import ClassSettings
+from stream_apple.config.regularisation_settings import RegularisationSettings
 from stream_apple.config.section import Integer, Number
 from stream_apple.core.learner.options import (
     ALPHA,
@@ -19,7 +20,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(ClassSettings):
+class LearnerSettings(RegularisationSettings, ClassSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method

@@ -191,6 +191,8 @@ def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
         ("--selection", "weight", "--parents", 1),
         ("--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", 0.01),
         ("--method", "cubic"),
+        ("--l2", 0.001),
+        ("--l1", 0.0001),
     ],
     ids=str,
 )

@@ -6,6 +6,7 @@ import pytest
 
 from stream_apple.config import memory
 from stream_apple.config.memory import MemoryLimit, check_models_fit, memory_limit, worker_bytes
+from stream_apple.core.learner.kernels.decay import stamps_of
 from stream_apple.core.learner.kernels.table import Extent, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.learner import Learner
@@ -13,7 +14,14 @@ from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
 
 MACHINE = "MemTotal:       1000 kB\nMemFree:  5 kB\nSwapTotal:       24 kB\n"
-KINDS = [Options(bits=12), Options(bits=12, combine="off"), Options(bits=12, combine="off", selection="ssm")]
+KINDS = [
+    Options(bits=12),
+    Options(bits=12, combine="off"),
+    Options(bits=12, combine="off", selection="ssm"),
+    Options(bits=12, l1=1e-6),
+    Options(bits=12, combine="off", l1=1e-6),
+    Options(bits=12, l2=1e-6),
+]
 
 
 @pytest.fixture
@@ -73,7 +81,8 @@ class TestModels:
     @pytest.mark.parametrize("options", KINDS)
     def test_a_model_takes_what_its_arrays_take(self, options: Options) -> None:
         """To a hundredth, which is the admission filter of one kind; never less."""
-        table = empty_table(12, Extent(mixed=options.mixed, residuals=options.selection == "ssm"))
+        stamps = stamps_of(mixed=options.mixed) if options.l1 else 0
+        table = empty_table(12, Extent(mixed=options.mixed, residuals=options.selection == "ssm", stamps=stamps))
         work = empty_work(options.max_features_per_example, 0)
         taken = sum(array.nbytes for array in (*table, *work.features, work.nodes, work.newcomers))
         assert 0 <= options.model_bytes() + 200 - taken < 0.01 * taken + 200

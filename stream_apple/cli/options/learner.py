@@ -7,15 +7,14 @@ from typing import Any, get_args
 import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
+from stream_apple.cli.options.regularisation import REGULARISATION
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
-    L2,
     LEARNING_RATE,
     PARENTS,
     PRODUCT_BUDGET,
     Combine,
-    Descent,
     IntegerBounds,
     Loss,
     Method,
@@ -101,20 +100,7 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--fallback", is_flag=True, help="One parent an epoch is the first of the smallest degree (the paper's rule)."
     ),
-    click.option(
-        "--descent",
-        type=click.Choice(get_args(Descent)),
-        default=Options.descent,
-        show_default=True,
-        help="plain: that of the paper's Theorem 1, for --combine off --loss logistic --l2 NUMBER.",
-    ),
-    click.option(
-        "--l2",
-        type=click.FloatRange(0, L2.high),
-        default=Options.l2,
-        show_default=True,
-        help="Regularisation, with --descent plain.",
-    ),
+    *REGULARISATION,
 ]
 
 

@@ -8,6 +8,14 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
+from stream_apple.core.learner.kernels.decay import (
+    decay_rule,
+    no_decay_yet,
+    release_zeros,
+    settle,
+    stamps_of,
+    write_settled,
+)
 from stream_apple.core.learner.kernels.mixture import effective_weights, empty_mixture
 from stream_apple.core.learner.kernels.model import (
     DEFERRED,
@@ -58,9 +66,11 @@ class Learner:
             if options.classes
             else ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
         )
+        decays = decay_rule(*((options.l2, options.l1) if options.descent == "adaptive" else (0.0, 0.0)))
         extent = Extent(
             mixed=mixed,
             residuals=options.selection == "ssm",
+            stamps=stamps_of(mixed=mixed) if decays.l1 > 0.0 else 0,
             counts=options.counted,
             ablations=options.ablated,
             class_columns=options.class_blocks * options.classes,
@@ -72,6 +82,7 @@ class Learner:
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._start = empty_start(warm=options.warm_start != "none")
         self._selection = TupleSelection(options)
+        self._decay = no_decay_yet(decays, mixed=mixed)
         self._longest = 0
         self._work = self._work_for(0)
         self._rule = LearningRule(
@@ -94,6 +105,7 @@ class Learner:
             warm_start=_TUPLES[options.method] if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
             classes=options.classes,
+            decay=decays,
         )
         self._class_work = empty_class_work(options.classes)
 
@@ -139,6 +151,7 @@ class Learner:
         The others have all their parents from the start.
         """
         self.progress.end_epoch()
+        self._settle()
         if self.options.method == "tuples":
             changed = self._selection.end_epoch(self._table, self._scalars)
             return Growth(*changed, take_census(self._table))
@@ -157,6 +170,8 @@ class Learner:
     def sums(self) -> dict[str, NDArray[np.generic]]:
         """All other state, by name: the arrays themselves."""
         sums = {**self._scalars._asdict(), **self.progress.arrays()}
+        if self._rule.decay.active:
+            sums |= {f"decay_{name}": array for name, array in self._decay._asdict().items()}
         if self.options.mixed:
             sums |= self._mixture._asdict() | {
                 f"recent_{name}": array
@@ -199,8 +214,18 @@ class Learner:
         return digest.finish(self._table, self.sums)
 
     def slots(self) -> NDArray[np.void]:
-        """A copy of the table, SLOT[2^bits + 1]; the constant is the last."""
-        return self._table.slots.copy()
+        """A copy of the table, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
+        settled = self.settled_table()
+        return settled.slots.copy() if settled is self._table else settled.slots
+
+    def settled_table(self) -> Table:
+        """The table, to be read; if weights decay, with a copy of its slots that has them as they are by now."""
+        rule = self._rule.decay
+        if not rule.active:
+            return self._table
+        slots = self._table.slots.view(np.uint8).copy().view(self._table.slots.dtype)
+        write_settled(self._table, self._decay, rule, slots)
+        return self._table._replace(slots=slots)
 
     @property
     def examples(self) -> int:
@@ -272,7 +297,17 @@ class Learner:
             self._recent,
             self._start,
             self._selection.kernel_view,
+            self._decay,
         )
+
+    def _settle(self) -> None:
+        """Have the table hold decayed weights, and drop the products that have none left: an epoch has ended."""
+        rule = self._rule.decay
+        if not rule.active:
+            return
+        settle(self._table, self._decay, rule)
+        if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
+            self._scalars.counts[OCCUPIED] -= release_zeros(self._table)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
-from stream_apple.core.learner.kernels.table import PARENT, Slots
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.kernels.table import PARENT, Slots, Table
 from stream_apple.core.learner.predictor_quality import QualityReport
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
@@ -80,10 +79,14 @@ class Degree(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """How full the table is, and what that has cost; the numbers are since the model's start."""
+    """How full the table is, and what that has cost; the numbers are since the model's start.
+
+    nonzero  of the monomials in `occupied`, those of a weight other than 0: l1 may have drawn it there
+    """
 
     slots: int
     occupied: int
+    nonzero: int
     evicted: int
     deferred: int
     refused: int
@@ -163,6 +166,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
     """The view of `model` now, with its `top` heaviest monomials, products and parents."""
     began = time.perf_counter()
     learner = model.learner
+    table = learner.settled_table()
     state = ModelState(
         topic=model.topic,
         partition=model.partition,
@@ -181,19 +185,26 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         losses=losses_of(learner),
         quality=qualities_of(learner),
         mixture=mixture_of(learner),
-        constant=float(learner.table.slots["weight"][-1]),
-        fill=Fill(learner.capacity, learner.occupied, learner.evicted, learner.deferred, learner.refused),
+        constant=float(table.slots["weight"][-1]),
+        fill=Fill(
+            learner.capacity,
+            learner.occupied,
+            int(np.count_nonzero(table.slots["weight"][:-1])),
+            learner.evicted,
+            learner.deferred,
+            learner.refused,
+        ),
     )
-    monomials = _monomials(learner, names, top)
+    monomials = _monomials(table, names, top)
     return ModelView(state, learning, monomials, time.perf_counter() - began)
 
 
-def _monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
-    slots = learner.table.slots
+def _monomials(table: Table, names: Names, top: int) -> MonomialsView:
+    slots = table.slots
     salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
     salience[slots["key"][:-1] == 0] = 0.0
     degree = slots["degree"][:-1]
-    factors = Factors(learner.table, np.fromiter(names.known(), np.uint64))
+    factors = Factors(table, np.fromiter(names.known(), np.uint64))
     formatter = _MonomialFormatter(slots, salience, factors, names)
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]

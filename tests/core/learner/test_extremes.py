@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from core.learner.kernels.test_mixed_update import settled
 from core.learner.test_learner import Row, batch_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,13 +42,15 @@ def _options(draw: st.DrawFn) -> Options:
         "alpha": draw(st.sampled_from([0.125, 1.0, 2.0])),
         "learning_rate": draw(st.sampled_from([1e-30, 1e-3, 0.5, 10.0, 1000.0])),
         "max_features_per_example": draw(st.sampled_from([2, 8, 65_536])),
+        "l2": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
+        "l1": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
     }
     if method == "apple":
         chosen["combine"] = draw(st.sampled_from(["mix", "off"]))
         if chosen["combine"] == "off":
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
-                plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
+                plain = [{"descent": "plain", "l2": l2, "l1": 0.0} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
     return Options(**chosen)
 
@@ -70,6 +73,9 @@ def check(learner: Learner) -> None:
         assert np.isfinite(table.residuals[field]).all(), field
     for name, array in learner.sums.items():
         assert np.isfinite(array).all(), name
+    assert (learner.sums.get("decay_scale", np.ones(1)).astype(float) >= 2.0**-30).all()
+    by_now = settled(learner)
+    check_finite(by_now, 0, len(by_now.slots))
 
 
 @settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck), derandomize=True)

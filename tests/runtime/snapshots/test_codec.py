@@ -68,10 +68,11 @@ class TestRoundTrip:
     @given(
         cut=st.integers(0, PAST),
         kind=st.sampled_from([("apple", "mix"), ("apple", "off"), ("linear", "off"), ("quadratic", "off")]),
+        decay=st.sampled_from([(0.0, 0.0), (0.0, 0.0), (0.01, 0.0), (0.01, 0.001)]),
     )
-    def test_at_any_record(self, cut: int, kind: tuple[Method, Combine]) -> None:
+    def test_at_any_record(self, cut: int, kind: tuple[Method, Combine], decay: tuple[float, float]) -> None:
         """Wherever the stream is interrupted, the result is that of no interruption."""
-        options = Options(method=kind[0], combine=kind[1], bits=8)
+        options = Options(method=kind[0], combine=kind[1], bits=8, l2=decay[0], l1=decay[1])
         settings = SETTINGS._replace(options=options)
         whole, first, second = (PartitionModel(TOPIC, 0, LINEAGE, settings, DECODER) for _ in range(3))
         whole.process(RECORDS)

@@ -25,7 +25,7 @@ export function drawModel(model, list) {
   $("fill").setAttribute("role", "img");
   $("fill").setAttribute("aria-label", `${percent(share)} of the slots hold a monomial`);
   put("fill", filling(share));
-  put("fill-more", `${whole(fill.occupied)} of ${whole(fill.slots)} slots (${percent(share)}); ${whole(fill.evicted)} evicted, ${whole(fill.refused)} refused since the model's start`);
+  put("fill-more", `${whole(fill.occupied)} of ${whole(fill.slots)} slots (${percent(share)})${model.options.l1 > 0 ? `, ${whole(fill.nonzero)} with a weight` : ""}; ${whole(fill.evicted)} evicted, ${whole(fill.refused)} refused since the model's start`);
   const most = Math.max(1, ...model.degrees.map((each) => each.monomials));
   put("degrees", element("div", { class: "rows" }, ...model.degrees.flatMap((each) => [
     element("span", {}, DEGREES[each.degree] ?? `of degree ${each.degree}`),

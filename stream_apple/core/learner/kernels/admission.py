@@ -22,6 +22,7 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.ablation import forget_ablation
 from stream_apple.core.learner.kernels.counts import begin_counts
+from stream_apple.core.learner.kernels.decay import use_of
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
 from stream_apple.core.learner.kernels.residuals import forget_residuals
 from stream_apple.core.learner.kernels.table import (
@@ -137,7 +138,9 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             place -= FREE
             counts[OCCUPIED] += 1
         else:
-            place = least_useful(table.slots, bucket_of(table.tags, key) << U3)
+            first = bucket_of(table.tags, key) << U3
+            decays = model.rule.decay.active
+            place = least_useful_now(model, first) if decays else least_useful(table.slots, first)
             if place == NOWHERE:
                 counts[REFUSED] += 1
                 continue
@@ -152,6 +155,9 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             begin_counts(table.counts[place], work.origins.newcomers[m])
         if model.rule.tuples.ablating:
             forget_ablation(table.ablations, place)
+        if model.rule.decay.l1 > 0.0:
+            for which in range(len(model.decay.drawn)):
+                table.stamps[place, which] = model.decay.drawn[which]
         features.slot[found] = place
         features.x[found] = x
         features.weight[found] = 0.0
@@ -172,6 +178,18 @@ def least_useful(slots: Slots, first: Index) -> Index:
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
         use = np.float32(max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"])
+        kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
+        least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
+    return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
+
+
+@part
+def least_useful_now(model: Model, first: Index) -> Index:
+    """As `least_useful`, where what the table has is not what weights are by now."""
+    least, slots = NOWHERE, model.table.slots
+    for within in range(U0, np.uint64(BUCKET)):
+        candidate = slots[first + within]
+        use = np.float32(use_of(model.table, model.decay, model.rule.decay, first + within))
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE

@@ -21,6 +21,7 @@ from stream_apple.core.jit import kernel, part, prefetch
 from stream_apple.core.learner.kernels.ablation import add_ablations
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
+from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR, PREDICTORS, blend, learn_mixture, temper
@@ -106,6 +107,10 @@ def process(
             if rule.plain_l2 > 0.0:
                 mixing[APPLE] /= counts[EXAMPLES] + 1
                 mixing[LINEAR] /= counts[EXAMPLES] + 1
+        if rule.decay.active:
+            decayed_scores(model.table, model.decay, rule.decay, features, (base, old), mixing)
+            if not rule.alongside:
+                mixing[LINEAR] = mixing[APPLE]
         if not are_finite(mixing, PREDICTORS if rule.mixed else APPLE + 1):
             leave(slots, features, old)
             return row
@@ -145,6 +150,8 @@ def process(
             learn_mixture(model.mixture, mixing, rule.logistic, target, high - low)
             learn_expanded(model, features, (base, old, found), wider, mixing, target)
             learn_base(model, features, base, old, found, mixing, target)
+            if rule.decay.active:
+                settle_if_small(model.table, model.decay, rule.decay)
             continue
         if rule.kept.residuals:
             add_residuals(model, features, found, target)
@@ -154,6 +161,8 @@ def process(
         learn_apple(model, features, U0 if wider else old, found, target)
         if rule.alongside:
             learn_linear(model, features, base, old, found, Target(mixing[LINEAR], label, importance))
+        if rule.decay.active:
+            settle_if_small(model.table, model.decay, rule.decay)
     return -1
 
 

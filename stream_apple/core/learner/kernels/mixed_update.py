@@ -9,6 +9,16 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, unlikely
+from stream_apple.core.learner.kernels.decay import (
+    OF_APPLE,
+    OF_FAST,
+    OF_FAST_LINEAR,
+    OF_LINEAR,
+    OF_SLOW_LINEAR,
+    draw_expanded,
+    draw_linear,
+    draw_slot,
+)
 from stream_apple.core.learner.kernels.mixture import (
     APPLE,
     AVERAGE,
@@ -25,6 +35,7 @@ from stream_apple.core.learner.kernels.table import LEAST_SQUARE, U0, U1, Elemen
 from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
+    decay_and_change,
     normalise,
     squared_slope,
     sums,
@@ -99,6 +110,8 @@ def learn_expanded(
     for t in range(U0 if wider else old, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
+            if rule.decay.l1 > 0.0 and t > U0:
+                draw_slot(model.table, model.decay, slot[t])
             widen_all(model, slot[t], abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     apple = Target(mixing[APPLE], target.label, target.importance)
@@ -106,7 +119,15 @@ def learn_expanded(
     change = change_at(rule, rule.rate, going, apple)
     fast = Target(mixing[FAST], target.label, target.importance)
     fast_change = change_at(rule, FAST_RATE * rule.rate, going, fast)
-    for t in range(base):
+    first = U0
+    if rule.decay.active:  # the constant does not decay
+        advance(slots[slot[0]], companions[slot[0]], weight[0] + change * step[0], gradient[0], fast_change * step[0])
+        first = U1
+        change = decayed_change_at(model, OF_APPLE, rule.rate, going, apple)
+        fast_change = decayed_change_at(model, OF_FAST, FAST_RATE * rule.rate, going, fast)
+        if rule.decay.l1 > 0.0:
+            draw_expanded(model.table, model.decay, features, found)
+    for t in range(first, base):
         owner = slots[slot[t]]
         advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
     for t in range(base, found):
@@ -123,6 +144,14 @@ def change_at(rule: LearningRule, rate: float, going: tuple[float, float], targe
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return change_of(rule, rate, going[0], going[1], target)
+
+
+@part
+def decayed_change_at(model: Model, which: int, rate: float, going: tuple[float, float], target: Target) -> np.float32:
+    """As `change_at`; and the predictor's weights decay, unless its score needs no correction."""
+    if squared_slope(model.rule.logistic, target.score, target.label) <= 0.0:
+        return np.float32(0.0)
+    return decay_and_change(model, which, rate, going, target)
 
 
 @part
@@ -146,7 +175,7 @@ def learn_base(
 
     They are moved together in `slot` and `x`, so this comes after `learn_expanded`.
     """
-    slots, companions, rule = model.table.slots, model.table.companions, model.rule
+    slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
     for t in range(old, found):
         if slots[slot[t]]["degree"] == 1:
@@ -163,12 +192,34 @@ def learn_base(
     slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, going, slow)
     fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
     fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, going, fast)
-    for t in range(base):
-        owner, companion = slots[slot[t]], companions[slot[t]]
-        owner["linear_weight"] = within_bounds(weight[t] + change * step[t])
-        owner["linear_gradient"] = gradient[t]
-        companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_change * step[t])
-        companion["fast_linear"] = within_bounds(companion["fast_linear"] + fast_change * step[t])
+    first = U0
+    if rule.decay.active:
+        advance_base(
+            model, slot[0], weight[0] + change * step[0], gradient[0], slow_change * step[0], fast_change * step[0]
+        )
+        first = U1
+        change = decayed_change_at(model, OF_LINEAR, rule.rate, going, linear)
+        slow_change = decayed_change_at(model, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, going, slow)
+        fast_change = decayed_change_at(model, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, going, fast)
+        if rule.decay.l1 > 0.0:
+            draw_linear(model.table, model.decay, features, base)
+    for t in range(first, base):
+        advance_base(
+            model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]
+        )
+
+
+@part
+def advance_base(
+    model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32, fast_step: np.float32
+) -> None:
+    """Write what was learned of a base feature, or the constant, by the linear predictors."""
+    owner: Element = model.table.slots[place]
+    companion: Element = model.table.companions[place]
+    owner["linear_weight"] = within_bounds(learned)
+    owner["linear_gradient"] = gradient
+    companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_step)
+    companion["fast_linear"] = within_bounds(companion["fast_linear"] + fast_step)
 
 
 @part

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.learner.kernels.decay import Decay, DecayRule
 from stream_apple.core.learner.kernels.table import Table
 from stream_apple.core.learner.kernels.tuples import Tuples
 
@@ -61,6 +62,7 @@ class LearningRule(NamedTuple):
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     classes    of the softmax loss, see `multiclass/`; 0: there is one score
+    decay      the regularisation of the adaptive update
     """
 
     logistic: bool
@@ -72,6 +74,7 @@ class LearningRule(NamedTuple):
     kept: Kept
     warm_start: int
     plain_l2: float
+    decay: DecayRule
     classes: int = 0
 
 
@@ -133,6 +136,7 @@ class Model(NamedTuple):
     recent: Recent
     start: NDArray[np.float64]
     tuples: Tuples
+    decay: Decay
 
 
 def empty_scalars() -> ModelScalars:

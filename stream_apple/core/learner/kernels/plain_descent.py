@@ -9,21 +9,13 @@ example changes those of its own features alone. To be divided by t, which is th
 The constant is regularised as all are. An importance weight is a factor of the slope.
 """
 
-import math
-
 import numpy as np
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.model import Model
 from stream_apple.core.learner.kernels.table import Index
-from stream_apple.core.learner.kernels.update import Target, within_bounds
+from stream_apple.core.learner.kernels.update import Target, slope_of, within_bounds
 from stream_apple.core.learner.kernels.work import ActiveFeatures
-
-
-@part
-def logistic_slope(score: float, label: float) -> float:
-    """The derivative of log(1 + exp(-score * label)) by the score."""
-    return -label / (1.0 + math.exp(score * label))
 
 
 @part
@@ -31,8 +23,8 @@ def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: 
     """Update apple by its target, and the linear predictor by its own score, and leave the example."""
     slots, l2 = model.table.slots, model.rule.plain_l2
     scale = target.importance / l2
-    change = scale * logistic_slope(target.score, target.label)
-    linear_change = scale * logistic_slope(linear_score, target.label) if model.rule.alongside else 0.0
+    change = scale * slope_of(True, target.score, target.label)  # noqa: FBT003  by position: it is compiled
+    linear_change = scale * slope_of(True, linear_score, target.label) if model.rule.alongside else 0.0  # noqa: FBT003
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
         owner["weight"] = within_bounds(owner["weight"] - np.float32(change * x))

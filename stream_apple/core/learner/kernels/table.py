@@ -63,8 +63,6 @@ RESIDUALS = np.dtype(
         ("squares", np.float64),  # and of importance * x^2
     ]
 )
-# What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
-STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
 # What else a monomial has if examples are counted by label. Without gaps between fields, as all of what stands beside
 # slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 COUNTS = np.dtype(
@@ -97,7 +95,8 @@ class Table(NamedTuple):
     companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: of slots of degree 0 and 1. Memory
                       that was never written costs nothing, so it is that of base features alone
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
-    stamps            STAMPS[2^bits + 1] or STAMPS[0], by the slot's number
+    stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: if weights are drawn to 0, how far
+                      all were when this slot was last written, for each of n predictors, see `decay.py`
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
     ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
                       see `ablation.py`
@@ -110,7 +109,7 @@ class Table(NamedTuple):
     admission_filter: NDArray[np.uint8]
     companions: Slots
     residuals: Slots
-    stamps: Slots
+    stamps: NDArray[np.float64]
     counts: Slots
     class_weights: NDArray[np.float32]
     ablations: NDArray[np.float64]
@@ -125,12 +124,12 @@ class Extent(NamedTuple):
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, ablations, class_columns  see `Table`; no classes: 0
+    stamps, counts, ablations, class_columns  see `Table`; no stamps or classes: 0
     """
 
     mixed: bool = False
     residuals: bool = False
-    stamps: bool = False
+    stamps: int = 0
     counts: bool = False
     ablations: bool = False
     class_columns: int = 0
@@ -149,7 +148,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(2 * buckets if extent.mixed else buckets, np.uint8),
             np.zeros(size if extent.mixed else 0, COMPANION),
             np.zeros(size if extent.residuals else 0, RESIDUALS),
-            np.zeros(size if extent.stamps else 0, STAMPS),
+            np.zeros((size if extent.stamps else 0, extent.stamps)),
             np.zeros(size if extent.counts else 0, COUNTS),
             np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
             np.zeros(size if extent.ablations else 0),

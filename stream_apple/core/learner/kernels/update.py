@@ -11,8 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.jit import kernel, part
+from stream_apple.core.learner.kernels.decay import (
+    OF_APPLE,
+    OF_LINEAR,
+    draw_expanded,
+    draw_linear,
+    draw_slot,
+    of_scale,
+    shrink,
+)
 from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
-from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
+from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
 from stream_apple.core.learner.kernels.work import ActiveFeatures
 
 _LARGEST = float(MOST)
@@ -46,6 +55,12 @@ def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa:
     margin = score * label
     slope = 1.0 / (1.0 + math.exp(margin))
     return 0.0 if margin > NO_DOUBT else slope * slope
+
+
+@kernel
+def slope_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
+    """The loss's derivative by the score."""
+    return -label / (1.0 + math.exp(score * label)) if logistic else 2.0 * (score - label)
 
 
 @kernel
@@ -133,6 +148,21 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
+@kernel
+def decay_and_change(model: Model, which: int, rate: float, going: tuple[float, float], target: Target) -> np.float32:
+    """Decay all weights of one predictor by what the example asks for; `change_of`, in units of what the table has.
+
+    which  the predictor, see `decay.py`
+    going  normaliser and sensitivity
+    """
+    normaliser, sensitivity = going
+    logistic, score, label = model.rule.logistic, target.score, target.label
+    most = rate * target.importance
+    by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
+    shrink(model.decay, model.rule.decay, which, (by, slope_of(logistic, score, label)), most)
+    return of_scale(by * normaliser, model.decay.scale[which])
+
+
 @part
 def within_bounds(weight: np.float32) -> np.float32:
     """The weight, or the largest of its sign: a stream whose values are next to zero would have it grow for ever."""
@@ -152,19 +182,31 @@ def widen(owner: Element, size: np.float32) -> None:
 @part
 def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: Index, target: Target) -> None:
     """Update all features of the example, which were gathered, and leave it; those before `within` are in scale."""
-    slots = model.table.slots
+    slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(model.rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         leave(slots, features, found)
         return
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
+            if rule.decay.l1 > 0.0 and t > U0:
+                draw_slot(model.table, model.decay, slot[t])
             widen(owner, abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
-    normaliser, sensitivity = normalise(model.scalars, 0, model.rule, features, found, target)
-    change = change_of(model.rule, model.rule.rate, normaliser, sensitivity, target)
-    for t in range(found):
+    normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
+    change = change_of(rule, rule.rate, normaliser, sensitivity, target)
+    first = U0
+    if rule.decay.active:
+        constant = slots[slot[0]]  # it does not decay
+        constant["weight"] = within_bounds(weight[0] + change * step[0])
+        constant["gradient"] = gradient[0]
+        constant["active"] = 0
+        first = U1
+        change = decay_and_change(model, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
+        if rule.decay.l1 > 0.0:
+            draw_expanded(model.table, model.decay, features, found)
+    for t in range(first, found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
         owner["gradient"] = total
@@ -177,9 +219,9 @@ def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index
 
     They are moved together in `slot` and `x`, so this comes after `learn_apple`.
     """
-    slots = model.table.slots
+    slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(model.rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return
     for t in range(old, found):
         if slots[slot[t]]["degree"] == 1:
@@ -189,9 +231,18 @@ def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index
         owner = slots[slot[t]]
         weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
         scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
-    normaliser, sensitivity = normalise(model.scalars, 1, model.rule, features, base, target)
-    change = change_of(model.rule, model.rule.rate, normaliser, sensitivity, target)
-    for t in range(base):
+    normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
+    change = change_of(rule, rule.rate, normaliser, sensitivity, target)
+    first = U0
+    if rule.decay.active:
+        constant = slots[slot[0]]
+        constant["linear_weight"] = within_bounds(weight[0] + change * step[0])
+        constant["linear_gradient"] = gradient[0]
+        first = U1
+        change = decay_and_change(model, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
+        if rule.decay.l1 > 0.0:
+            draw_linear(model.table, model.decay, features, base)
+    for t in range(first, base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned
         owner["linear_gradient"] = total

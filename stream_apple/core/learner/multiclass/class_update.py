@@ -182,7 +182,7 @@ def prepare_step(
         margin,
         1.0,
         RATE * rule.rate * importance,
-        sensitivity * normaliser,  # noqa: FBT003  by position
+        sensitivity * normaliser,
     )
     for c in range(k):
         change = by if c == y else -by * room.rivals[c]

@@ -28,7 +28,7 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.multi_class import CLASSES
-from stream_apple.core.learner.options.regularisation import L2, Descent
+from stream_apple.core.learner.options.regularisation import L1, L2, Descent
 from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 from stream_apple.core.learner.options.warm_start import WarmStart
 
@@ -37,6 +37,7 @@ __all__ = [
     "BINS",
     "BITS",
     "CLASSES",
+    "L1",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",

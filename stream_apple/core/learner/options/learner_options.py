@@ -147,7 +147,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
-        table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
+        each = _SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0) + self._stamps_bytes(mixed=self.mixed)
+        table = slots * each + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
         counts = slots * _COUNTS_BYTES if self.counted else 0
         scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)

@@ -9,15 +9,29 @@ from core.learner.test_learner import Row, batch_of, monomial_key, planted_rows
 from support.oracles.learner import CONSTANT, Monomial, Oracle
 from support.oracles.predictors import State, Step, within_reach
 
+from stream_apple.core.learner.kernels.decay import Decay, decay_rule, settle
+from stream_apple.core.learner.kernels.table import Table, copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
 
 
+def settled(learner: Learner) -> Table:
+    """A copy of the table that has decayed weights, companions included."""
+    options, sums, copied = learner.options, learner.sums, copy_table(learner.table)
+    if "decay_scale" in sums:
+        decay = Decay(sums["decay_scale"].copy(), sums["decay_drawn"].copy())  # type: ignore[arg-type]
+        settle(copied, decay, decay_rule(options.l2, options.l1))
+        slots, by_now = copied.slots, learner.settled_table().slots
+        for field in ("weight", "linear_weight"):
+            np.testing.assert_allclose(slots[field], by_now[field], rtol=3e-7, atol=1e-40)  # rounded twice
+    return copied
+
+
 def states_of(learner: Learner, values: dict[Monomial, np.float32]) -> dict[Monomial, State]:
     """Of the monomials that have slots."""
-    table = learner.table
+    table = settled(learner)
     places = {int(key): at for at, key in enumerate(table.slots["key"]) if key}
     places[0] = len(table.slots) - 1
     found = {}
@@ -52,10 +66,26 @@ def examples(*, logistic: bool) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("loss", "rate"), [("squared", 0.5), ("squared", 5.0), ("logistic", 0.5), ("logistic", 30.0)])
-def test_every_step_is_the_oracles(loss: Loss, rate: float) -> None:
-    """Weights, accumulators, scales, sights and the shared sums, of base features, products and newcomers."""
-    learner, oracle = Learner(Options(loss=loss, bits=14, learning_rate=rate)), Oracle()
+@pytest.mark.parametrize(
+    ("loss", "rate", "l2", "l1"),
+    [
+        ("squared", 0.5, 0.0, 0.0),
+        ("squared", 5.0, 0.0, 0.0),
+        ("logistic", 0.5, 0.0, 0.0),
+        ("logistic", 30.0, 0.0, 0.0),
+        ("squared", 0.5, 1e-3, 0.0),
+        ("squared", 0.5, 1e-2, 1e-3),
+        ("logistic", 0.5, 1e-2, 1e-3),
+        ("logistic", 0.5, 0.0, 1e-3),
+    ],
+)
+def test_every_step_is_the_oracles(loss: Loss, rate: float, l2: float, l1: float) -> None:
+    """Weights, accumulators, scales, sights and the shared sums, of base features, products and newcomers.
+
+    Those that the example does not have stay as they were, or decay as the others do.
+    """
+    bits = 14 if l2 == l1 == 0.0 else 10
+    learner, oracle = Learner(Options(loss=loss, bits=bits, learning_rate=rate, l2=l2, l1=l1)), Oracle()
     monomials: dict[int, Monomial] = {0: CONSTANT}
     newcomers, wider, outliers, doubtless = {1: 0, 2: 0}, 0, 0, 0
     for number, row in enumerate(examples(logistic=loss == "logistic")):
@@ -64,8 +94,9 @@ def test_every_step_is_the_oracles(loss: Loss, rate: float) -> None:
         values, _ = oracle.expand(features)
         monomials |= {monomial_key(monomial): monomial for monomial in values}
         before = states_of(learner, values)
+        absent = states_of(learner, {m: np.float32(0) for m in monomials.values() if m not in values})
         sums = learner.sums
-        step = Step(loss, rate, sums["norm"].tolist(), sums["weight"].tolist())
+        step = Step(loss, rate, sums["norm"].tolist(), sums["weight"].tolist(), l2, l1, absent)
         label = float(row.label or 0.0)
         raw = step.scores(before, {monomial: float(values[monomial]) for monomial in before})
         scores = Scores.empty(1)
@@ -87,6 +118,8 @@ def test_every_step_is_the_oracles(loss: Loss, rate: float) -> None:
                 expected[monomial].gradient[0] = closest(monomial, values, starts, after, clipped[1], label, row, loss)
         step.learn(expected, {m: float(values[m]) for m in expected}, clipped, label, row.weight)
         size = max(1.0, *(abs(w * state.scale) for state in expected.values() for w in state.weights))
+        for monomial, state in states_of(learner, dict.fromkeys(absent, np.float32(0))).items():
+            np.testing.assert_allclose(state.weights, absent[monomial].weights, rtol=2e-4, atol=5e-5 * size)
         for monomial, state in expected.items():
             got = after[monomial]
             np.testing.assert_allclose(

@@ -1,0 +1,354 @@
+"""How weights are held small: L2 and L1 regularisation, each example's share of it on all weights, at O(its features).
+
+After each step of a predictor along its gradient all its weights but the constant's shrink, present or not: by the
+factor 1 - l2 * rate, and then by l1 * rate towards 0, where they stay. The step is added after that, as in Vowpal
+Wabbit. `rate` is that of the step: its length over the slope of the loss. Each predictor has its own score and its own
+rate, so each is regularised by its own: all minimise the same objective, as they would alone.
+
+Lazily (Cohen, "Efficient logistic regression with stochastic gradient descent"; for L2 as a product, Bottou's):
+
+    L2  a weight is scale * what the table has: one number shrinks them all, and a step is divided by it
+    L1  `drawn` is how far all weights were drawn to 0 so far, in the table's units. A slot's stamp is what it was when
+        the slot was last written: the difference is still to come. (Vowpal Wabbit charges a weight for what all were
+        drawn since the first example: those that are born late, and each step, would hardly leave 0)
+
+The average is of apple's weights and decays with them. Who only reads decays on the fly and writes nothing. The table
+is *settled*, so that it has the weights themselves, at moments that follow from the examples alone: when an epoch ends,
+and when a scale becomes small, since what the table has is float32. Never when a snapshot is taken: rounding would then
+depend on the clock.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel, part
+from stream_apple.core.learner.kernels.table import MOST, U0, U1, Element, Index, Slots, Table
+from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+
+PREDICTORS_THAT_DECAY = 5
+OF_LINEAR, OF_APPLE, OF_FAST, OF_SLOW_LINEAR, OF_FAST_LINEAR = range(PREDICTORS_THAT_DECAY)
+_LEAST_STEP = 1e-8  # for a shorter one, and for a smaller slope, nothing shrinks (as in Vowpal Wabbit)
+_LEAST_FACTOR = 2.0**-10  # of one example: more would change the sign
+_LEAST_SCALE = 2.0**-30  # so that float32 holds weights up to 2^36
+_LARGEST = float(MOST)
+
+
+class DecayRule(NamedTuple):
+    """How much weights decay; `active`: whether they do at all."""
+
+    l2: float
+    l1: float
+    active: bool
+
+
+class Decay(NamedTuple):
+    """By how much the weights of each predictor have shrunk since the table was settled; empty if they do not.
+
+    scale  float64[2], float64[5] if predictors are mixed  weight = scale * what the table has
+    drawn  as many  see above
+    """
+
+    scale: NDArray[np.float64]
+    drawn: NDArray[np.float64]
+
+
+def decay_rule(l2: float, l1: float) -> DecayRule:
+    """The rule for these amounts of regularisation, in Vowpal Wabbit's units."""
+    return DecayRule(float(l2), float(l1), l2 > 0.0 or l1 > 0.0)  # an int would be compiled for anew
+
+
+def no_decay_yet(rule: DecayRule, *, mixed: bool) -> Decay:
+    """That of a model that has learned nothing."""
+    size = stamps_of(mixed=mixed) if rule.active else 0
+    return Decay(np.ones(size), np.zeros(size))
+
+
+def stamps_of(*, mixed: bool) -> int:
+    """How many stamps a slot has, if weights are drawn to 0."""
+    return PREDICTORS_THAT_DECAY if mixed else OF_APPLE + 1
+
+
+@kernel
+def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float], most: float) -> None:
+    """Decay the weights of one predictor.
+
+    step  how far it goes along the gradient, and the loss's slope there
+    most  its rate times the example's importance, which an invariant step never exceeds; but what is taken for one may,
+          since Lambert's W is approximate, where the slope is next to nothing
+    """
+    by, slope = step
+    if abs(by) <= _LEAST_STEP or abs(slope) <= _LEAST_STEP:
+        return
+    rate = min(-by / slope, most)
+    decay.scale[which] *= max(1.0 - rule.l2 * rate, _LEAST_FACTOR)
+    decay.drawn[which] += min(rule.l1 * rate / decay.scale[which], _LARGEST)
+
+
+@part
+def drawn_to_zero(weight: Element, by: float) -> float:
+    """The weight, nearer to 0, or there."""
+    return math.copysign(max(abs(weight) - by, 0.0), weight)
+
+
+@part
+def of_scale(change: float, scale: float) -> np.float32:
+    """A change of weights as one of what the table has."""
+    return np.float32(min(max(change / scale, -_LARGEST), _LARGEST))
+
+
+@kernel
+def decayed_scores(
+    table: Table, decay: Decay, rule: DecayRule, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
+) -> None:
+    """Make those of decayed weights of the scores of what the table has, which `gather` and others left in `scores`.
+
+    `ends`: of the constant and base features, and of all. Nothing else changes.
+    """
+    constant, beside = table.slots[features.slot[0]], features.slot[0]
+    mixed = len(table.companions) > 0
+    if rule.l1 > 0.0:
+        _drawn_scores(table, decay, features, ends, scores)
+    else:
+        scores[0] -= constant["linear_weight"]
+        scores[1] -= constant["weight"]
+        if mixed:
+            companion = table.companions[beside]
+            scores[2] -= companion["average"]
+            scores[3] -= companion["fast"]
+            scores[4] -= companion["slow_linear"]
+            scores[5] -= companion["fast_linear"]
+    # In the order of the mixture's predictors.
+    scale = decay.scale
+    scores[0] = scores[0] * scale[OF_LINEAR] + constant["linear_weight"]
+    scores[1] = scores[1] * scale[OF_APPLE] + constant["weight"]
+    if mixed:
+        companion = table.companions[beside]
+        scores[2] = scores[2] * scale[OF_APPLE] + companion["average"]
+        scores[3] = scores[3] * scale[OF_FAST] + companion["fast"]
+        scores[4] = scores[4] * scale[OF_SLOW_LINEAR] + companion["slow_linear"]
+        scores[5] = scores[5] * scale[OF_FAST_LINEAR] + companion["fast_linear"]
+
+
+@part
+def _drawn_scores(
+    table: Table, decay: Decay, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
+) -> None:
+    """Write the scores of all but the constant, of what the table would have if it were written now."""
+    base, found = ends
+    drawn, stamps, mixed = decay.drawn, table.stamps, len(table.companions) > 0
+    for k in range(6 if mixed else 2):
+        scores[k] = 0.0
+    for t in range(U1, found):
+        place, x = features.slot[t], np.float64(features.x[t])
+        owner = table.slots[place]
+        by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+        scores[1] += np.float32(drawn_to_zero(owner["weight"], by)) * x
+        if t < base:
+            far = drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
+            scores[0] += np.float32(drawn_to_zero(owner["linear_weight"], far)) * x
+        if mixed:
+            fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+            if owner["degree"] > 1:
+                scores[2] += np.float32(drawn_to_zero(owner["average"], by)) * x
+                scores[3] += np.float32(drawn_to_zero(owner["fast"], fast)) * x
+                continue
+            companion = table.companions[place]
+            scores[2] += np.float32(drawn_to_zero(companion["average"], by)) * x
+            scores[3] += np.float32(drawn_to_zero(companion["fast"], fast)) * x
+            if t < base:
+                slow_linear = drawn[OF_SLOW_LINEAR] - stamps[place, OF_SLOW_LINEAR]
+                fast_linear = drawn[OF_FAST_LINEAR] - stamps[place, OF_FAST_LINEAR]
+                scores[4] += np.float32(drawn_to_zero(companion["slow_linear"], slow_linear)) * x
+                scores[5] += np.float32(drawn_to_zero(companion["fast_linear"], fast_linear)) * x
+
+
+@kernel
+def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
+    """Bring features [1, found) up to date for the predictors that have all of them: apple's weights in `features`."""
+    drawn, stamps = decay.drawn, table.stamps
+    for t in range(U1, found):
+        place = features.slot[t]
+        owner = table.slots[place]
+        by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+        features.weight[t] = drawn_to_zero(owner["weight"], by)
+        stamps[place, OF_APPLE] = drawn[OF_APPLE]
+        if len(table.companions) > 0:
+            fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+            stamps[place, OF_FAST] = drawn[OF_FAST]
+            if owner["degree"] > 1:
+                _draw_pair(owner, by, fast)
+            else:
+                _draw_pair(table.companions[place], by, fast)
+
+
+@kernel
+def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
+    """Bring features [1, base) up to date for the linear predictors: the linear weights in `features`."""
+    drawn, stamps = decay.drawn, table.stamps
+    for t in range(U1, base):
+        place = features.slot[t]
+        by = drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
+        features.weight[t] = drawn_to_zero(table.slots[place]["linear_weight"], by)
+        stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
+        if len(table.companions) > 0:
+            _draw_linear_pair(table, decay, place)
+
+
+@part
+def _draw_pair(beside: Element, by: float, fast: float) -> None:
+    """Bring the average and the fast weight up to date, where they are."""
+    beside["average"] = drawn_to_zero(beside["average"], by)
+    beside["fast"] = drawn_to_zero(beside["fast"], fast)
+
+
+@part
+def _draw_linear_pair(table: Table, decay: Decay, place: Index) -> None:
+    """Bring the slow and the fast linear weight of a base feature up to date."""
+    companion, drawn, stamps = table.companions[place], decay.drawn, table.stamps
+    slow = drawn[OF_SLOW_LINEAR] - stamps[place, OF_SLOW_LINEAR]
+    fast = drawn[OF_FAST_LINEAR] - stamps[place, OF_FAST_LINEAR]
+    companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
+    companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
+    stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
+
+
+@kernel
+def draw_slot(table: Table, decay: Decay, place: Index) -> None:
+    """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
+    owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
+    by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+    owner["weight"] = drawn_to_zero(owner["weight"], by)
+    stamps[place, OF_APPLE] = drawn[OF_APPLE]
+    if owner["degree"] <= 1:
+        owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], drawn[OF_LINEAR] - stamps[place, OF_LINEAR])
+        stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
+    if len(table.companions) > 0:
+        fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+        stamps[place, OF_FAST] = drawn[OF_FAST]
+        if owner["degree"] > 1:
+            _draw_pair(owner, by, fast)
+        else:
+            _draw_pair(table.companions[place], by, fast)
+            _draw_linear_pair(table, decay, place)
+
+
+@kernel
+def use_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
+    """The larger of a monomial's weights, as they are now, times its scale: what admission compares."""
+    owner, scale = table.slots[place], decay.scale
+    by, far, of_other = 0.0, 0.0, scale[OF_LINEAR]
+    if rule.l1 > 0.0:
+        by = decay.drawn[OF_APPLE] - table.stamps[place, OF_APPLE]
+        far = decay.drawn[OF_LINEAR] - table.stamps[place, OF_LINEAR]
+    if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
+        far, of_other = by, scale[OF_APPLE]
+    own = abs(drawn_to_zero(owner["weight"], by)) * scale[OF_APPLE]
+    other = abs(drawn_to_zero(owner["linear_weight"], far)) * of_other
+    return np.float32(max(own, other) * owner["scale"])
+
+
+@part
+def settle_if_small(table: Table, decay: Decay, rule: DecayRule) -> None:
+    """Settle the table if a scale has become so small that float32 might not hold what the table has."""
+    least = 1.0
+    for which in range(len(decay.scale)):
+        least = min(least, decay.scale[which])
+    if least < _LEAST_SCALE:
+        settle(table, decay, rule)
+
+
+@kernel
+def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
+    """Have the table hold the weights themselves, and begin anew."""
+    scale, stamps = decay.scale, table.stamps
+    for place in range(U0, np.uint64(len(table.slots) - 1)):
+        owner = table.slots[place]
+        if owner["key"] == U0:
+            continue
+        if rule.l1 > 0.0:
+            draw_slot(table, decay, place)
+            for which in range(len(scale)):
+                stamps[place, which] = 0.0
+        owner["weight"] *= scale[OF_APPLE]
+        if owner["degree"] <= 1:
+            owner["linear_weight"] *= scale[OF_LINEAR]
+        if len(table.companions) > 0:
+            if owner["degree"] > 1:
+                owner["average"] *= scale[OF_APPLE]
+                owner["fast"] *= scale[OF_FAST]
+            else:
+                companion = table.companions[place]
+                companion["average"] *= scale[OF_APPLE]
+                companion["fast"] *= scale[OF_FAST]
+                companion["slow_linear"] *= scale[OF_SLOW_LINEAR]
+                companion["fast_linear"] *= scale[OF_FAST_LINEAR]
+    for which in range(len(scale)):
+        scale[which] = 1.0
+        decay.drawn[which] = 0.0
+
+
+@kernel
+def write_settled(table: Table, decay: Decay, rule: DecayRule, slots: Slots) -> None:
+    """Write the weights of each slot as they are by now into `slots`, a copy; the table stays as it is."""
+    drawn, stamps, scale = decay.drawn, table.stamps, decay.scale
+    for place in range(U0, np.uint64(len(slots) - 1)):
+        owner = slots[place]
+        if owner["key"] == U0:
+            continue
+        by, fast, linear = 0.0, 0.0, 0.0
+        if rule.l1 > 0.0:
+            by, linear = drawn[OF_APPLE] - stamps[place, OF_APPLE], drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
+        owner["weight"] = drawn_to_zero(owner["weight"], by) * scale[OF_APPLE]
+        if owner["degree"] <= 1:
+            owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], linear) * scale[OF_LINEAR]
+        elif len(table.companions) > 0:
+            if rule.l1 > 0.0:
+                fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+            owner["average"] = drawn_to_zero(owner["average"], by) * scale[OF_APPLE]
+            owner["fast"] = drawn_to_zero(owner["fast"], fast) * scale[OF_FAST]
+
+
+@kernel
+def release_zeros(table: Table) -> int:
+    """Free the slots of products that are no parents, nor rest from being one, and weigh nothing; how many.
+
+    The table is settled. Base features keep theirs: their accumulators tell how large their next steps are to be.
+    """
+    freed = 0
+    tag_bytes = table.tags.view(np.uint8)
+    for place in range(U0, np.uint64(len(table.slots) - 1)):
+        owner = table.slots[place]
+        if owner["key"] == U0 or owner["degree"] <= 1 or owner["parent"] != 0 or not _weighs_nothing(table, place):
+            continue
+        owner["key"] = 0
+        owner["weight"] = owner["gradient"] = owner["scale"] = 0.0
+        owner["linear_weight"] = owner["linear_gradient"] = 0.0
+        owner["degree"] = owner["sights"] = 0
+        tag_bytes[place] = 0
+        _clear_sides(table, place)
+        freed += 1
+    return freed
+
+
+@part
+def _clear_sides(table: Table, place: Index) -> None:
+    """Forget what a monomial has besides; `settle` has cleared its stamps."""
+    if len(table.counts) > 0:
+        counts = table.counts[place]
+        counts["attributes"] = counts["order"] = 0
+        counts["positive"] = counts["negative"] = 0.0
+    for k in range(table.class_weights.shape[1]):
+        table.class_weights[place, k] = 0.0
+
+
+@part
+def _weighs_nothing(table: Table, place: Index) -> bool:
+    """Whether a product has no weight for any predictor, or any class."""
+    owner = table.slots[place]
+    size = abs(owner["weight"]) + abs(owner["average"]) + abs(owner["fast"])
+    for k in range(table.class_weights.shape[1] // 2):
+        size += abs(table.class_weights[place, k])
+    return bool(size == 0.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.source_files import FILES, NAMES, PACKAGE, ROOT, dotted_name, part_of, tree_of
 
-_CORE = {"core", "core.codec", "core.learner", "core.learner.kernels"}
+_CORE = {"core", "core.codec", "core.learner", "core.learner.kernels", "core.learner.preparation"}
 _RUNTIME_BASIS = {"runtime", "config", "errors"} | _CORE
 _RUNTIME = {
     "runtime",
@@ -37,7 +37,14 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"core.learner.options", "errors"},
     "core": {"errors"},
     "core.codec": {"core", "errors"},
-    "core.learner": {"core", "core.learner.kernels", "core.learner.options", "errors"},
+    "core.learner": {
+        "core",
+        "core.learner.kernels",
+        "core.learner.options",
+        "core.learner.preparation",
+        "errors",
+    },
+    "core.learner.preparation": {"core", "core.learner.options", "errors"},
     "core.learner.kernels": {"core", "errors"},
     "core.learner.options": set(),
     "runtime": _CORE | {"core.learner.options", "config", "errors"},

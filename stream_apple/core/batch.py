@@ -17,7 +17,7 @@ _NO_KEYS = np.empty(0, np.uint64)
 _NO_ROLES = np.empty(0, np.uint8)
 
 ALONE = np.uint8(1)
-"""A role: the feature is multiplied with none; it is a product already."""
+"""A role: the feature is multiplied with none; it is a product already. Such features are the last of their row."""
 BIN = np.uint8(2)
 """A role: the feature is the indicator of an interval, whose square is itself: it is never multiplied with itself."""
 

@@ -14,7 +14,7 @@ from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.model import Model
 from stream_apple.core.learner.kernels.recent import RECENT_EXAMPLES, RECENT_FEATURES
 from stream_apple.core.learner.kernels.table import FREE, PARENT, U1, Index, find
-from stream_apple.core.learner.kernels.work import BaseFeatures, Work
+from stream_apple.core.learner.kernels.work import Work, example_features
 
 Places = NDArray[np.int64]
 Means = NDArray[np.float64]
@@ -66,7 +66,8 @@ def _look(
         for e in range(recent.filled[1 + half]):
             end = recent.ends[half * RECENT_EXAMPLES + e]
             offset = half * RECENT_FEATURES
-            example = BaseFeatures(recent.keys, recent.values, np.uint64(offset + first), np.uint64(offset + end))
+            span = np.uint64(offset + first), np.uint64(offset + end)
+            example = example_features(recent.keys, recent.values, recent.roles, span[0], span[1])
             found, _ = expand(model, example, False, work)  # noqa: FBT003  by position: it is compiled
             totals[0] += 1.0
             totals[2] += end - first
@@ -80,23 +81,26 @@ def _look(
                 at = _index_of(candidates, np.int64(features.slot[t]))
                 if at >= 0:
                     presence[at] += 1.0
-            totals[1] += _credit(model, work, (parents, nodes), (cost, earned), example.stop - example.first)
+            ends = example.stop - example.first, example.paired - example.first
+            totals[1] += _credit(model, work, (parents, nodes), (cost, earned), ends)
             slots[len(slots) - 1]["active"] = 0
 
 
 @kernel
-def _credit(model: Model, work: Work, which: tuple[Places, Index], sums: tuple[Means, Means], stop: Index) -> float:
+def _credit(
+    model: Model, work: Work, which: tuple[Places, Index], sums: tuple[Means, Means], ends: tuple[Index, Index]
+) -> float:
     """Give each feature of the example to the node that has it first, in the order of `expand`, and leave it.
 
-    `which`: all parents, and how many nodes the example has; `stop`: how many base features. Returns how many products
-    they have.
+    `which`: all parents, and how many nodes the example has; `ends`: how many base features, and how many of them are
+    multiplied. Returns how many products they have.
     """
     table = model.table
     parents, nodes = which
     cost, earned = sums
     products = 0.0
     for number in range(nodes):
-        node = work.nodes[number]
+        node, stop = work.nodes[number], ends[0] if number == 0 else ends[1]
         size = np.float64(stop - node["first"])
         products += size
         at = _index_of(parents, np.int64(find(table, node["key"]))) if number > 0 else -1

@@ -14,7 +14,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import BUCKET, BYTE, HIGHS, ONES, PLACES, U0, U1, U3, U7, U8, U56, Table
+from stream_apple.core.learner.kernels.table import (
+    BARRED,
+    BUCKET,
+    BYTE,
+    HIGHS,
+    ONES,
+    PLACES,
+    U0,
+    U1,
+    U3,
+    U7,
+    U8,
+    U56,
+    Table,
+)
 
 Keys = NDArray[np.uint64]
 
@@ -78,8 +92,8 @@ class Factors:
         slots = table.slots[:-1]
         degrees = slots["degree"]
         used = slots["key"] != 0
-        # Odd: a parent; even and more than 0: one that rests.
-        parents = (slots["parent"] != 0) & used
+        # Odd: a parent; even and more than 0: one that rests, or that never is one.
+        parents = (slots["parent"] != 0) & (slots["parent"] != BARRED) & used
         self._by_degree = [np.sort(slots["key"][parents & (degrees == d)]) for d in range(1, int(degrees.max()))]
         self._exhaustive = not parents.any()
         self._all_by_degree: dict[int, Keys] = {}

@@ -30,12 +30,14 @@ from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
+from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import ModelError
 
 __all__ = ["Learner", "Scores"]
 
+_PREPARED = "prepared_"  # before the names of the preparation's arrays
 _MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3}
 _TUPLES: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # what naive Bayes goes by
 
@@ -51,7 +53,8 @@ class Learner:
         self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
-        self._recent = empty_recent(mixed=mixed)
+        self.preparation = Preparation(options)
+        self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._start = empty_start(warm=options.warm_start != "none")
         self._longest = 0
         self._work = empty_work(options.max_features_per_example, 0, counted=options.counted)
@@ -91,7 +94,7 @@ class Learner:
     def score(self, batch: Batch) -> Scores:
         """The same, with losses and the linear predictor's scores."""
         scores = Scores.empty(len(batch.labels))
-        self._process(batch, 0, len(batch.labels), scores, learn=False)
+        self._process(self.preparation.prepare(batch), 0, len(batch.labels), scores, learn=False)
         return scores
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
@@ -100,7 +103,10 @@ class Learner:
         A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite; rows
         before it were learned, so the model is to be dropped.
         """
-        self._process(batch, start, stop, scores, learn=True)
+        if self.preparation.active:
+            self._learn_prepared(batch, start, stop, scores)
+        else:
+            self._process(batch, start, stop, scores, learn=True)
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self) -> Growth:
@@ -123,15 +129,20 @@ class Learner:
         sums = {**self._scalars._asdict(), **self.progress.arrays()}
         if self.options.mixed:
             sums |= self._mixture._asdict() | {
-                f"recent_{name}": array for name, array in self._recent._asdict().items()
+                f"recent_{name}": array
+                for name, array in self._recent._asdict().items()
+                if name != "roles" or self.preparation.active
             }
         if len(self._start):
             sums["start"] = self._start
-        return sums
+        return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the other state, when the table has been written; ValueError if it is not this learner's kind."""
-        _take_over(self.sums, sums)
+        prepared = {name for name in sums if name.startswith(_PREPARED)}
+        own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
+        _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
+        self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
         self.progress.observe_anew()
 
     @property
@@ -217,14 +228,21 @@ class Learner:
     def _model(self) -> Model:
         return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, self._start)
 
-    def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool) -> None:
-        """Run the kernel, with scratch that fits the longest row."""
+    def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
+        """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
         row = process(self._model, self._work, batch, scores, start, stop, learn)
         if row >= 0:
             raise ModelError(
-                f"expected a finite score, found infinity or NaN at row {row}: weights or values overflow", row
+                f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",
+                first + row,
             )
+
+    def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
+        """As rows of a batch that is made of them."""
+        prepared = self.preparation.prepare_to_learn(batch, start, stop)
+        views = Scores(*(column[start:stop] for column in scores))
+        self._process(prepared, 0, stop - start, views, learn=True, first=start)
 
     def _make_room(self, longest: int) -> None:
         """Have scratch for examples of so many base features: kernels check no bounds."""

@@ -12,6 +12,7 @@ from stream_apple.core.jit import kernel, prefetch
 from stream_apple.core.learner.kernels.counts import information_of
 from stream_apple.core.learner.kernels.lanes import append
 from stream_apple.core.learner.kernels.table import (
+    BARRED,
     BUCKET,
     PARENT,
     U0,
@@ -144,7 +145,7 @@ def _survey_portion(
                 found.census.parents[slot["degree"]] += 1
                 found.parents[above] = taken[t]
                 above += U1
-            elif max_degree > 0:
+            elif max_degree > 0 and slot["parent"] < BARRED:
                 slot["parent"] -= RESTING
             continue
         salience = _salience(table, slot, taken[t], ranking)

@@ -22,8 +22,10 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
+from stream_apple.core.learner.kernels.naive_bayes import CAUTION
 from stream_apple.core.learner.kernels.residuals import forget_residuals
 from stream_apple.core.learner.kernels.table import (
+    BARRED,
     BUCKET,
     BYTE,
     FREE,
@@ -43,7 +45,7 @@ from stream_apple.core.learner.kernels.table import (
     bucket_of,
     find,
 )
-from stream_apple.core.learner.kernels.work import Work
+from stream_apple.core.learner.kernels.work import BaseFeatures, Work
 
 OWN_VOTE = np.uint8(4)
 AHEAD = np.uint8(48)
@@ -92,7 +94,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool
 
 
 @part
-def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
+def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
     """Append misses[:misses] to the newcomers, and ask for the slots of their buckets; how many newcomers there are."""
     products = work.products
     for m in range(misses):
@@ -106,6 +108,7 @@ def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
         # Infinite or NaN where one value is next to zero, or the parent's is.
         newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
+        newcomer["parent"] = BARRED if node["first"] + (at - node["start"]) >= base.paired else np.uint8(0)
         first = bucket_of(table.tags, key) << U3
         for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
             prefetch(table.slots, place)
@@ -139,6 +142,8 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
                 counts[REFUSED] += 1
                 continue
             counts[EVICTED] += 1
+        if model.rule.warm_start:
+            newcomer["damping"] = min(newcomer["damping"] + CAUTION * (x * x), MOST)
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
@@ -182,7 +187,7 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
     owner["linear_weight"] = 0.0
     owner["linear_gradient"] = 0.0
     owner["degree"] = newcomer["degree"]
-    owner["parent"] = 0
+    owner["parent"] = newcomer["parent"]
     owner["active"] = 1
     owner["sights"] = 0
 

@@ -30,7 +30,7 @@ from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.table import U0, U1, U8, Index, Slots
 from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave, loss_of
-from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Numbers64, Work
+from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Numbers64, Work, example_features
 
 LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
 AHEAD = np.uint64(512)  # base features: learning as many takes longer than memory
@@ -71,7 +71,8 @@ def process(
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
         learning = learn and importance > 0.0 and not math.isnan(label)
-        example = BaseFeatures(batch.keys, batch.values, np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1]))
+        first, end = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
+        example = example_features(batch.keys, batch.values, batch.roles, first, end)
         fetch_ahead(example)
         if rule.kept.counts:
             take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)

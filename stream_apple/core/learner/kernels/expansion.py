@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.batch import TOO_LARGE
+from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
@@ -96,7 +96,7 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
             scalars.counts[DEFERRED] += np.int64(misses - passed)
             if counted:
                 note_newcomers(base, work, rule.expansion.exhaustive, passed, wanted)
-            wanted = nominate(table, work, passed, wanted)
+            wanted = nominate(table, base, work, passed, wanted)
     return found, wanted
 
 
@@ -107,7 +107,12 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
     for f in range(size):
         work.own.keys[f] = base.keys[base.first + f]
         work.own.values[f] = base.values[base.first + f]
-    return BaseFeatures(work.own.keys, work.own.values, U0, size)
+    roles = base.roles
+    if len(roles) > 0:
+        for f in range(size):
+            work.own.roles[f] = base.roles[base.first + f]
+        roles = work.own.roles
+    return BaseFeatures(work.own.keys, work.own.values, roles, U0, size, base.paired - base.first)
 
 
 @part
@@ -135,37 +140,58 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
     """Look up the products of the next nodes, WAVE or somewhat more, and list them as hits or misses."""
     products, nodes = work.products, work.nodes
     head, tail, visited = queue
-    hits, misses = U0, U0
-    while head < tail and hits + misses <= np.uint64(WAVE):
+    hits, misses, end = U0, U0, U0
+    with_roles = len(base.roles) > 0
+    while head < tail and end <= np.uint64(WAVE):
         node = nodes[head]
         first, key, x = node["first"], node["key"], node["x"]
-        visited += base.stop - first
+        stop = base.stop if head == U0 else base.paired
+        visited += stop - first
         if visited > np.uint64(rule.expansion.max_features):
             tail = head
             break
+        node["start"] = end
         if rule.expansion.exhaustive and node["degree"] + 1 < rule.expansion.max_degree:
-            for f in range(first, base.stop):
+            for f in range(first, base.paired):
+                # Of each product once: its factors ascend, and a BIN is never multiplied with itself.
+                after = f + np.uint64(with_roles and base.roles[f] == BIN)
                 put_node(
-                    nodes[tail], key + base.keys[f], f, x * base.values[f], np.float32(0.0),
+                    nodes[tail], key + base.keys[f], after, x * base.values[f], np.float32(0.0),
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
             if rule.kept.counts:
                 note_nodes(base, work, head, tail)
-        if rule.kept.counts:
-            work.origins.nodes[head]["start"] = hits + misses
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)
-        while first < base.stop:
-            count = min(base.stop - first, _LANES)
-            end = hits + misses
-            fit = look_up(table.tags, base, first, multiplier, products, end)
+        partners = BaseFeatures(base.keys, base.values, base.roles, base.first, stop, base.paired)
+        while first < stop:
+            count = min(stop - first, _LANES)
+            fit = look_up(table.tags, partners, first, multiplier, products, end)
+            lanes = BYTE >> (_LANES - count)
+            if with_roles and not rule.expansion.exhaustive:
+                lanes &= ~own_bins(base, nodes, head, first)
+                fit &= lanes
             hits = append(products.hits, hits, end, fit)
-            misses = append(products.misses, misses, end, ~fit & (BYTE >> (_LANES - count)))
+            misses = append(products.misses, misses, end, ~fit & lanes)
             first += count
+            end += count
         head += U1
     return Queue(head, tail, visited), Ends(hits, misses)
+
+
+@part
+def own_bins(base: BaseFeatures, nodes: Slots, number: Index, first: Index) -> Index:
+    """A byte whose bits say which of the base features [first, first + 8) are factors of the node, and are BIN."""
+    found = U0
+    while number > U0:
+        node = nodes[number]
+        by = np.uint64(node["by"])
+        if by - first < _LANES and base.roles[by] == BIN:
+            found |= U1 << (by - first)
+        number = np.uint64(node["origin"])
+    return found
 
 
 @part
@@ -203,7 +229,7 @@ def collect(
     many misses there are then.
     """
     table, features, products = model.table, work.features, work.products
-    tail, misses = queue.tail, ends.misses
+    tail, misses, with_roles = queue.tail, ends.misses, len(base.roles) > 0
     for h in range(ends.hits):
         at = products.hits[h]
         key, place, x = products.key[at], products.place[at], products.x[at]
@@ -224,6 +250,12 @@ def collect(
         features.x[found] = x
         found += np.uint64(fresh)
         if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
+            if with_roles:
+                origin = work.nodes[products.node[at]]
+                by = origin["first"] + (at - origin["start"])
+                if by >= base.paired:
+                    continue
+                work.nodes[tail]["origin"], work.nodes[tail]["by"] = products.node[at], by
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
             if model.rule.kept.counts:
                 work.origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]

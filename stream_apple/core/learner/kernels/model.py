@@ -91,6 +91,7 @@ class Recent(NamedTuple):
 
     keys    uint64[2 * RECENT_FEATURES]
     values  float32[2 * RECENT_FEATURES]
+    roles   uint8[2 * RECENT_FEATURES], or empty if features have none
     ends    int64[2 * RECENT_EXAMPLES]  where each example ends in its half
     filled  int64[4]  the half that is being filled, the number of examples in each, and how many examples the model had
                       learned when it last grew
@@ -98,6 +99,7 @@ class Recent(NamedTuple):
 
     keys: NDArray[np.uint64]
     values: NDArray[np.float32]
+    roles: NDArray[np.uint8]
     ends: NDArray[np.int64]
     filled: NDArray[np.int64]
 

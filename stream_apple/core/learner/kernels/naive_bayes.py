@@ -18,7 +18,8 @@ examples were counted; and where few of many tuples say anything, w0 has them sa
     log(P(1) / P(-1)) + trust * votes,
 
 and trust is learned from the loss of this score alone, by Newton's method with forgetting, as in `mixture.py`. The
-predictors that start from it learn the correction: it is an offset, and has no weight of theirs.
+predictors that start from it learn the correction: it is an offset, and has no weight of theirs. Their first steps are
+smaller than those of weights that have to learn all, as if each had met CAUTION squared gradients before.
 """
 
 import math
@@ -29,15 +30,16 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
 from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import U1, Index
+from stream_apple.core.learner.kernels.table import BARRED, U1, Index
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
 
-PRIOR = 1.0
+PRIOR = 0.1
 MOST_ODDS = 50.0  # as scores
 FIRST_TRUST = 0.5
 MOST_TRUST = 100.0
-KEEP = 0.999  # of the curvature, an example: trust goes by the latest thousand
+KEEP = 0.99  # of the curvature, an example: trust goes by the latest hundred
+CAUTION = np.float32(1.0)  # in squares of the feature's value
 TRUST, CURVATURE = range(2)
 
 
@@ -61,7 +63,7 @@ def votes_of(model: Model, features: ActiveFeatures, found: Index) -> float:
         if features.x[t] != np.float32(1.0):
             continue
         counted = counts[features.slot[t]]
-        if counted["order"] == 1:
+        if counted["order"] == 1 and model.table.slots[features.slot[t]]["parent"] != BARRED:
             present += 1.0
         if counted["order"] == n:
             drawn = of_all * (counted["positive"] + counted["negative"])
@@ -71,7 +73,7 @@ def votes_of(model: Model, features: ActiveFeatures, found: Index) -> float:
         votes /= max(present - 1.0, 1.0)
     if n > 2:
         votes *= 2.0 / max(present - 2.0, 1.0)
-    return np.float64(min(max(votes, -MOST_ODDS), MOST_ODDS))
+    return float(min(max(votes, -MOST_ODDS), MOST_ODDS))
 
 
 @part
@@ -79,7 +81,7 @@ def starting_score(model: Model, votes: float) -> float:
     """The log-odds of label 1 that predictors start from."""
     totals = model.table.counts[len(model.table.counts) - 1]
     shares = math.log((totals["positive"] + 1.0) / (totals["negative"] + 1.0))
-    return min(max(shares + model.start[TRUST] * votes, -MOST_ODDS), MOST_ODDS)
+    return float(min(max(shares + model.start[TRUST] * votes, -MOST_ODDS), MOST_ODDS))
 
 
 @part

@@ -10,12 +10,13 @@ RECENT_FEATURES = 8192  # of each half, base features
 RECENT_EXAMPLES = 512  # of each half
 
 
-def empty_recent(*, mixed: bool) -> Recent:
-    """Room for the examples to come."""
+def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
+    """Room for the examples to come; `roles`: their features may have some."""
     features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
     return Recent(
         np.zeros(features, np.uint64),
         np.zeros(features, np.float32),
+        np.zeros(features if roles else 0, np.uint8),
         np.zeros(examples, np.int64),
         np.zeros(4 if mixed else 0, np.int64),
     )
@@ -47,5 +48,9 @@ def keep_recent(recent: Recent, example: BaseFeatures) -> None:
     for f in range(size):
         recent.keys[to + f] = example.keys[example.first + np.uint64(f)]
         recent.values[to + f] = example.values[example.first + np.uint64(f)]
+    if len(recent.roles) > 0:
+        for f in range(size):
+            role = example.roles[example.first + np.uint64(f)] if len(example.roles) > 0 else np.uint8(0)
+            recent.roles[to + f] = role
     recent.ends[half * RECENT_EXAMPLES + count] = used + size
     recent.filled[1 + half] = count + 1

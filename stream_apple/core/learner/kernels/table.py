@@ -76,6 +76,7 @@ COUNTS = np.dtype(
     align=True,
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
+BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one
 
 # Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at
 # most MOST_WEIGHT, so scores can't overflow; accumulators keep from LEAST_SQUARE to MOST, so steps can't.

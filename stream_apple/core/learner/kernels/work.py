@@ -8,10 +8,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import Floats, Index, Slots, Words
+from stream_apple.core.batch import ALONE
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.table import U1, Floats, Index, Slots, Words
 
 Numbers: TypeAlias = NDArray[np.uint32]
 Numbers64: TypeAlias = NDArray[np.float64]
+Roles: TypeAlias = NDArray[np.uint8]
 
 WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
 LANES = 8  # products looked up at once
@@ -24,24 +27,44 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
         ("x", np.float32),
         ("damping", np.float32),
         ("degree", np.uint8),
+        ("start", np.uint32),  # the number of its first product in its wave
+        ("origin", np.uint32),  # if features have roles: the number of the node that it is a product of,
+        ("by", np.uint32),  # and the number of the base feature
     ],
     align=True,
 )
 NEWCOMER = np.dtype(  # a monomial that is to be given a slot
-    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)], align=True
+    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
+    align=True,
 )
 ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
-    [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
+    [("attributes", np.uint64), ("last", np.uint64), ("order", np.uint8)], align=True
 )
 
 
 class BaseFeatures(NamedTuple):
-    """Those of one example: keys[first:stop] and values[first:stop]."""
+    """Those of one example: keys[first:stop] and values[first:stop]; `example_features` makes them.
+
+    roles   as of `Batch`, or empty: none has one
+    paired  those of role ALONE are in [paired, stop)
+    """
 
     keys: Words
     values: Floats
+    roles: Roles
     first: Index
     stop: Index
+    paired: Index
+
+
+@part
+def example_features(keys: Words, values: Floats, roles: Roles, first: Index, stop: Index) -> BaseFeatures:
+    """Those in [first, stop)."""
+    paired = stop
+    if len(roles) > 0:
+        while paired > first and roles[paired - U1] == ALONE:
+            paired -= U1
+    return BaseFeatures(keys, values, roles, first, stop, paired)
 
 
 class ActiveFeatures(NamedTuple):
@@ -74,17 +97,18 @@ class Products(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Base features that the kernels may change: keys uint64, values float32."""
+    """Base features that the kernels may change: keys uint64, values float32, roles uint8."""
 
     keys: Words
     values: Floats
+    roles: Roles
 
 
 class Origins(NamedTuple):
     """Where monomials come from; empty arrays unless examples are counted by label.
 
     base       uint64[...]  the attributes of the example's base features
-    nodes      ORIGIN[...]  start: where in its wave the node's products begin
+    nodes      ORIGIN[...]  last: the key of the node's last factor, where factors ascend
     newcomers  ORIGIN[...]
     """
 
@@ -114,7 +138,11 @@ def empty_work(max_features: int, longest: int, *, counted: bool = False) -> Wor
         np.zeros(size, NODE),
         np.zeros(size, NEWCOMER),
         np.zeros(MIXING),
-        Own(np.zeros(longest + LANES, np.uint64), np.zeros(longest + LANES, np.float32)),
+        Own(
+            np.zeros(longest + LANES, np.uint64),
+            np.zeros(longest + LANES, np.float32),
+            np.zeros(longest + LANES, np.uint8),
+        ),
         Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
     )
 

@@ -24,7 +24,7 @@ PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 # Of what `kernels/table.py` and `kernels/work.py` make, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
-_SCRATCH_BYTES = 84  # for each feature of an example
+_SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}

@@ -7,6 +7,7 @@ from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels import recent as recents
 from stream_apple.core.learner.kernels.model import GROWN_AT, Recent
 from stream_apple.core.learner.kernels.recent import RECENT_EXAMPLES, RECENT_FEATURES, empty_recent
+from stream_apple.core.learner.kernels.table import Floats, Words
 from stream_apple.core.learner.kernels.work import BaseFeatures
 
 Example = tuple[list[int], list[float]]
@@ -16,6 +17,10 @@ Example = tuple[list[int], list[float]]
 def _keep(recent: Recent, example: BaseFeatures) -> None:
     """What kernels call can't be called from here."""
     recents.keep_recent(recent, example)
+
+
+def _without_roles(keys: Words, values: Floats, first: np.uint64, stop: np.uint64) -> BaseFeatures:
+    return BaseFeatures(keys, values, np.empty(0, np.uint8), first, stop, stop)
 
 
 def kept(recent: Recent) -> list[Example]:
@@ -43,7 +48,7 @@ def test_the_latest_are_kept(longest: int) -> None:
     for number in range(3000 if longest < 100 else 60):
         size = int(rng.integers(0, longest + 1))
         keys, values = rng.integers(0, 1 << 64, size + 3, np.uint64), rng.normal(size=size + 3).astype(np.float32)
-        _keep(recent, BaseFeatures(keys, values, np.uint64(2), np.uint64(2 + size)))
+        _keep(recent, _without_roles(keys, values, np.uint64(2), np.uint64(2 + size)))
         if size <= RECENT_FEATURES:
             if len(newer) == RECENT_EXAMPLES or sum(len(e[0]) for e in newer) + size > RECENT_FEATURES:
                 older, newer = newer, []
@@ -58,10 +63,10 @@ def test_a_full_half_and_the_longest_example() -> None:
     """An example that just fits a half is kept, one feature more is not."""
     recent = empty_recent(mixed=True)
     keys, values = np.arange(RECENT_FEATURES + 1, dtype=np.uint64), np.ones(RECENT_FEATURES + 1, np.float32)
-    _keep(recent, BaseFeatures(keys, values, np.uint64(0), np.uint64(RECENT_FEATURES + 1)))
+    _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(RECENT_FEATURES + 1)))
     assert kept(recent) == []
     for _ in range(3):
-        _keep(recent, BaseFeatures(keys, values, np.uint64(1), np.uint64(RECENT_FEATURES + 1)))
+        _keep(recent, _without_roles(keys, values, np.uint64(1), np.uint64(RECENT_FEATURES + 1)))
         assert kept(recent)[-1][0] == keys[1:].tolist()
     assert len(kept(recent)) == 2
 
@@ -72,7 +77,7 @@ def test_a_half_is_filled_to_its_last_feature() -> None:
     recent.filled[GROWN_AT] = 7  # which is not its business
     keys, values = np.arange(size, dtype=np.uint64), np.ones(size, np.float32)
     for _ in range(8):
-        _keep(recent, BaseFeatures(keys, values, np.uint64(0), np.uint64(size)))
+        _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(size)))
     assert recent.filled.tolist() == [0, 8, 0, 7]
-    _keep(recent, BaseFeatures(keys, values, np.uint64(0), np.uint64(size)))
+    _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(size)))
     assert recent.filled.tolist() == [1, 8, 1, 7]

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from stream_apple.cli.options.warm_start import WARM_START
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -87,7 +88,8 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--selection",
         type=click.Choice(get_args(Selection)),
-        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off.  "
+        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi goes by what a "
+        "monomial's presence tells of the label, with --loss logistic.  "
         f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}]",
     ),
     click.option(
@@ -113,6 +115,7 @@ _ALL: list[Callable[[Any], Any]] = [
         show_default=True,
         help="Regularisation, with --descent plain.",
     ),
+    WARM_START,
 ]
 
 

@@ -65,15 +65,18 @@ RESIDUALS = np.dtype(
 )
 # What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
 STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
-# What else a monomial has if examples are counted by label.
+# What else a monomial has if examples are counted by label. Without gaps between fields, as all of what stands beside
+# slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 COUNTS = np.dtype(
     [
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
         ("positive", np.float64),  # importance of its examples with a label above 0,
         ("negative", np.float64),  # and of the others
-        ("order", np.uint8),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
-    ],
-    align=True,
+        (
+            "order",
+            np.uint64,
+        ),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
+    ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one
@@ -110,7 +113,7 @@ class Table(NamedTuple):
     class_weights: NDArray[np.float32]
 
 
-SIDES = ("stamps", "counts", "class_weights")
+SIDES = ("residuals", "stamps", "counts", "class_weights")
 """What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
 
 
@@ -169,7 +172,7 @@ def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
 
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
-    slots, tags, admission_filter, companions, residuals, *_ = table
+    slots, tags, admission_filter, companions, *_ = table
     try:
         copied = np.zeros_like(companions)
         if len(companions):
@@ -178,7 +181,7 @@ def copy_table(table: Table) -> Table:
         # As bytes: NumPy would copy field by field.
         copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
         sides = [getattr(table, name).copy() for name in SIDES]
-        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy(), *sides)
+        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, *sides)
     except MemoryError as error:
         raise _too_large(len(slots), error) from error
 

@@ -103,6 +103,15 @@ class Options(Regularisation, WarmStartOptions):
         return self.combine == "mix"
 
     @property
+    def _mixes(self) -> bool:
+        return self.method == "apple" and self.combine != "off"
+
+    @property
+    def usual_selection(self) -> Selection:
+        """The selection that goes with the other options."""
+        return "evidence" if self._mixes else "weight"
+
+    @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
         return self.selection == "mi" or self.warm_start != "none"
@@ -128,8 +137,7 @@ class Options(Regularisation, WarmStartOptions):
 
     def _fill(self) -> None:
         """Replace what is None."""
-        mixed = self.method == "apple" and self.combine != "off"
-        defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if mixed else _PLAIN)
+        defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if self._mixes else _PLAIN)
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

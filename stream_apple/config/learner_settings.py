@@ -1,10 +1,11 @@
 """The section `learner`: what is learned, and how. Defaults, choices and bounds are those of a learner's options."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from stream_apple.config.class_settings import ClassSettings
+from stream_apple.config.growth_settings import GrowthSettings
 from stream_apple.config.regularisation_settings import RegularisationSettings
 from stream_apple.config.section import Integer, Number
 from stream_apple.core.learner.options import (
@@ -20,7 +21,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(RegularisationSettings, ClassSettings):
+class LearnerSettings(RegularisationSettings, ClassSettings, GrowthSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method
@@ -50,9 +51,20 @@ class LearnerSettings(RegularisationSettings, ClassSettings):
     @model_validator(mode="after")
     def _fill(self) -> Self:
         options = self.options()
-        for name in ("combine", "bits", "parents", "product_budget"):
+        for name in ("combine", "bits", "parents", "product_budget", "selection"):
             object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
         return self
+
+    def identity(self) -> dict[str, Any]:
+        """What of it names a model: as of its options, without a selection that goes by the others.
+
+        That was an option, and in no name, before it was a setting.
+        """
+        options = self.options()
+        found = options.identity()
+        if self.selection == options.usual_selection:
+            found.pop("selection", None)
+        return {name: found[name] for name in type(self).model_fields if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
         """Of the learner; ValueError if they contradict each other."""

@@ -8,6 +8,7 @@ import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
 from stream_apple.cli.options.regularisation import REGULARISATION
+from stream_apple.cli.options.warm_start import WARM_START
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -88,7 +89,8 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--selection",
         type=click.Choice(get_args(Selection)),
-        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off.  "
+        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi goes by what a "
+        "monomial's presence tells of the label, with --loss logistic.  "
         f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}]",
     ),
     click.option(
@@ -101,6 +103,7 @@ _ALL: list[Callable[[Any], Any]] = [
         "--fallback", is_flag=True, help="One parent an epoch is the first of the smallest degree (the paper's rule)."
     ),
     *REGULARISATION,
+    WARM_START,
 ]
 
 

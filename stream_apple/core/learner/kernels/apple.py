@@ -26,7 +26,7 @@ from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR, PREDICTORS, blend, learn_mixture, temper
 from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS, LearningRule, Model
-from stream_apple.core.learner.kernels.naive_bayes import learn_trust, start_expanded, starting_score, votes_of
+from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
 from stream_apple.core.learner.kernels.plain_descent import learn_plainly
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
@@ -88,7 +88,7 @@ def process(
         fetch_ahead(example)
         if rule.kept.counts:
             take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
-        votes = 0.0
+        odds = 0.0
         if rule.tuples.order > 0:
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work)
         else:
@@ -96,13 +96,13 @@ def process(
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
             if rule.warm_start:
-                votes = votes_of(model, features, old)
-                start_expanded(mixing, starting_score(model, votes))
+                odds = odds_of(model, features, old)
+                start_expanded(mixing, starting_score(model, odds))
         else:
             mixing[APPLE], wider = gather(slots, features, old)
             if rule.warm_start:
-                votes = votes_of(model, features, old)
-                mixing[APPLE] += starting_score(model, votes)
+                odds = odds_of(model, features, old)
+                mixing[APPLE] += starting_score(model, odds)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
             if rule.plain_l2 > 0.0:
                 mixing[APPLE] /= counts[EXAMPLES] + 1
@@ -142,7 +142,7 @@ def process(
         counts[FEATURES] += np.int64(found)
         target = Target(score, label, importance)
         if rule.warm_start:
-            learn_trust(model, votes, target)
+            learn_trust(model, odds, target)
         if rule.kept.counts:
             count_example(model, features, found, target)
         if rule.mixed:

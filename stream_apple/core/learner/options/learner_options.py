@@ -125,6 +125,17 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         return self.combine == "mix"
 
     @property
+    def _mixes(self) -> bool:
+        return self.method == "apple" and self.combine != "off"
+
+    @property
+    def usual_selection(self) -> Selection:
+        """The selection that goes with the other options."""
+        if self.method == "tuples":
+            return "mi" if self.loss == "logistic" else "cv"
+        return "evidence" if self._mixes else "weight"
+
+    @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
         chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
@@ -194,11 +205,9 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
 
     def _fill(self) -> None:
         """Replace what is None."""
-        mixed = self.method == "apple" and self.combine != "off"
         self._fill_order(tuples=self.method == "tuples")
-        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if mixed else _PLAIN)
-        if self.method == "tuples":
-            defaults["selection"] = "mi" if self.loss == "logistic" else "cv"
+        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if self._mixes else _PLAIN)
+        defaults["selection"] = self.usual_selection
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

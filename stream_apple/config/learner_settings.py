@@ -1,10 +1,11 @@
 """The section `learner`: what is learned, and how. Defaults, choices and bounds are those of a learner's options."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from stream_apple.config.section import Integer, Number, Section
+from stream_apple.config.section import Integer, Number
+from stream_apple.config.tuple_settings import TupleSettings
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -18,12 +19,15 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(Section):
+class LearnerSettings(TupleSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method
     """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
-    two features, `cubic` also those of three.
+    two features, `cubic` also those of three; `tuples` the products of `order` features of different attributes, with
+    `discretise` or for categories: an attribute is what a name says before its first "=". Of few attributes, where
+    what they say shows in pairs or triples, it is the most accurate (error on covertype .165 in triples, `quadratic`
+    .194 and `apple` .201; cards .047, .097 and .255); of thousands of words, `apple` is.
     """
     loss: Loss = Options.loss
     """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0."""
@@ -33,7 +37,7 @@ class LearnerSettings(Section):
     only choice, and the default, of the other methods."""
     bits: Annotated[Integer, Field(ge=BITS.low, le=BITS.high)] | None = None
     """The table of each partition has 2^bits slots of 32 bytes, one for each monomial; with `combine = "mix"` a base
-    feature takes 16 bytes more. The default is 24 with method `cubic`."""
+    feature takes 16 bytes more. The default is 24 with method `cubic`, and 22 with `order` above 2."""
     alpha: Number = Field(default=Options.alpha, gt=ALPHA.above, le=ALPHA.high)
     """An epoch's end adds parents * s^alpha parents, where s is the mean number of features of an example."""
     parents: Annotated[Number, Field(gt=PARENTS.above, le=PARENTS.high)] | None = None
@@ -47,9 +51,20 @@ class LearnerSettings(Section):
     @model_validator(mode="after")
     def _fill(self) -> Self:
         options = self.options()
-        for name in ("combine", "bits", "parents", "product_budget"):
+        for name in ("combine", "bits", "parents", "product_budget", "order", "selection"):
             object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
         return self
+
+    def identity(self) -> dict[str, Any]:
+        """What of it names a model: as of its options, without a selection that goes by the others.
+
+        That was an option, and in no name, before it was a setting.
+        """
+        options = self.options()
+        found = options.identity()
+        if self.selection == options.usual_selection:
+            found.pop("selection", None)
+        return {name: found[name] for name in type(self).model_fields if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
         """Of the learner; ValueError if they contradict each other."""

@@ -227,8 +227,7 @@ class Config(Section):
             include={"epochs": True, "limits": True},
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
         )
-        learner = self.learner.options().identity()
-        return {"learner": {name: learner[name] for name in LearnerSettings.model_fields if name in learner}} | settings
+        return {"learner": self.learner.identity()} | settings
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """All settings in JSON types for a log, durations as text, secrets as `***`."""

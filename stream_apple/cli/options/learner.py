@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from stream_apple.cli.options.tuples import TUPLE_OPTIONS
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -87,8 +88,9 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--selection",
         type=click.Choice(get_args(Selection)),
-        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off.  "
-        f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}]",
+        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi and cv "
+        "are for --method tuples, mi for apple too, with --loss logistic.  "
+        f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}; tuples mi, cv with squared loss]",
     ),
     click.option(
         "--product-budget",
@@ -113,6 +115,7 @@ _ALL: list[Callable[[Any], Any]] = [
         show_default=True,
         help="Regularisation, with --descent plain.",
     ),
+    *TUPLE_OPTIONS,
 ]
 
 

@@ -123,8 +123,8 @@ class Learner:
         """
         self.progress.end_epoch()
         if self.options.method == "tuples":
-            changed = self._selection.end_epoch(self._table, self._scalars)
-            return Growth(*changed, take_census(self._table))
+            selected = self._selection.end_epoch(self._table, self._scalars)
+            return Growth(0, 0, take_census(self._table), selected)
         if self.options.method != "apple":
             return Growth(0, 0, take_census(self._table))
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.

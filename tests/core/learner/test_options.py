@@ -11,7 +11,7 @@ from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, MAX_FE
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("method", "sextic", "one of apple, linear, quadratic, cubic"),
+        ("method", "sextic", "one of apple, linear, quadratic, cubic, tuples"),
         ("loss", "hinge", "one of squared, logistic"),
         ("bits", 7, "an integer from 8 to 30"),
         ("bits", 31, "an integer from 8 to 30"),

@@ -28,11 +28,17 @@ _SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 _TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
 
-_PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
+_PLAIN = {"combine": "off", "parents": 1.0, "product_budget": 0}
 """The learner of the paper, and of the first version."""
-_MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
+_MIXED = {"combine": "mix", "parents": 2.0, "product_budget": 1000}
 
-_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST, **TupleOptions.FIRST}
+_FIRST: dict[str, object] = {
+    **_PLAIN,
+    "selection": "weight",
+    "fallback": False,
+    **Regularisation.FIRST,
+    **TupleOptions.FIRST,
+}
 """What the first version did before these were options: its models are named without them."""
 
 
@@ -111,6 +117,17 @@ class Options(Regularisation, TupleOptions):
         return self.combine == "mix"
 
     @property
+    def _mixes(self) -> bool:
+        return self.method == "apple" and self.combine != "off"
+
+    @property
+    def usual_selection(self) -> Selection:
+        """The selection that goes with the other options."""
+        if self.method == "tuples":
+            return "mi" if self.loss == "logistic" else "cv"
+        return "evidence" if self._mixes else "weight"
+
+    @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
         return self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
@@ -171,11 +188,9 @@ class Options(Regularisation, TupleOptions):
 
     def _fill(self) -> None:
         """Replace what is None."""
-        mixed = self.method == "apple" and self.combine != "off"
         self._fill_order(tuples=self.method == "tuples")
-        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if mixed else _PLAIN)
-        if self.method == "tuples":
-            defaults["selection"] = "mi" if self.loss == "logistic" else "cv"
+        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if self._mixes else _PLAIN)
+        defaults["selection"] = self.usual_selection
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

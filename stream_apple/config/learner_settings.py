@@ -4,6 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from stream_apple.config.growth_settings import GrowthSettings
 from stream_apple.config.section import Integer, Number
 from stream_apple.config.tuple_settings import TupleSettings
 from stream_apple.core.learner.options import (
@@ -19,7 +20,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(TupleSettings):
+class LearnerSettings(GrowthSettings, TupleSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method

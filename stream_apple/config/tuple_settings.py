@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from stream_apple.config.section import Boolean, Integer, Number, Section
-from stream_apple.core.learner.options import ORDER, SELECTION_SHARE, Options, Selection
+from stream_apple.core.learner.options import ORDER, SELECTION_SHARE, Options
 
 
 class TupleSettings(Section):
@@ -17,10 +17,6 @@ class TupleSettings(Section):
     """With method `tuples`: features are the base features, and the products of so many of different attributes. The
     default is 2; 3 where there are a dozen attributes and many examples (on four sets of up to 40,000 examples it took
     a tenth to a fifth off the error of two of them, and cost as much on the others); 0 with other methods."""
-    selection: Selection | None = Field(default=None, json_schema_extra={"since": "0.2.0"})
-    """How tuples are scored: `mi` by what they tell of the label, the default with logistic loss; `cv` by how much
-    greater the loss would have been without them, for either loss, and where attributes have very different numbers of
-    values, since `mi` favours many. With method `apple`, how parents are: see `combine`; the default is the best."""
     selection_share: Number = Field(
         default=Options.selection_share,
         gt=SELECTION_SHARE.above,

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from stream_apple.cli.options.tuples import TUPLE_OPTIONS
+from stream_apple.cli.options.warm_start import WARM_START
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -116,6 +117,7 @@ _ALL: list[Callable[[Any], Any]] = [
         help="Regularisation, with --descent plain.",
     ),
     *TUPLE_OPTIONS,
+    WARM_START,
 ]
 
 

@@ -25,6 +25,7 @@ from stream_apple.core.learner.kernels.model import (
     TupleRule,
     empty_scalars,
 )
+from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import Work, empty_work
@@ -40,6 +41,13 @@ __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
 _MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
+_TUPLES: dict[Method, int] = {
+    "apple": 1,
+    "linear": 1,
+    "quadratic": 2,
+    "cubic": 3,
+    "tuples": 0,
+}  # what naive Bayes goes by
 
 
 class Learner:
@@ -58,6 +66,7 @@ class Learner:
         self.preparation = Preparation(options)
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._selection = TupleSelection(options)
+        self._start = empty_start(warm=options.warm_start != "none")
         self._longest = 0
         self._work = self._work_for(0)
         self._rule = LearningRule(
@@ -77,6 +86,7 @@ class Learner:
             alongside=options.method != "linear",
             mixed=mixed,
             kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
+            warm_start=(options.order or _TUPLES[options.method]) if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
@@ -147,6 +157,8 @@ class Learner:
                 if name != "roles" or self.preparation.active
             }
         sums |= self._selection.arrays
+        if len(self._start):
+            sums["start"] = self._start
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
@@ -245,7 +257,8 @@ class Learner:
 
     @property
     def _model(self) -> Model:
-        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, self._selection.kernel_view)
+        tuples = self._selection.kernel_view
+        return Model(self._table, self._scalars, self._rule, self._mixture, self._recent, tuples, self._start)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""

@@ -35,7 +35,7 @@ class StateDigest:
             for side in constants.values():
                 self._sides.update(np.ascontiguousarray(side).view(np.uint8).data)
             self._state.update(self._sides.digest())
-        rest: list[NDArray[np.generic]] = [table.tags, table.admission_filter, table.residuals, *sums.values()]
+        rest: list[NDArray[np.generic]] = [table.tags, table.admission_filter, *sums.values()]
         for array in rest:
             self._state.update(array.view(np.uint8).data)
         return self._state.hexdigest()

@@ -22,6 +22,7 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
+from stream_apple.core.learner.kernels.naive_bayes import CAUTION
 from stream_apple.core.learner.kernels.residuals import forget_residuals
 from stream_apple.core.learner.kernels.table import (
     BARRED,
@@ -141,6 +142,8 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
                 counts[REFUSED] += 1
                 continue
             counts[EVICTED] += 1
+        if model.rule.warm_start:
+            newcomer["damping"] = min(newcomer["damping"] + CAUTION * (x * x), MOST)
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:

@@ -25,6 +25,7 @@ from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR, PREDICTORS, blend, learn_mixture, temper
 from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS, LearningRule, Model
+from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
 from stream_apple.core.learner.kernels.plain_descent import learn_plainly
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
@@ -81,10 +82,17 @@ def process(
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work)
         else:
             old, wanted = expand(model, example, learning, work)
+        odds = 0.0
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
+            if rule.warm_start:
+                odds = odds_of(model, features, old)
+                start_expanded(mixing, starting_score(model, odds))
         else:
             mixing[APPLE], wider = gather(slots, features, old)
+            if rule.warm_start:
+                odds = odds_of(model, features, old)
+                mixing[APPLE] += starting_score(model, odds)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
             if rule.plain_l2 > 0.0:
                 mixing[APPLE] /= counts[EXAMPLES] + 1
@@ -119,6 +127,8 @@ def process(
         counts[NONZEROS] += np.int64(example.stop - example.first)
         counts[FEATURES] += np.int64(found)
         target = Target(score, label, importance)
+        if rule.warm_start:
+            learn_trust(model, odds, target)
         if rule.kept.counts:
             count_example(model, features, found, target)
         if rule.mixed:

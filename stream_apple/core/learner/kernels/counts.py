@@ -35,30 +35,29 @@ def note_newcomers(base: BaseFeatures, work: Work, exhaustive: bool, passed: Ind
         at = np.uint64(products.misses[m])
         number = products.node[at]
         node, origin, noted = work.nodes[number], origins.nodes[number], origins.newcomers[wanted + m]
-        f = node["first"] + (at - origin["start"])
+        f = node["first"] + (at - np.uint64(node["start"]))
         noted["attributes"] = origin["attributes"] + origins.base[f - base.first]
         degree, order = node["degree"], np.uint8(0)
         if degree == 0:
             order = np.uint8(1)
         elif degree == 1:
             order = np.uint8(0) if node["key"] == base.keys[f] else np.uint8(2)
-        elif exhaustive and origin["order"] > 0 and base.keys[f] != base.keys[node["first"]]:
+        elif exhaustive and origin["order"] > 0 and origin["last"] != base.keys[f]:
             order = origin["order"] + np.uint8(1)
         noted["order"] = order
 
 
 @part
 def note_nodes(base: BaseFeatures, work: Work, head: Index, tail: Index) -> None:
-    """Write the origins of the nodes that products of node `head` with the last base features are, up to `tail`."""
+    """Write the origins of the nodes before `tail`, products of node `head` with the last of the paired features."""
     origins = work.origins
     node, origin = work.nodes[head], origins.nodes[head]
-    first = node["first"]
-    for f in range(first, base.stop):
-        noted = origins.nodes[tail - (base.stop - f)]
+    for f in range(node["first"], base.paired):
+        noted = origins.nodes[tail - (base.paired - f)]
+        whole = node["degree"] == 0 or (origin["order"] > 0 and origin["last"] != base.keys[f])
         noted["attributes"] = origin["attributes"] + origins.base[f - base.first]
-        again = node["degree"] > 0 and (f == first or base.keys[f] == base.keys[first])
-        whole = node["degree"] == 0 or origin["order"] > 0
-        noted["order"] = origin["order"] + np.uint8(1) if whole and not again else np.uint8(0)
+        noted["last"] = base.keys[f]
+        noted["order"] = origin["order"] + np.uint8(1) if whole else np.uint8(0)
 
 
 @part

@@ -162,8 +162,6 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
                 tail += U1
             if rule.kept.counts:
                 note_nodes(base, work, head, tail)
-        if rule.kept.counts:
-            work.origins.nodes[head]["start"] = hits + misses
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)

@@ -58,6 +58,7 @@ class LearningRule(NamedTuple):
 
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
+    warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     """
 
@@ -68,6 +69,7 @@ class LearningRule(NamedTuple):
     alongside: bool
     mixed: bool
     kept: Kept
+    warm_start: int
     plain_l2: float
 
 
@@ -137,7 +139,7 @@ class Tuples(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that kernels need of a model."""
+    """All that kernels need of a model; `start` is that of `naive_bayes.py`, or empty."""
 
     table: Table
     scalars: ModelScalars
@@ -145,6 +147,7 @@ class Model(NamedTuple):
     mixture: Mixture
     recent: Recent
     tuples: Tuples
+    start: NDArray[np.float64]
 
 
 def empty_scalars() -> ModelScalars:

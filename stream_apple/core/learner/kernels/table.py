@@ -116,7 +116,7 @@ class Table(NamedTuple):
     ablations: NDArray[np.float64]
 
 
-SIDES = ("stamps", "counts", "class_weights", "ablations")
+SIDES = ("residuals", "stamps", "counts", "class_weights", "ablations")
 """What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
 
 
@@ -177,7 +177,7 @@ def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
 
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
-    slots, tags, admission_filter, companions, residuals, *_ = table
+    slots, tags, admission_filter, companions, *_ = table
     try:
         copied = np.zeros_like(companions)
         if len(companions):
@@ -186,7 +186,7 @@ def copy_table(table: Table) -> Table:
         # As bytes: NumPy would copy field by field.
         copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
         sides = [getattr(table, name).copy() for name in SIDES]
-        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy(), *sides)
+        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, *sides)
     except MemoryError as error:
         raise _too_large(len(slots), error) from error
 

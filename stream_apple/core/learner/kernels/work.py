@@ -38,7 +38,7 @@ NEWCOMER = np.dtype(  # a monomial that is to be given a slot
     align=True,
 )
 ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
-    [("attributes", np.uint64), ("start", np.uint64), ("order", np.uint8)], align=True
+    [("attributes", np.uint64), ("last", np.uint64), ("order", np.uint8)], align=True
 )
 TUPLE_NODE = np.dtype(  # of a node, with method tuples
     [
@@ -116,7 +116,7 @@ class Origins(NamedTuple):
     """Where monomials come from; empty arrays unless examples are counted by label.
 
     base       uint64[...]  the attributes of the example's base features
-    nodes      ORIGIN[...]  start: where in its wave the node's products begin
+    nodes      ORIGIN[...]  last: the key of the node's last factor, where factors ascend
     newcomers  ORIGIN[...]
     """
 

@@ -3,6 +3,7 @@
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
     tuple_options.py     which tuples of attributes are learned from
+    warm_start.py        where scores start
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -25,6 +26,7 @@ from stream_apple.core.learner.options.learner_options import (
 )
 from stream_apple.core.learner.options.regularisation import L2, Descent
 from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
+from stream_apple.core.learner.options.warm_start import WarmStart
 
 __all__ = [
     "ALPHA",
@@ -44,4 +46,5 @@ __all__ = [
     "NumberBounds",
     "Options",
     "Selection",
+    "WarmStart",
 ]

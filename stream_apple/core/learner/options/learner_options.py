@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.regularisation import Regularisation
 from stream_apple.core.learner.options.tuple_options import TupleOptions
+from stream_apple.core.learner.options.warm_start import WarmStartOptions
 
 Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
 Loss = Literal["squared", "logistic"]
@@ -38,6 +39,7 @@ _FIRST: dict[str, object] = {
     "fallback": False,
     **Regularisation.FIRST,
     **TupleOptions.FIRST,
+    **WarmStartOptions.FIRST,
 }
 """What the first version did before these were options: its models are named without them."""
 
@@ -50,7 +52,7 @@ def _bits_of(method: Method, order: int) -> int:
 
 
 @dataclass(frozen=True)
-class Options(Regularisation, TupleOptions):
+class Options(Regularisation, TupleOptions, WarmStartOptions):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -110,6 +112,9 @@ class Options(Regularisation, TupleOptions):
         self._check_tuples(tuples=self.method == "tuples")
         if self.method == "tuples":
             self._refuse_growth()
+        self._check_warm_start(loss=self.loss, descent=self.descent)
+        if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
+            raise ValueError(f"Options.selection: expected mi with warm_start = {self.warm_start}, found 'cv'")
 
     @property
     def mixed(self) -> bool:
@@ -130,7 +135,8 @@ class Options(Regularisation, TupleOptions):
     @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
-        return self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
+        by_growth = self.selection == "mi" and self.method != "tuples"
+        return by_growth or self.selects_tuples or self.warm_start != "none"
 
     @property
     def ablated(self) -> bool:

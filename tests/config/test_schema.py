@@ -43,6 +43,7 @@ class TestDefaults:
             },
             "learner": {
                 "order": 0,
+                "warm_start": "none",
                 "selection": "evidence",
                 "selection_share": 1.0,
                 "hierarchical": False,

@@ -127,8 +127,25 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(_monomials("Heaviest products", facts["products"]))
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
+    if facts["tuples"]:
+        for part in _tuples(**facts["tuples"]):
+            console.print(part)
     if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
+
+
+def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) -> Iterator[Text | Table]:
+    """How many are learned from, and which of them say most."""
+    if not top:
+        yield Text(f"  tuples of {order} attributes, none left out")
+        return
+    found = f"{selected:,} selected, of {seen:,} there were" if selected else "none selected yet"
+    exploring = f"; those of {level} are explored" if level <= order else ""
+    yield Text(f"  tuples of {order} attributes: {found}{exploring}")
+    table = _table("Tuples of attributes", "attributes", "features", "salience", numbers=2)
+    for each in top:
+        table.add_row(Text(", ".join(each["attributes"])), f"{each['features']:,}", f"{each['salience']:.4f}")
+    yield table
 
 
 def _digest(facts: Facts) -> str:

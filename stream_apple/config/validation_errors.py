@@ -42,6 +42,8 @@ def expected(schema: dict[str, Any]) -> str:
         return str(schema["expected"])
     if "enum" in schema:
         return "one of " + ", ".join(repr(choice) for choice in schema["enum"])
+    if schema["type"] == "boolean":
+        return "true or false"
     low, high = schema.get("minimum"), schema.get("maximum")
     if schema.get("unit") == "milliseconds":
         example = "a duration such as '250ms', '5m' or '1h30m'"

@@ -69,6 +69,25 @@ def test_apple_learns_what_linear_cannot(pairs: Path) -> None:
     assert results["linear"]["features_per_example"] < results["apple"]["features_per_example"]
 
 
+@pytest.mark.parametrize("selection", ["mi", "cv"])
+def test_tuples_of_attributes(tmp_path: Path, selection: str) -> None:
+    """Of categories, whose attribute is what the name says before "="; half of the pairs are left out on the way."""
+    rng = np.random.default_rng(6)
+    path = tmp_path / "cards.jsonl"
+    lines = [
+        json.dumps({"label": 1 if row[0] == row[1] else -1, "features": {f"c{i}": f"v{v}" for i, v in enumerate(row)}})
+        for row in rng.integers(0, 3, (6000, 4)).tolist()
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    given = ("--method", "tuples", "--loss", "logistic", "--selection", selection, "--selection-share", "0.5", "--json")
+    found = json.loads(evaluate(path, *given).stdout)
+    assert found["test_error"] == 0 < found["linear_test_loss"] - 0.5
+    assert 1 + 4 + 3 < found["features_per_example"] < 1 + 4 + 6
+    refused = evaluate(path, "--method", "tuples", "--selection", "mi")
+    assert "--selection: expected cv with loss squared, found 'mi'" in refused.output
+    assert "--order: expected none" in evaluate(path, "--order", 2).output
+
+
 def test_linear_alongside_is_linear(pairs: Path) -> None:
     """What is shown beside apple is what `--method linear` shows for itself."""
     apple, linear = (json.loads(evaluate(pairs, "--json", "--method", m).stdout) for m in ("apple", "linear"))

@@ -42,6 +42,11 @@ class TestDefaults:
                 "skip": [],
             },
             "learner": {
+                "order": 0,
+                "warm_start": "none",
+                "selection": "evidence",
+                "selection_share": 1.0,
+                "hierarchical": False,
                 "method": "apple",
                 "loss": "squared",
                 "combine": "mix",
@@ -132,6 +137,13 @@ class TestOptionsOfTheLearner:
             ("learning_rate", 1e-9, True),
             ("learning_rate", 1000.0, True),
             ("learning_rate", 1000.1, False),
+            ("order", 5, False),
+            ("order", 0, True),
+            ("selection_share", 0.0, False),
+            ("selection_share", 1.0, True),
+            ("selection_share", 1.1, False),
+            ("selection", "best", False),
+            ("hierarchical", False, True),
         ],
     )
     def test_take_the_same_values(self, name: str, value: float | str, taken: bool) -> None:  # noqa: FBT001

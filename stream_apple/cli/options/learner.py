@@ -8,6 +8,7 @@ import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
 from stream_apple.cli.options.regularisation import REGULARISATION
+from stream_apple.cli.options.tuples import TUPLE_OPTIONS
 from stream_apple.cli.options.warm_start import WARM_START
 from stream_apple.core.learner.options import (
     ALPHA,
@@ -89,9 +90,9 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--selection",
         type=click.Choice(get_args(Selection)),
-        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi goes by what a "
-        "monomial's presence tells of the label, with --loss logistic.  "
-        f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}]",
+        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi and cv "
+        "are for --method tuples, mi for apple too, with --loss logistic.  "
+        f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}; tuples mi, cv with squared loss]",
     ),
     click.option(
         "--product-budget",
@@ -103,6 +104,7 @@ _ALL: list[Callable[[Any], Any]] = [
         "--fallback", is_flag=True, help="One parent an epoch is the first of the smallest degree (the paper's rule)."
     ),
     *REGULARISATION,
+    *TUPLE_OPTIONS,
     WARM_START,
 ]
 

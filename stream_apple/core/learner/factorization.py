@@ -4,7 +4,8 @@ A monomial's key is the sum mod 2^64 of its base features' keys. One of degree d
 times a base feature, and parents keep their slots: so one of the differences between its key and those parents' is the
 key of a base feature. One that has ceased to be a parent rests, and is looked at as parents are; when it has rested it
 is like any other monomial, and then those of its degree are looked at, as long as they have their slots. Of the
-exhaustive methods every monomial is a parent, and the table says so of none.
+exhaustive methods every monomial is a parent, and the table says so of none. Of tuples of three or four there
+are no products of fewer: pairs of base features are tried.
 
 The table may be in use by another thread: what is read while it changes may be a moment old, never out of bounds.
 """
@@ -33,6 +34,8 @@ from stream_apple.core.learner.kernels.table import (
 Keys = NDArray[np.uint64]
 
 _CHUNK = 1 << 18  # products looked up at once: some megabytes of scratch
+_PAIR = 2
+_MOST_PAIRED = 2048  # base features: their pairs take some tens of megabytes
 _WIDE_LOOKUPS = 1 << 25  # of products whose parent is none any more, in the life of a Factors: some seconds
 
 
@@ -98,6 +101,7 @@ class Factors:
         self._exhaustive = not parents.any()
         self._all_by_degree: dict[int, Keys] = {}
         self._lookups_left = _WIDE_LOOKUPS
+        self._pairs: tuple[Keys, Keys] | None = None
         self.bases: Keys = np.sort(slots["key"][used & (degrees == 1)])
         self._known = np.zeros(0, np.uint64) if known is None else np.sort(known)
         self._products: dict[int, Product] = {0: Product((), 0)}
@@ -136,7 +140,28 @@ class Factors:
             if self._exhaustive or len(every) <= self._lookups_left:
                 self._lookups_left -= len(every)
                 best = self._best_of(key, degree, every)
+        if best.unknown == degree and self._exhaustive:
+            return self._of_pairs(key, degree)
         return best
+
+    def _of_pairs(self, key: int, degree: int) -> Product:
+        """A product of three or four, where there are none of one factor less: of tuples of that many attributes."""
+        bases = self.bases if len(self.bases) else self._known
+        if not 2 < degree <= 2 * _PAIR or len(bases) > _MOST_PAIRED:
+            return Product((), degree)
+        if self._pairs is None:
+            first, second = np.triu_indices(len(bases), 1)
+            sums = bases[first] + bases[second]
+            order = np.argsort(sums)
+            self._pairs = sums[order], np.stack([bases[first], bases[second]])[:, order]
+        sums, factors = self._pairs
+        parts = factors if degree == 2 * _PAIR else bases[None, :]
+        rest = np.uint64(key) - parts.sum(axis=0, dtype=np.uint64)
+        found = np.flatnonzero(_among(rest, sums))
+        if not len(found):
+            return Product((), degree)
+        other = factors[:, np.searchsorted(sums, rest[found[0]])]
+        return Product(tuple(sorted([*parts[:, found[0]].tolist(), *other.tolist()])), 0)
 
     def _all_of(self, degree: int) -> Keys:
         """The keys of all monomials of the degree."""

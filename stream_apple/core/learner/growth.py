@@ -15,6 +15,7 @@ from stream_apple.core.learner.kernels.table import PARENT, Table
 from stream_apple.core.learner.kernels.work import Work
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
+from stream_apple.core.learner.tuple_selection import SelectionEnd
 
 RENEWAL = 0.1  # of the budget: so much is made free for new products, if there are candidates, even when it is used up
 MOST_PARENTS = 1 / 16  # of the slots: parents keep theirs, and the table must not fill with those of long ago
@@ -23,11 +24,15 @@ REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before
 
 
 class Growth(NamedTuple):
-    """What an epoch's end changed: how many monomials became parents and how many ceased to be, and what there is."""
+    """What an epoch's end changed: how many monomials became parents and how many ceased to be, and what there is.
+
+    tuples  what was selected of them, with method tuples; None with others
+    """
 
     added: int
     retired: int
     census: Census
+    tuples: SelectionEnd | None = None
 
 
 def grow(model: Model, work: Work, options: Options) -> Growth:

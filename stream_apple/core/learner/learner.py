@@ -102,7 +102,7 @@ class Learner:
             alongside=options.method != "linear",
             mixed=mixed,
             kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
-            warm_start=_TUPLES[options.method] if options.warm_start == "naive_bayes" else 0,
+            warm_start=(options.order or _TUPLES[options.method]) if options.warm_start == "naive_bayes" else 0,
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
             classes=options.classes,
             decay=decays,
@@ -153,8 +153,8 @@ class Learner:
         self.progress.end_epoch()
         self._settle()
         if self.options.method == "tuples":
-            changed = self._selection.end_epoch(self._table, self._scalars)
-            return Growth(*changed, take_census(self._table))
+            selected = self._selection.end_epoch(self._table, self._scalars)
+            return Growth(0, 0, take_census(self._table), selected)
         if self.options.method != "apple":
             return Growth(0, 0, take_census(self._table))
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
@@ -295,8 +295,8 @@ class Learner:
             self._rule,
             self._mixture,
             self._recent,
-            self._start,
             self._selection.kernel_view,
+            self._start,
             self._decay,
         )
 

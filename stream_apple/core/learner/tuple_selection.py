@@ -21,22 +21,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.model import EXAMPLES, OCCUPIED, ModelScalars
+from stream_apple.core.learner.kernels.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
 from stream_apple.core.learner.kernels.table import Table, Words, sides_of
-from stream_apple.core.learner.kernels.tuples import LEVEL, SEEN, SINCE, Tuples, set_of
+from stream_apple.core.learner.kernels.tuple_expansion import set_of
 from stream_apple.core.learner.options import Options
 
 FEWEST_EXAMPLES = 1000  # that a selection is made from: of fewer, counts say little
 MOST_TUPLES = 1 << 15  # selected, and attributes that are known: snapshots keep them in one message
 _NAMES = ("tuples_chosen", "tuples_known", "tuples_state")
-Arrays = dict[str, NDArray[np.generic]]
 
 
 class SelectionEnd(NamedTuple):
-    """What an epoch's end changed: how many tuples were kept that were not before, and how many were left out."""
+    """What an epoch's end selected: so many tuples that were not before, and how many were left out."""
 
     kept: int
-    dropped: int
+    left_out: int
 
 
 class TupleSelection:
@@ -44,6 +43,7 @@ class TupleSelection:
 
     chosen  uint64[k], ascending: keys of the tuples
     known   uint64[a], ascending: of attributes
+    fewest  examples that a selection is made from
     kernel_view  the same as kernels see it
     """
 
@@ -54,6 +54,7 @@ class TupleSelection:
         self.by_level = options.hierarchical and options.selects_tuples
         self._ablating = options.selection == "cv"
         self.selecting = options.selects_tuples
+        self.fewest = FEWEST_EXAMPLES
         self.chosen = np.zeros(0, np.uint64)
         self.known = np.zeros(0, np.uint64)
         self._state = np.zeros(3, np.int64)
@@ -74,7 +75,7 @@ class TupleSelection:
         return int(self._state[SEEN])
 
     @property
-    def arrays(self) -> Arrays:
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Its state by name, nothing if nothing is ever left out: the first two are replaced when they change."""
         return dict(zip(_NAMES, (self.chosen, self.known, self._state), strict=True)) if self.selecting else {}
 
@@ -99,7 +100,7 @@ class TupleSelection:
         """Select, if there is enough to go by, and free the slots of what is left out."""
         examples = int(scalars.counts[EXAMPLES])
         settled = self.level > self._order
-        if not self.selecting or (settled and self.by_level) or examples - self._state[SINCE] < FEWEST_EXAMPLES:
+        if not self.selecting or (settled and self.by_level) or examples - self._state[SINCE] < self.fewest:
             return SelectionEnd(0, 0)
         totals = table.counts[-1]
         if not self._ablating and not (totals["positive"] > 0.0 and totals["negative"] > 0.0):
@@ -163,7 +164,8 @@ def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArr
     shares = np.divide(seen, both, out=np.zeros_like(seen), where=both > 0.0)
     ratios = shares / (of_class / of_all)[:, None]
     logs = np.log(ratios, out=np.zeros_like(ratios), where=ratios > 0.0)
-    return np.maximum((seen / of_all * logs).sum(axis=0), 0.0)
+    summands: NDArray[np.float64] = np.maximum((seen / of_all * logs).sum(axis=0), 0.0)
+    return summands
 
 
 def ablation_of(

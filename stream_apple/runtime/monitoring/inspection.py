@@ -21,6 +21,7 @@ from stream_apple.core.learner.predictor_quality import QualityReport
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
 from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
+from stream_apple.runtime.monitoring.tuples import TuplesView, view_tuples
 from stream_apple.runtime.partition_model import PartitionModel
 
 TIMES = " \u00d7 "
@@ -136,6 +137,7 @@ class MonomialsView(NamedTuple):
 
     parents  the ones with most gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
+    tuples   with method tuples
     """
 
     degrees: tuple[Degree, ...]
@@ -144,6 +146,7 @@ class MonomialsView(NamedTuple):
     parents: tuple[Parent, ...]
     parents_examined: int
     named: float
+    tuples: TuplesView | None
 
 
 class ModelView(NamedTuple):
@@ -158,6 +161,8 @@ class ModelView(NamedTuple):
         """All of it in one JSON object, with at most `top` monomials, products and parents."""
         found = self.monomials
         cut = found._replace(top=found.top[:top], products=found.products[:top], parents=found.parents[:top])
+        if cut.tuples is not None:
+            cut = cut._replace(tuples=cut.tuples._replace(top=cut.tuples.top[:top]))
         parts: list[dict[str, Any]] = [plain(part) for part in (self.state, self.learning, cut)]
         return {**parts[0], **parts[1], **parts[2], "seconds": self.seconds}
 
@@ -217,6 +222,7 @@ def _monomials(table: Table, names: Names, top: int) -> MonomialsView:
         parents=parents,
         parents_examined=examined,
         named=formatter.share_named,
+        tuples=view_tuples(learner, factors, names, top),
     )
 
 

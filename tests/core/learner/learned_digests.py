@@ -17,6 +17,7 @@ CASES: tuple[tuple[Method, Loss, Combine], ...] = (
     ("cubic", "logistic", "off"),
     ("apple", "squared", "mix"),
     ("apple", "logistic", "mix"),
+    ("tuples", "logistic", "off"),
 )
 
 

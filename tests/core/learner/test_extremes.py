@@ -34,7 +34,7 @@ ROWS = st.lists(st.tuples(st.dictionaries(NAMES, VALUES, max_size=4), LABELS, WE
 
 
 def _options(draw: st.DrawFn) -> Options:
-    method = draw(st.sampled_from(["apple", "apple", "apple", "linear", "quadratic", "cubic"]))
+    method = draw(st.sampled_from(["apple", "apple", "apple", "linear", "quadratic", "cubic", "tuples", "tuples"]))
     chosen: dict[str, Any] = {
         "method": method,
         "loss": draw(st.sampled_from(["squared", "logistic"])),
@@ -45,6 +45,12 @@ def _options(draw: st.DrawFn) -> Options:
         "l2": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
         "l1": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
     }
+    if method == "tuples":
+        chosen["alpha"] = 1.0
+        chosen["order"] = draw(st.integers(2, 4))
+        chosen["selection_share"] = draw(st.sampled_from([0.1, 0.6, 1.0]))
+        chosen["hierarchical"] = draw(st.booleans())
+        chosen["selection"] = draw(st.sampled_from(["mi", "cv"] if chosen["loss"] == "logistic" else ["cv"]))
     if method == "apple":
         chosen["combine"] = draw(st.sampled_from(["mix", "off"]))
         if chosen["loss"] == "logistic":
@@ -89,6 +95,7 @@ def test_no_stream_is_the_end_of_a_model(
 ) -> None:
     """All options, few names and many extremes, so that they meet: scores and every bit of state stay numbers."""
     learner = Learner(options)
+    learner.selection.fewest = 2
     for drawn in epochs:
         rows = [
             Row(features, label if options.loss == "squared" else float(np.sign(label) or -1.0), weight)

@@ -17,7 +17,7 @@ from stream_apple.errors import ModelError
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 LOSSES: tuple[Loss, ...] = ("squared", "logistic")
-KINDS: tuple[tuple[Method, Combine], ...] = (("apple", "mix"), *((method, "off") for method in METHODS))
+KINDS: tuple[tuple[Method, Combine], ...] = (("apple", "mix"), *((method, "off") for method in (*METHODS, "tuples")))
 
 
 class Row(NamedTuple):

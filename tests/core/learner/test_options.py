@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, MAX_FE
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("method", "sextic", "one of apple, linear, quadratic, cubic"),
+        ("method", "sextic", "one of apple, linear, quadratic, cubic, tuples"),
         ("loss", "hinge", "one of squared, logistic, softmax"),
         ("bits", 7, "an integer from 8 to 30"),
         ("bits", 31, "an integer from 8 to 30"),
@@ -28,6 +29,80 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**{field: value})  # type: ignore[arg-type]
     assert str(caught.value) == f"Options.{field}: expected {expected}, found {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fault"),
+    [
+        ({"order": 2}, "order: expected none but with method tuples alone, found 2"),
+        ({"selection_share": 0.5}, "selection_share: expected none but with method tuples alone, found 0.5"),
+        ({"hierarchical": True}, "hierarchical: expected none but with method tuples alone, found True"),
+        ({"selection": "cv"}, "selection: expected cv with method tuples alone, found it with apple"),
+        ({"method": "tuples", "order": 0}, "order: expected an integer from 1 to 4, found 0"),
+        ({"method": "tuples", "order": 5}, "order: expected an integer from 1 to 4, found 5"),
+        (
+            {"method": "tuples", "selection_share": 0.0},
+            "selection_share: expected a number above 0 and at most 1, found 0.0",
+        ),
+        (
+            {"method": "tuples", "selection_share": 1.5},
+            "selection_share: expected a number above 0 and at most 1, found 1.5",
+        ),
+        (
+            {"method": "tuples", "order": 1, "selection_share": 0.5},
+            "selection_share: expected 1 with order = 1, whose features are the base features, found 0.5",
+        ),
+        ({"method": "tuples", "selection": "mi"}, "selection: expected cv with loss squared, found 'mi'"),
+        (
+            {"method": "tuples", "selection": "weight"},
+            "selection: expected mi or cv with method tuples, found 'weight'",
+        ),
+        ({"method": "tuples", "combine": "mix"}, "combine: expected off with method tuples, found 'mix'"),
+        ({"method": "tuples", "alpha": 0.5}, "alpha: expected 1.0 with method tuples, found 0.5"),
+        ({"method": "tuples", "parents": 2.0}, "parents: expected 1.0 with method tuples, found 2.0"),
+        ({"method": "tuples", "product_budget": 9}, "product_budget: expected 0 with combine = off, found 9"),
+        ({"method": "tuples", "fallback": True}, "fallback: expected False with method tuples, found True"),
+        (
+            {"method": "tuples", "loss": "logistic", "descent": "plain", "l2": 0.1},
+            "descent: expected 'adaptive' with method tuples, found 'plain'",
+        ),
+        (
+            {
+                "method": "tuples",
+                "loss": "logistic",
+                "selection": "cv",
+                "selection_share": 0.5,
+                "warm_start": "naive_bayes",
+            },
+            "selection: expected mi with warm_start = naive_bayes, found 'cv'",
+        ),
+    ],
+)
+def test_what_contradicts_tuples_is_refused(chosen: dict[str, Any], fault: str) -> None:
+    """What has no meaning with method tuples, and what has none without."""
+    with pytest.raises(ValueError, match="expected") as caught:
+        Options(**chosen)
+    assert str(caught.value) == f"Options.{fault}"
+
+
+def test_defaults_of_tuples() -> None:
+    """Pairs, all of them; scored by mutual information where there are two classes, else by the loss without them."""
+    logistic, squared = Options(method="tuples", loss="logistic"), Options(method="tuples")
+    assert (logistic.order, logistic.selection, logistic.selection_share, logistic.bits) == (2, "mi", 1.0, 18)
+    assert squared.selection == "cv"
+    assert Options(method="tuples", order=3).bits == 22
+    assert not logistic.selects_tuples
+    assert not logistic.counted
+    assert logistic.wanted_columns() == {"attributes"}
+    assert not Options().wanted_columns()
+    kept = Options(method="tuples", selection_share=0.5, bits=18)
+    assert kept.model_bytes() - squared.model_bytes() > 40 << 18  # counts and ablations
+
+
+def test_other_models_keep_their_names() -> None:
+    """The settings of tuples are in no name but where they are chosen."""
+    assert not {"order", "selection_share", "hierarchical"} & Options().identity().keys()
+    assert Options(method="tuples").identity()["order"] == 2
 
 
 def test_bounds_are_included_where_they_say_so() -> None:

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from core.learner.categories import Case, batch_of_cases, cases_of_codes, sum_of_keys
 from numpy.typing import NDArray
-from support.categories import Case, batch_of_cases, cases_of_codes, sum_of_keys
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner import tuple_selection
 from stream_apple.core.learner.kernels.counts import information_of
-from stream_apple.core.learner.kernels.table import COUNTS, STAMPS, sides_of
+from stream_apple.core.learner.kernels.table import sides_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.tuple_selection import information_about, tuples_in
@@ -23,7 +21,8 @@ from stream_apple.core.learner.tuple_selection import information_about, tuples_
 
 def learner_of(**chosen: Any) -> Learner:
     """One that selects pairs, unless it is said otherwise."""
-    return Learner(Options(**{"method": "tuples", "loss": "logistic", "selection_share": 0.5, "bits": 16} | chosen))
+    options: dict[str, Any] = {"method": "tuples", "loss": "logistic", "selection_share": 0.5, "bits": 16}
+    return Learner(Options(**options | chosen))
 
 
 def learned(learner: Learner, batch: Batch, ends: list[int]) -> NDArray[np.float64]:
@@ -253,8 +252,7 @@ class TestLevelByLevel:
         assert triples
         assert names_of(0, 1, 2) in triples
         chosen = learner.selection.chosen.copy()
-        growth = learner.end_epoch()
-        assert (growth.added, growth.retired) == (0, 0)
+        assert learner.end_epoch().tuples == (0, 0)
         assert np.array_equal(learner.selection.chosen, chosen)
 
     def test_it_is_blind_to_what_shows_only_together(self) -> None:
@@ -290,75 +288,12 @@ class TestInOnePass:
         positive = np.array([len(set(hand)) < 5 for hand in codes.tolist()])
         batch = batch_of_cases(cases_of_codes(codes, positive))
         error = {}
-        for name, chosen in {
-            "1": {"order": 1, "selection_share": 1.0},
-            "2": {"selection_share": 1.0},
-            "cv": {"selection": "cv", "selection_share": 0.9},
+        for name, learner in {
+            "1": learner_of(order=1, selection_share=1.0),
+            "2": learner_of(selection_share=1.0),
+            "cv": learner_of(selection="cv", selection_share=0.9),
         }.items():
-            scores = learned(learner_of(**chosen), batch, [5000])
+            scores = learned(learner, batch, [5000])
             error[name] = float(np.mean((scores[16_000:] > 0) != positive[16_000:]))
         assert error["1"] > 0.4  # that of the commoner label is .416
         assert error["2"] < 0.05
-
-
-class TestRecovery:
-    """The selection is state: it is in snapshots and digests, and nothing depends on how the stream is cut."""
-
-    @settings(deadline=None, max_examples=15)
-    @given(
-        cuts=st.lists(st.integers(1, 3599), max_size=4, unique=True).map(sorted),
-        chosen=st.sampled_from([{}, {"selection": "cv"}, {"hierarchical": True, "order": 3}, {"loss": "squared"}]),
-    )
-    def test_restored_anywhere(self, cuts: list[int], chosen: dict[str, Any]) -> None:
-        """Epochs end at 1200 and 2400; at each cut the model is written into a new one, which goes on."""
-        codes = drawn(3600, [4] * 5, 19)
-        batch = batch_of_cases(cases_of_codes(codes, codes[:, 0] == codes[:, 1]))
-        whole, learner = learner_of(bits=9, **chosen), learner_of(bits=9, **chosen)
-        expected, found = learned(whole, batch, [1200, 2400]), Scores.empty(3600)
-        ends = (1200, 2400)
-        for start, stop in itertools.pairwise(sorted({0, *cuts, *ends, 3600})):
-            learner.learn(batch, start, stop, found)
-            learner = restored(learner)
-            if stop in ends:
-                learner.end_epoch()
-        assert np.array_equal(found.predictions, expected)
-        assert learner.digest() == whole.digest()
-        assert whole.selection.level == (3 if "order" in chosen or not chosen.get("hierarchical") else 2)
-
-    def test_a_selection_of_another_kind_is_refused(self) -> None:
-        """Missing arrays, and such of another type."""
-        learner = learner_of()
-        sums = learner.sums
-        with pytest.raises(ValueError, match="expected arrays"):
-            learner_of().restore({name: array for name, array in sums.items() if name != "tuples_known"})
-        with pytest.raises(ValueError, match="tuples_chosen: expected uint64"):
-            learner_of().restore({**sums, "tuples_chosen": np.zeros(3)})
-        with pytest.raises(ValueError, match="expected arrays"):
-            learner_of(selection_share=1.0).restore(sums)
-
-    @pytest.mark.parametrize("form", [COUNTS, STAMPS], ids=["counts", "stamps"])
-    def test_what_stands_beside_slots_has_no_gaps(self, form: np.dtype[np.void]) -> None:
-        """NumPy leaves the bytes between fields as they come, and a digest over them would differ at random."""
-        assert form.itemsize == sum(form[name].itemsize for name in form.names or ())
-
-    def test_the_digest_sees_it(self) -> None:
-        """Each of its arrays."""
-        codes = drawn(1500, [3] * 4, 20)
-        learner = learner_of()
-        learned(learner, batch_of_cases(cases_of_codes(codes, codes[:, 0] == codes[:, 1])), [1400])
-        digest = learner.digest()
-        for name in ("tuples_chosen", "tuples_known", "tuples_state"):
-            learner.sums[name][0] += 1
-            assert learner.digest() != digest
-            learner.sums[name][0] -= 1
-        assert learner.digest() == digest
-
-
-def restored(learner: Learner) -> Learner:
-    """One that has the model, and has seen nothing in this process."""
-    other = Learner(learner.options)
-    pairs: Any = zip(other.table, learner.table, strict=True)
-    for own, given_array in pairs:
-        own[:] = given_array
-    other.restore({name: array.copy() for name, array in learner.sums.items()})
-    return other

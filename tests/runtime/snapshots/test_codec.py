@@ -93,6 +93,22 @@ class TestRoundTrip:
         restore(second, taken.messages, pointer(taken)).process(RECORDS[cut:])
         assert second.digest() == whole.digest()
 
+    @given(cut=st.integers(0, PAST))
+    def test_with_tuples_selected(self, cut: int) -> None:
+        """Which tuples were selected is of no fixed size; here it is known early on."""
+        settings = SETTINGS._replace(options=Options(method="tuples", selection_share=0.4, bits=9))
+        whole, first, second = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(3))
+        for model in (whole, first, second):
+            model.learner.selection.fewest = 10
+        whole.process(RECORDS)
+        assert whole.learner.selection.level == 3
+        assert 0 < len(whole.learner.selection.chosen) < whole.learner.selection.seen
+        if cut:
+            first.process(RECORDS[:cut])
+        taken = encode_snapshot(first)
+        restore(second, taken.messages, pointer(taken)).process(RECORDS[cut:])
+        assert second.digest() == whole.digest()
+
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""
         monkeypatch.setattr(codec, "BLOCK_SLOTS", 64)

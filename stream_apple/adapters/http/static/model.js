@@ -4,6 +4,7 @@ import { $, element, filling, put, putRows } from "./dom.js";
 import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js";
 
 const PARENTS = 12;
+const TUPLES = 5;
 const DEGREES = ["", "features", "pairs", "triples"];
 
 function named(name) {
@@ -39,10 +40,19 @@ export function drawModel(model, list) {
     "its first offset": whole(model.lineage.start),
     "gaps": gaps || "none",
     "skipped records": model.lineage.skips.join(", ") || "none",
+    ...tupleFacts(model.tuples),
     "digest, last epoch's end": model.digest || "no epoch has ended",
     "newest snapshot": model.snapshot === null ? "none yet" : `at offset ${whole(model.snapshot.at)}, ${model.snapshot.digest.slice(0, 8)}`,
   };
   put("model-facts", ...Object.entries(facts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+}
+
+/** With method tuples: how many tuples of attributes are learned from, and which say most. */
+function tupleFacts(tuples) {
+  if (!tuples) return {};
+  const selected = tuples.selected ? `${whole(tuples.selected)} selected of ${whole(tuples.seen)}` : "none left out so far";
+  const most = tuples.top.slice(0, TUPLES).map((each) => each.attributes.join(" & ")).join("; ");
+  return { "tuples of attributes": `of ${tuples.order}: ${selected}`, ...(most ? { "tuples that say most": most } : {}) };
 }
 
 /** Show nothing: what is shown must never be another partition's. */

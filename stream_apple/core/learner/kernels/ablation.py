@@ -6,9 +6,6 @@ is left out by taking its feature's contribution from the score: one loss a feat
 stands beside the feature's slot; a tuple's is that of its features.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.model import Model
 from stream_apple.core.learner.kernels.table import Index
@@ -36,9 +33,3 @@ def add_ablations(
             without = min(max(score - float(features.weight[t] * features.x[t]), low), high)
             gained = target.importance * (loss_of(logistic, without, target.label) - loss)
             ablations[place] = min(max(ablations[place] + gained, -MOST_ABLATED), MOST_ABLATED)
-
-
-@part
-def forget_ablation(ablations: NDArray[np.float64], place: Index) -> None:
-    """The slot has a new owner."""
-    ablations[place] = 0.0

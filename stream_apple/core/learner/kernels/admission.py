@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
-from stream_apple.core.learner.kernels.ablation import forget_ablation
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.decay import use_of
 from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
@@ -157,7 +156,7 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
         if model.rule.kept.counts:
             begin_counts(table.counts[place], work.origins.newcomers[m])
         if model.rule.tuples.ablating:
-            forget_ablation(table.ablations, place)
+            table.ablations[place] = 0.0
         if model.rule.decay.l1 > 0.0:
             for which in range(len(model.decay.drawn)):
                 table.stamps[place, which] = model.decay.drawn[which]

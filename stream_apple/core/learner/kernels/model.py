@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.kernels.decay import Decay, DecayRule
-from stream_apple.core.learner.kernels.table import Table
-from stream_apple.core.learner.kernels.tuples import Tuples
+from stream_apple.core.learner.kernels.table import Table, Words
 
 MAX_DEGREE = 250  # degrees are kept in a byte
 GROWN_AT = 3  # index of `Recent.filled`
 EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
+LEVEL, SEEN, SINCE = range(3)  # indices of `Tuples.state`
 
 
 class ExpansionRule(NamedTuple):
@@ -126,6 +126,23 @@ class Recent(NamedTuple):
     filled: NDArray[np.int64]
 
 
+class Tuples(NamedTuple):
+    """Which tuples of attributes were selected; empty sets before, and if method is not tuples.
+
+    A tuple is a set of attributes, and its key the sum of theirs mod 2^64.
+
+    chosen  uint64[2^k]  the keys of the tuples that may have features, as a set: see `tuple_expansion.set_of`
+    known   uint64[2^k]  of the attributes that tuples were chosen from, as a set
+    state   int64[3]     the order of the tuples that are being explored, one more than the last when all are selected;
+                         how many tuples of the last order there were to choose from; and how many examples were learned
+                         when the last were selected
+    """
+
+    chosen: Words
+    known: Words
+    state: NDArray[np.int64]
+
+
 class Model(NamedTuple):
     """All that kernels need of a model; `start` is that of `naive_bayes.py`, or empty."""
 
@@ -134,8 +151,8 @@ class Model(NamedTuple):
     rule: LearningRule
     mixture: Mixture
     recent: Recent
-    start: NDArray[np.float64]
     tuples: Tuples
+    start: NDArray[np.float64]
     decay: Decay
 
 

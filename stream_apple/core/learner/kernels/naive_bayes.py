@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
 from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import BARRED, U1, Index
+from stream_apple.core.learner.kernels.table import BARRED, U1, U3, Index
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
 
@@ -74,6 +74,8 @@ def odds_of(model: Model, features: ActiveFeatures, found: Index) -> float:
         votes /= max(present - 1.0, 1.0)
     if n > U2:
         votes *= 2.0 / max(present - 2.0, 1.0)
+    if n > U3:
+        votes *= 3.0 / max(present - 3.0, 1.0)
     odds = math.log((all_positive + 1.0) / (all_negative + 1.0)) + votes
     return float(min(max(odds, -MOST_ODDS), MOST_ODDS))
 

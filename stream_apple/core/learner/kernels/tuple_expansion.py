@@ -16,7 +16,7 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.expansion import Ends, Queue, collect, fetch, put_node
-from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, Model
+from stream_apple.core.learner.kernels.model import DEFERRED, LEVEL, TRUNCATED, Model
 from stream_apple.core.learner.kernels.table import (
     FREE,
     U0,
@@ -28,7 +28,6 @@ from stream_apple.core.learner.kernels.table import (
     first_of,
     fitting_tags,
 )
-from stream_apple.core.learner.kernels.tuples import LEVEL, holds
 from stream_apple.core.learner.kernels.work import WAVE, BaseFeatures, Products, Work
 
 _PLACE_BITS = np.uint64(21)  # of the number of a base feature in a node's path
@@ -195,3 +194,26 @@ def note_tuples(work: Work, passed: Index, wanted: Index) -> None:
         noted = work.origins.newcomers[wanted + np.uint64(m)]
         noted["attributes"] = work.tuples.products[at]
         noted["order"] = work.nodes[work.products.node[at]]["degree"] + np.uint8(1)
+
+
+def set_of(keys: Words) -> Words:
+    """uint64[2^k], at most half full: a set to be asked with `holds`."""
+    size = 1 << max(2 * len(keys) - 1, 1).bit_length()
+    table = np.zeros(size, np.uint64)
+    for key in np.maximum(keys, U1).tolist():
+        at = key & (size - 1)
+        while table[at]:
+            at = (at + 1) & (size - 1)
+        table[at] = key
+    return table
+
+
+@part
+def holds(chosen: Words, key: Index) -> bool:
+    """Whether the key is in the set."""
+    mask = np.uint64(len(chosen) - 1)
+    key = max(key, U1)  # 0 says that a place is free
+    at = key & mask
+    while chosen[at] != U0 and chosen[at] != key:
+        at = (at + U1) & mask
+    return bool(chosen[at] != U0)

@@ -31,9 +31,9 @@ _SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 _TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
 
-_PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
+_PLAIN = {"combine": "off", "parents": 1.0, "product_budget": 0}
 """The learner of the paper, and of the first version."""
-_MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
+_MIXED = {"combine": "mix", "parents": 2.0, "product_budget": 1000}
 
 _FIRST: dict[str, object] = {
     **_PLAIN,
@@ -118,6 +118,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
             self._refuse_growth()
         self._check_classes(self.loss, str(self.selection))
         self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
+        if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
+            raise ValueError(f"Options.selection: expected mi with warm_start = {self.warm_start}, found 'cv'")
 
     @property
     def mixed(self) -> bool:

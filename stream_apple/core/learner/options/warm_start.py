@@ -11,8 +11,8 @@ class WarmStartOptions:
     """Options of the start; out of their bounds they raise ValueError.
 
     warm_start  none: at 0; naive_bayes: at naive Bayes by the examples counted so far, over features with methods apple
-                and linear, over pairs with quadratic, over triples with cubic; what is learned is added. In a mixture
-                the linear predictors start at 0
+                and linear, over pairs with quadratic, over triples with cubic, over the tuples with tuples; what is
+                learned is added. In a mixture the linear predictors start at 0
     """
 
     FIRST: ClassVar[dict[str, object]] = {"warm_start": "none"}

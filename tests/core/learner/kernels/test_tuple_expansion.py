@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.categories import (
+from core.learner.categories import (
     Case,
     Features,
     attribute_of,
@@ -16,11 +14,12 @@ from support.categories import (
     key_of_name,
     sum_of_keys,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stream_apple.core.batch import ALONE, Batch
-from stream_apple.core.learner import tuple_selection
 from stream_apple.core.learner.kernels.model import FEATURES, TRUNCATED
-from stream_apple.core.learner.kernels.tuples import holds, set_of
+from stream_apple.core.learner.kernels.tuple_expansion import holds, set_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 
@@ -126,8 +125,7 @@ def test_after_a_selection_only_its_products(selection: str) -> None:
     learner = Learner(Options(method="tuples", loss="logistic", selection=selection, selection_share=0.3, bits=18))  # type: ignore[arg-type]
     scores = Scores.empty(3000)
     learner.learn(batch, 0, 1500, scores)
-    growth = learner.end_epoch()
-    assert (growth.added, growth.retired) == (5, 10)
+    assert learner.end_epoch().tuples == (5, 10)
     attributes = {sum_of_keys([f"a{at}" for at in pair]): pair for pair in itertools.combinations(range(6), 2)}
     chosen = sorted(attributes[key] for key in learner.selection.chosen.tolist())
     assert {(0, 1), (2, 3)} <= set(chosen)
@@ -139,11 +137,11 @@ def test_after_a_selection_only_its_products(selection: str) -> None:
     assert np.array_equal(scores.predictions, expected.predictions)
 
 
-def test_an_attribute_that_comes_later_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attribute_that_comes_later_is_explored() -> None:
     """Its tuples are learned at once, the losers' are not, and the next end of an epoch selects among all."""
-    monkeypatch.setattr(tuple_selection, "FEWEST_EXAMPLES", 200)
     cases = planted(1200)
     learner = Learner(Options(method="tuples", loss="logistic", selection_share=0.3, bits=18))
+    learner.selection.fewest = 200
     first, second = cases[:400], [Case([*case.features, ("new=0", 1.0)], case.label) for case in cases[400:800]]
     learn(learner, batch_of_cases(first))
     learner.end_epoch()

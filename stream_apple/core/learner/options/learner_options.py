@@ -30,6 +30,9 @@ _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budg
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
+_BUDGET_OF_BOTH = 500
+"""With values and their intervals, whose products are many: a tenth of the speed is worth more than the rest."""
+
 _FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST, **Discretisation.FIRST}
 """What the first version did before these were options: its models are named without them."""
 
@@ -51,7 +54,8 @@ class Options(Regularisation, Discretisation):
     parents         see alpha; 2 in a mixture, else 1
     selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
                     share of squared residuals that the monomial explains (the paper's heuristic of that name)
-    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
+    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, or 500
+                    with discretise = auto, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
     """
 
@@ -100,7 +104,7 @@ class Options(Regularisation, Discretisation):
 
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        return frozenset()
+        return frozenset({"spaces"} if self.discretise_namespaces else ())
 
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
@@ -123,6 +127,8 @@ class Options(Regularisation, Discretisation):
         """Replace what is None."""
         mixed = self.method == "apple" and self.combine != "off"
         defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if mixed else _PLAIN)
+        if mixed and self.discretise == "auto":
+            defaults["product_budget"] = _BUDGET_OF_BOTH
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

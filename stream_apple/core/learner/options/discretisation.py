@@ -9,8 +9,9 @@ Discretise = Literal["none", "quantile", "mdl", "auto"]
 
 BINS = IntegerBounds(2, 64)
 RESERVOIR = IntegerBounds(20, 10_000)
-RESERVOIR_ENTRIES = 1 << 18
-"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits."""
+RESERVOIR_ENTRIES = 1 << 15
+"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
+manifest, which has them all, stays below Kafka's default limit for a message."""
 _ENTRY_BYTES = 28  # key, value, namespace and attribute
 _BINS, _BINS_OF_BOTH, _RESERVOIR = 12, 6, 500
 

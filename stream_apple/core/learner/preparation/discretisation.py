@@ -31,6 +31,10 @@ class Discretiser:
         self._reservoir = empty_reservoir()
         self._lookup = look_up_table(self.intervals)
 
+    def warm_up(self, batch: Batch) -> None:
+        """Compile."""
+        as_intervals(batch, self.intervals, self._lookup)
+
     def prepare(self, batch: Batch) -> Batch:
         """All rows, by the cuts that there are."""
         if not len(self.intervals.features):

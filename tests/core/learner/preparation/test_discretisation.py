@@ -175,7 +175,7 @@ def test_named_namespaces_alone() -> None:
 
 def test_a_reservoir_is_bounded() -> None:
     """Cuts are made before the example that no longer fits; from that one on they hold."""
-    size = 60_000
+    size = 7_000
     keys = np.arange(1, size + 1, dtype=np.uint64)
     most = RESERVOIR_ENTRIES // size
     count = most + 3

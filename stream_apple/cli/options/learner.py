@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
+from stream_apple.cli.options.discretisation import DISCRETISATION
 from stream_apple.cli.options.regularisation import REGULARISATION
 from stream_apple.cli.options.tuples import TUPLE_OPTIONS
 from stream_apple.cli.options.warm_start import WARM_START
@@ -106,6 +107,7 @@ _ALL: list[Callable[[Any], Any]] = [
     *REGULARISATION,
     *TUPLE_OPTIONS,
     WARM_START,
+    *DISCRETISATION,
 ]
 
 

@@ -119,6 +119,7 @@ class Learner:
             np.ones(1),
         )
         trial = Learner(self.options)
+        trial.preparation.warm_up(batch)
         trial.learn(batch, 0, 1, Scores.empty(1))
         trial.end_epoch()
         trial.predict(batch)

@@ -62,6 +62,9 @@ def _options(draw: st.DrawFn) -> Options:
                 chosen |= draw(st.sampled_from([{}, *plain]))
     if chosen["loss"] == "logistic" and "descent" not in chosen:
         chosen["warm_start"] = draw(st.sampled_from(["none", "naive_bayes"]))
+    chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
+    if chosen["discretise"] != "none":
+        chosen["reservoir"] = 20
     return Options(**chosen)
 
 

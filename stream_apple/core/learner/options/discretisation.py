@@ -9,10 +9,11 @@ Discretise = Literal["none", "quantile", "mdl", "auto"]
 
 BINS = IntegerBounds(2, 64)
 RESERVOIR = IntegerBounds(20, 10_000)
-RESERVOIR_ENTRIES = 1 << 18
-"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits."""
+RESERVOIR_ENTRIES = 1 << 15
+"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
+manifest, which has them all, stays below Kafka's default limit for a message."""
 _ENTRY_BYTES = 28  # key, value, namespace and attribute
-_DEFAULTS = {"quantile": (12, 500), "mdl": (0, 500), "auto": (6, 500), "none": (0, 0)}
+_BINS, _BINS_OF_BOTH, _RESERVOIR = 12, 6, 500
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Discretisation:
 
     FIRST: ClassVar[dict[str, object]] = {
         "discretise": "none",
-        "bins": 0,
-        "reservoir": 0,
+        "bins": _BINS,
+        "reservoir": _RESERVOIR,
         "discretise_namespaces": "",
     }
 
@@ -45,20 +46,19 @@ class Discretisation:
         if self.discretise not in get_args(Discretise):
             choices = ", ".join(get_args(Discretise))
             raise ValueError(f"Options.discretise: expected one of {choices}, found {self.discretise!r}")
-        for name, default in zip(("bins", "reservoir"), _DEFAULTS[self.discretise], strict=True):
+        defaults = {"bins": _BINS_OF_BOTH if self.discretise == "auto" else _BINS, "reservoir": _RESERVOIR}
+        for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
-        if self.discretise == "none":
-            for name in ("bins", "reservoir", "discretise_namespaces"):
-                if value := getattr(self, name):
-                    raise ValueError(f"Options.{name}: expected none with discretise = none, found {value!r}")
-            return
-        if self.discretise == "mdl":
-            if self.bins:
-                raise ValueError(f"Options.bins: expected none with discretise = mdl, found {self.bins!r}")
-        elif not BINS.hold(self.bins or 0):
+        without_effect = {"none": ("bins", "reservoir", "discretise_namespaces"), "mdl": ("bins",)}
+        for name in without_effect.get(self.discretise, ()):
+            value, only = getattr(self, name), Discretisation.FIRST[name]
+            if value != only:
+                found = f"expected {only!r} with discretise = {self.discretise}, found {value!r}"
+                raise ValueError(f"Options.{name}: {found}")
+        if self.bins is None or not BINS.hold(self.bins):
             raise ValueError(f"Options.bins: expected {BINS}, found {self.bins!r}")
-        if not RESERVOIR.hold(self.reservoir or 0):
+        if self.reservoir is None or not RESERVOIR.hold(self.reservoir):
             raise ValueError(f"Options.reservoir: expected {RESERVOIR}, found {self.reservoir!r}")
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces

@@ -35,6 +35,9 @@ _PLAIN = {"combine": "off", "parents": 1.0, "product_budget": 0}
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "product_budget": 1000}
 
+_BUDGET_OF_BOTH = 500
+"""With values and their intervals, whose products are many: a tenth of the speed is worth more than the rest."""
+
 _FIRST: dict[str, object] = {
     **_PLAIN,
     "fallback": False,
@@ -75,7 +78,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
                     the mutual information of its presence and the label. Of method tuples, how tuples are scored
                     where some are left out: mi: by their mutual information with the label, the default with logistic
                     loss; cv: by the loss without them
-    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
+    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, or 500
+                    with discretise = auto, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
     """
 
@@ -150,7 +154,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
 
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        return frozenset({"attributes"} if self.method == "tuples" else ())
+        wanted = {"attributes"} if self.method == "tuples" else set()
+        return frozenset(wanted | ({"spaces"} if self.discretise_namespaces else set()))
 
     @property
     def class_blocks(self) -> int:
@@ -210,6 +215,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         self._fill_order(tuples=self.method == "tuples")
         defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if self._mixes else _PLAIN)
         defaults["selection"] = self.usual_selection
+        if self._mixes and self.discretise == "auto":
+            defaults["product_budget"] = _BUDGET_OF_BOTH
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

@@ -23,7 +23,8 @@ def quantile_cuts(values: Values, bins: int) -> Values:
     cuts = np.quantile(values, np.arange(1, bins) / bins, method="lower").astype(np.float32)
     heavy = np.flatnonzero(counts[:-1] * bins > len(values))
     found: Values = np.unique(np.concatenate([cuts, distinct[heavy + 1]]))
-    return found[found > distinct[0]]
+    above: Values = found[found > distinct[0]]
+    return above
 
 
 def mdl_cuts(values: Values, positive: NDArray[np.bool_]) -> Values:

@@ -1,6 +1,7 @@
 """The stage that makes intervals of values: first a reservoir, then cuts that stay."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -11,11 +12,11 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.intervals import Intervals, as_intervals, look_up_table, no_intervals
 from stream_apple.core.learner.preparation.reservoir import empty_reservoir, fill, fit
 
-_Arrays = dict[str, NDArray[np.generic]]
+_Arrays = dict[str, NDArray[Any]]
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
 
 
-class Discretisation:
+class Discretiser:
     """Its state is a function of the examples learned.
 
     intervals  the features that are cut; none before cuts are fitted
@@ -26,9 +27,13 @@ class Discretisation:
         self._options = options
         names = [name for name in options.namespaces_to_discretise if name]
         self._spaces = np.array([space_key(name) for name in names], np.uint64)
-        self._fitted = np.zeros(1, np.uint8)
+        self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
         self._reservoir = empty_reservoir()
         self._lookup = look_up_table(self.intervals)
+
+    def warm_up(self, batch: Batch) -> None:
+        """Compile."""
+        as_intervals(batch, self.intervals, self._lookup)
 
     def prepare(self, batch: Batch) -> Batch:
         """All rows, by the cuts that there are."""
@@ -59,7 +64,7 @@ class Discretisation:
         found |= {_RESERVOIR + name: array for name, array in self._reservoir._asdict().items()}
         return found | {_INTERVALS + name: array for name, array in self.intervals._asdict().items()}
 
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a state whose names and types are these; ValueError if its lengths contradict each other."""
         reservoir = empty_reservoir()._replace(**{n: _own(arrays[_RESERVOIR + n]) for n in self._reservoir._fields})
         intervals = no_intervals()._replace(**{n: _own(arrays[_INTERVALS + n]) for n in self.intervals._fields})
@@ -77,7 +82,7 @@ class Discretisation:
         self._take(intervals)
 
 
-def _own(array: NDArray[np.generic]) -> NDArray[np.generic]:
+def _own(array: NDArray[Any]) -> NDArray[Any]:
     return array.copy()
 
 

@@ -24,8 +24,8 @@ PRESENT = 0.1
 REACH = np.float32(2.0)
 """Of centred values."""
 
-Keys = NDArray[np.uint64]
-Places = NDArray[np.int64]
+_Keys = NDArray[np.uint64]
+_Places = NDArray[np.int64]
 _END = np.uint64(0x7F800000)  # the bits of infinity
 _SIGN = np.uint64(0x80000000)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -46,13 +46,13 @@ class Intervals(NamedTuple):
     attributes  uint64[n]   that of its attribute, as of `Batch`; 0 if nobody asked
     """
 
-    features: Keys
-    ends: Places
+    features: _Keys
+    ends: _Places
     cuts: NDArray[np.float32]
     dense: NDArray[np.uint8]
     kept: NDArray[np.uint8]
-    spaces: Keys
-    attributes: Keys
+    spaces: _Keys
+    attributes: _Keys
 
 
 class Lookup(NamedTuple):
@@ -69,24 +69,24 @@ class Lookup(NamedTuple):
     seen     int64[n]     scratch
     """
 
-    keys: Keys
-    numbers: Places
-    starts: Places
-    made: Keys
-    absent: Places
+    keys: _Keys
+    numbers: _Places
+    starts: _Places
+    made: _Keys
+    absent: _Places
     centres: NDArray[np.float32]
     widths: NDArray[np.float32]
-    moved: Keys
-    seen: Places
+    moved: _Keys
+    seen: _Places
 
 
 def no_intervals() -> Intervals:
     """Of no feature."""
-    kinds = (np.uint64, np.int64, np.float32, np.uint8, np.uint8, np.uint64, np.uint64)
-    return Intervals(*(np.zeros(0, kind) for kind in kinds))
+    nothing, no_flags = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+    return Intervals(nothing, np.zeros(0, np.int64), np.zeros(0, np.float32), no_flags, no_flags, nothing, nothing)
 
 
-def interval_keys(feature: int, cuts: NDArray[np.float32]) -> Keys:
+def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
     """uint64[len(cuts) + 1]: the keys of a feature's intervals, ascending; never 0."""
     bits = cuts.view(np.uint32).astype(np.uint64)
     low = np.concatenate([[_END | _SIGN], bits]).astype(np.uint64)
@@ -112,7 +112,7 @@ def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     return centre, width or abs(centre) or np.float32(1)
 
 
-def _mix(words: Keys | np.uint64) -> Keys:
+def _mix(words: _Keys | np.uint64) -> _Keys:
     """The finalizer of splitmix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -240,7 +240,7 @@ def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
 
 
 @kernel
-def _place_of(cuts: NDArray[np.float32], starts: Places, number: int, value: np.float32) -> int:
+def _place_of(cuts: NDArray[np.float32], starts: _Places, number: int, value: np.float32) -> int:
     """Where the key of the interval is that the value lies in: a cut belongs to the interval above it."""
     low, high = starts[number], starts[number + 1]
     while low < high:

@@ -8,16 +8,17 @@ batches.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.discretisation import Discretisation
+from stream_apple.core.learner.preparation.discretisation import Discretiser
 from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
 
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = dict[str, NDArray[Any]]
 
 
 class Preparation:
@@ -27,36 +28,41 @@ class Preparation:
     """
 
     def __init__(self, options: Options) -> None:
-        self._discretisation = None if options.discretise == "none" else Discretisation(options)
-        self.active = self._discretisation is not None
+        self._discretiser = None if options.discretise == "none" else Discretiser(options)
+        self.active = self._discretiser is not None
 
     @property
     def intervals(self) -> Intervals:
         """The features that are cut; replaced whole, for those who look from other threads."""
-        return no_intervals() if self._discretisation is None else self._discretisation.intervals
+        return no_intervals() if self._discretiser is None else self._discretiser.intervals
+
+    def warm_up(self, batch: Batch) -> None:
+        """Compile what the stages need."""
+        if self._discretiser is not None:
+            self._discretiser.warm_up(batch)
 
     def prepare(self, batch: Batch) -> Batch:
         """All rows, to be scored; the state stays as it is."""
-        if self._discretisation is not None:
-            batch = self._discretisation.prepare(batch)
+        if self._discretiser is not None:
+            batch = self._discretiser.prepare(batch)
         return batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
         """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state."""
         batch = _rows(batch, start, stop)
-        if self._discretisation is not None:
+        if self._discretiser is not None:
             size = stop - start
-            first = self._discretisation.learn(batch)
+            first = self._discretiser.learn(batch)
             if first == 0:
-                batch = self._discretisation.prepare(batch)
+                batch = self._discretiser.prepare(batch)
             elif first < size and len(self.intervals.features):
-                batch = _joined(_rows(batch, 0, first), self._discretisation.prepare(_rows(batch, first, size)))
+                batch = _joined(_rows(batch, 0, first), self._discretiser.prepare(_rows(batch, first, size)))
         return batch
 
     @property
     def arrays(self) -> Arrays:
         """Its state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
-        return {} if self._discretisation is None else self._discretisation.arrays
+        return {} if self._discretiser is None else self._discretiser.arrays
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state; lengths may be others. ValueError if it is not of this kind."""
@@ -66,8 +72,8 @@ class Preparation:
         for name, array in own.items():
             if arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
-        if self._discretisation is not None:
-            self._discretisation.restore(arrays)
+        if self._discretiser is not None:
+            self._discretiser.restore(arrays)
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:
@@ -89,7 +95,7 @@ def _joined(before: Batch, after: Batch) -> Batch:
         if len(getattr(before, name)) or len(getattr(after, name))
     }
     roles = [part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in parts]
-    rows = {
+    rows: Arrays = {
         name: np.concatenate([getattr(before, name), getattr(after, name)]) for name in ("labels", "weights", "users")
     }
     lengths = np.concatenate([np.diff(part.indptr) for part, _ in parts])

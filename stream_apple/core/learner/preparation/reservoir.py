@@ -1,6 +1,6 @@
 """The first examples of a stream, kept until cuts are fitted on them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ class Reservoir(NamedTuple):
 
 def empty_reservoir() -> Reservoir:
     """Of no example."""
-    kinds = (np.int64, np.float64, np.uint64, np.float32, np.uint64, np.uint64)
-    return Reservoir(*(np.zeros(0, kind) for kind in kinds))
+    nothing = np.zeros(0, np.uint64)
+    return Reservoir(np.zeros(0, np.int64), np.zeros(0), nothing, np.zeros(0, np.float32), nothing, nothing)
 
 
 def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int, bool]:
@@ -65,7 +65,8 @@ def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int,
         part.spaces if len(part.spaces) else nothing,
         part.attributes if len(part.attributes) else nothing,
     )
-    joined = Reservoir(*(np.concatenate(pair) for pair in zip(reservoir, new, strict=True)))
+    pairs: Any = zip(reservoir, new, strict=True)
+    joined = Reservoir(*(np.concatenate(pair) for pair in pairs))
     return joined, stop, full
 
 

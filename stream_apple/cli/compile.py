@@ -9,6 +9,9 @@ from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.core.learner.options import Loss, Method
 
+_FURTHER: tuple[dict[str, str], ...] = ({}, {"STREAM_APPLE_LEARNER__PERSONALISE": "key"})
+"""What else has kernels of its own, or gives others further types of arrays."""
+
 
 @click.command()
 @click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3; else this one.")
@@ -30,7 +33,8 @@ def command(target: str | None) -> None:
     started = time.monotonic()
     for method in get_args(Method):
         for loss in get_args(Loss):
-            chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
-            settings = settings_of(load(None, chosen))
-            warm_up(settings, settings.decoder())
+            for further in _FURTHER:
+                chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss, **further}
+                settings = settings_of(load(None, chosen))
+                warm_up(settings, settings.decoder())
     say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)

@@ -124,10 +124,10 @@ def command(
     check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
-        batch = read_batch(files, limits, roles)
+        batch = read_batch(files, limits, roles, options.wanted_columns())
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        whole, timestamps = read_timed_batch(files, limits, event_times, roles)
+        whole, timestamps = read_timed_batch(files, limits, event_times, roles, options.wanted_columns())
         epochs = cut_by_time(timestamps, EpochClock(spans.epoch_length, spans.max_ahead))
         _tell_of_far_ahead(epochs.far_ahead, timestamps, spans.max_ahead)
         batch = whole.select(epochs.rows)

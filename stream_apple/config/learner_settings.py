@@ -4,7 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stream_apple.config.section import Integer, Number, Section
+from stream_apple.config.personalisation_settings import PersonalisationSettings
+from stream_apple.config.section import Integer, Number
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -18,7 +19,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(Section):
+class LearnerSettings(PersonalisationSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method

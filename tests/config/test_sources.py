@@ -8,7 +8,7 @@ from config.refusals import KEYS, faults_of, written
 from stream_apple.config import load
 from stream_apple.config.sources import variable
 
-TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host"}
+TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "personalise"}
 
 
 class TestSources:

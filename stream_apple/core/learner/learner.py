@@ -26,7 +26,7 @@ from stream_apple.core.learner.kernels.model import (
 )
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
-from stream_apple.core.learner.kernels.work import empty_work
+from stream_apple.core.learner.kernels.work import Work, empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
@@ -54,7 +54,6 @@ class Learner:
         self.preparation = Preparation(options)
         self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
         self._longest = 0
-        self._work = empty_work(options.max_features_per_example, 0)
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
@@ -62,12 +61,14 @@ class Learner:
                 exhaustive=options.method in {"quadratic", "cubic"},
                 max_degree=_MAX_DEGREES[options.method],
                 max_features=options.max_features_per_example,
+                hash_bits=int(options.bits or 0) if options.collisions == "share" else 0,
             ),
             alongside=options.method != "linear",
             mixed=mixed,
             kept=Kept(residuals=extent.residuals),
             plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
+        self._work = self._empty_work(0)
 
     def warm_up(self) -> None:
         """Compile everything on a throw-away model (some seconds, once per machine)."""
@@ -77,6 +78,12 @@ class Learner:
             np.ones(2, np.float32),
             np.ones(1),
             np.ones(1),
+        )
+        wanted = self.options.wanted_columns()
+        batch = batch._replace(
+            spaces=np.ones(2 if "spaces" in wanted else 0, np.uint64),
+            attributes=np.ones(2 if "attributes" in wanted else 0, np.uint64),
+            users=np.ones(1 if "users" in wanted else 0, np.uint64),
         )
         trial = Learner(self.options)
         trial.learn(batch, 0, 1, Scores.empty(1))
@@ -90,7 +97,12 @@ class Learner:
     def score(self, batch: Batch) -> Scores:
         """The same, with losses and the linear predictor's scores."""
         scores = Scores.empty(len(batch.labels))
-        self._process(self.preparation.prepare(batch), 0, len(batch.labels), scores, learn=False)
+        if not self.preparation.active:
+            self._process(batch, 0, len(batch.labels), scores, learn=False)
+            return scores
+        for start, stop in self.preparation.portions(batch, 0, len(batch.labels)):
+            prepared = self.preparation.prepare(batch.select(np.arange(start, stop)))
+            self._process(prepared, 0, stop - start, _rows(scores, start, stop), learn=False, first=start)
         return scores
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
@@ -175,8 +187,8 @@ class Learner:
 
     @property
     def truncated(self) -> int:
-        """Examples whose expansion stopped at `max_features_per_example`."""
-        return int(self._scalars.counts[TRUNCATED])
+        """Examples whose expansion stopped at `max_features_per_example`, or the making of their users' features."""
+        return int(self._scalars.counts[TRUNCATED]) + self.preparation.truncated
 
     @property
     def capacity(self) -> int:
@@ -234,15 +246,24 @@ class Learner:
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """As rows of a batch that is made of them."""
-        prepared = self.preparation.prepare_to_learn(batch, start, stop)
-        views = Scores(*(column[start:stop] for column in scores))
-        self._process(prepared, 0, stop - start, views, learn=True, first=start)
+        for begin, end in self.preparation.portions(batch, start, stop):
+            prepared = self.preparation.prepare_to_learn(batch, begin, end)
+            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=True, first=begin)
 
     def _make_room(self, longest: int) -> None:
         """Have scratch for examples of so many base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
-            self._work = empty_work(self.options.max_features_per_example, longest)
+            self._work = self._empty_work(longest)
+
+    def _empty_work(self, longest: int) -> Work:
+        shared = self.capacity if self.options.collisions == "share" else 0
+        return empty_work(self.options.max_features_per_example, longest, shared)
+
+
+def _rows(scores: Scores, start: int, stop: int) -> Scores:
+    """Views of these rows."""
+    return Scores(*(column[start:stop] for column in scores))
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

@@ -49,6 +49,9 @@ def _options(draw: st.DrawFn) -> Options:
             if chosen["loss"] == "logistic":
                 plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
+    if method in {"linear", "quadratic"}:
+        chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
+    chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
     return Options(**chosen)
 
 
@@ -85,6 +88,7 @@ def test_no_stream_is_the_end_of_a_model(
             for features, label, weight in drawn
         ] * repeat
         batch, scores = batch_of(rows), Scores.empty(len(rows))
+        batch = batch._replace(users=np.arange(len(rows), dtype=np.uint64) % 3)
         learner.learn(batch, 0, len(rows), scores)
         assert np.isfinite(scores.predictions).all()
         assert np.isfinite(scores.losses).all()

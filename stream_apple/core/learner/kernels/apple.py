@@ -26,6 +26,7 @@ from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS
 from stream_apple.core.learner.kernels.plain_descent import learn_plainly
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
+from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, take_shares
 from stream_apple.core.learner.kernels.table import U0, U1, U8, Index, Slots
 from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave, loss_of
 from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Numbers64, Work, example_features
@@ -72,9 +73,17 @@ def process(
         first, end = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
         example = example_features(batch.keys, batch.values, batch.roles, first, end)
         fetch_ahead(example)
-        old, wanted = expand(model, example, learning, work)
+        shared = U0
+        if rule.expansion.hash_bits > 0:
+            old, shared = expand_shared(model, example, learning, work)
+            wanted = U0
+        else:
+            old, wanted = expand(model, example, learning, work)
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
+        elif shared > U0:
+            mixing[APPLE], wider = gather(slots, features, old)
+            mixing[LINEAR], base = score_shared(model, work, shared, mixing[APPLE])
         else:
             mixing[APPLE], wider = gather(slots, features, old)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
@@ -120,6 +129,8 @@ def process(
             continue
         learn_apple(model, features, U0 if wider else old, found, target)
         if rule.alongside:
+            if shared > U0:
+                take_shares(model, work, base)
             learn_linear(model, features, base, old, found, Target(mixing[LINEAR], label, importance))
     return -1
 

@@ -70,7 +70,7 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     scratch are bounded. Only the admission filter and counts change, and only when learning.
     """
     table, scalars, rule, _, _ = model
-    features, products, nodes, _, _, _ = work
+    features, products, nodes = work.features, work.products, work.nodes
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)

@@ -102,7 +102,10 @@ class Own(NamedTuple):
 
 
 class Work(NamedTuple):
-    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
+    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+
+    places  where features share slots: which of the features each slot is, if it is `active`; else empty
+    """
 
     features: ActiveFeatures
     products: Products
@@ -110,10 +113,11 @@ class Work(NamedTuple):
     newcomers: Slots
     mixing: Numbers64
     own: Own
+    places: Numbers
 
 
-def empty_work(max_features: int, longest: int) -> Work:
-    """Scratch for examples of up to `longest` base features."""
+def empty_work(max_features: int, longest: int, shared_slots: int = 0) -> Work:
+    """Scratch for examples of up to `longest` base features, and a table of so many slots that features share."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
         ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
@@ -126,6 +130,7 @@ def empty_work(max_features: int, longest: int) -> Work:
             np.zeros(longest + LANES, np.float32),
             np.zeros(longest + LANES, np.uint8),
         ),
+        np.zeros(shared_slots, np.uint32),
     )
 
 

@@ -2,6 +2,8 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    personalisation.py   whether users have weights of their own
+    collisions.py        what becomes of features for which there is no room
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -9,6 +11,7 @@ imports, so nothing here may import numpy or numba.
 """
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.collisions import Collisions
 from stream_apple.core.learner.options.learner_options import (
     ALPHA,
     BITS,
@@ -22,16 +25,19 @@ from stream_apple.core.learner.options.learner_options import (
     Options,
     Selection,
 )
+from stream_apple.core.learner.options.personalisation import BY_KEY
 from stream_apple.core.learner.options.regularisation import L2, Descent
 
 __all__ = [
     "ALPHA",
     "BITS",
+    "BY_KEY",
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
     "PARENTS",
     "PRODUCT_BUDGET",
+    "Collisions",
     "Combine",
     "Descent",
     "IntegerBounds",

@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.collisions import Collision
+from stream_apple.core.learner.options.personalisation import Personalisation
 from stream_apple.core.learner.options.regularisation import Regularisation
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
@@ -25,16 +27,25 @@ _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
 
+_PLACE_BYTES = 4  # of each slot, where features share them
+_PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
+
 _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
-_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST}
+_FIRST: dict[str, object] = {
+    **_PLAIN,
+    "fallback": False,
+    **Regularisation.FIRST,
+    **Personalisation.FIRST,
+    **Collision.FIRST,
+}
 """What the first version did before these were options: its models are named without them."""
 
 
 @dataclass(frozen=True)
-class Options(Regularisation):
+class Options(Personalisation, Collision, Regularisation):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -89,6 +100,7 @@ class Options(Regularisation):
             raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
+        self._check_collisions(self.method, self.descent)
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
 
     @property
@@ -98,14 +110,18 @@ class Options(Regularisation):
 
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        return frozenset()
+        return self._columns_of_users()
 
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
         table = slots * (_SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0)) + slots // 8 * _BUCKET_BYTES
         residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        return table + residuals + self.max_features_per_example * _SCRATCH_BYTES
+        shared = slots * _PLACE_BYTES if self.collisions == "share" else 0
+        scratch = self.max_features_per_example * _SCRATCH_BYTES
+        if self.personalise:  # examples become as long before they are expanded, many at once
+            scratch += self.max_features_per_example * _SCRATCH_BYTES + _PREPARED_BYTES
+        return table + residuals + shared + scratch
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""

@@ -17,7 +17,7 @@ class PersonalisationSettings(Section):
     """Users with weights of their own beside the shared ones: the namespace whose features name the user, such as
     `user`, or `key` for the record's key. Use it where users come back and differ in what the same features mean to
     them: with 100 planted users, a tenth of whom mean the opposite, a quarter less spam passes at 1 % of false alarms;
-    where nobody differs a little more does. A user without history gets the shared score. Partition the topic by user,
+    where nobody differs a third more does. A user without history gets the shared score. Partition the topic by user,
     else each partition learns a fragment of every user; `bits` has to hold users times features."""
     collisions: Collisions = Options.collisions
     """What becomes of features for which the table has no room. `evict`: the least useful makes room. `share`, for the

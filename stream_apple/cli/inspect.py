@@ -131,7 +131,9 @@ def _show(console: Console, facts: Facts) -> None:
     if facts["tuples"]:
         for part in _tuples(**facts["tuples"]):
             console.print(part)
-    if facts["named"] < 1:
+    if facts.get("shared"):  # a worker of an older version does not say
+        console.print(Text("  features of equal hash share these weights (collisions = share): they have no names"))
+    elif facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
 
 

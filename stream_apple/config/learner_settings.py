@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from stream_apple.config.class_settings import ClassSettings
 from stream_apple.config.discretisation_settings import DiscretisationSettings
 from stream_apple.config.growth_settings import GrowthSettings
+from stream_apple.config.personalisation_settings import PersonalisationSettings
 from stream_apple.config.regularisation_settings import RegularisationSettings
 from stream_apple.config.section import Integer, Number
 from stream_apple.config.tuple_settings import TupleSettings
@@ -23,7 +24,9 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(RegularisationSettings, ClassSettings, GrowthSettings, TupleSettings, DiscretisationSettings):
+class LearnerSettings(
+    RegularisationSettings, ClassSettings, GrowthSettings, TupleSettings, PersonalisationSettings, DiscretisationSettings
+):
     """What is learned, and how fast."""
 
     method: Method = Options.method

@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     attributes  uint64[z]   the key of what each feature is a value of: of the name before its first "=" (in the same
                             namespace; a category is `name=value`), else its own; 0 for packed features, whose names
                             nobody knows
-    users    uint64[n]      the hash of each record's key, 0 for a record without; see `codec/decode.py`
+    users    uint64[n]      a hash of each record's key, that no feature has; 0 for a record without
     roles    uint8[z]       what may be made of each feature: 0, ALONE, or BIN
     """
 

@@ -61,6 +61,8 @@ class TestDefaults:
                 "learning_rate": 0.5,
                 "selection": "evidence",
                 "warm_start": "none",
+                "personalise": "",
+                "collisions": "evict",
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
             "http": {"host": "0.0.0.0", "port": 9400},

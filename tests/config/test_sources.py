@@ -11,6 +11,7 @@ from stream_apple.config.sources import variable
 TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "discretise_namespaces"}
 NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
 """What else has to be set."""
+TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "personalise"}
 
 
 class TestSources:

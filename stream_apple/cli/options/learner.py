@@ -8,6 +8,7 @@ import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
 from stream_apple.cli.options.discretisation import DISCRETISATION
+from stream_apple.cli.options.personalisation import PERSONALISATION
 from stream_apple.cli.options.regularisation import REGULARISATION
 from stream_apple.cli.options.tuples import TUPLE_OPTIONS
 from stream_apple.cli.options.warm_start import WARM_START
@@ -108,6 +109,7 @@ _ALL: list[Callable[[Any], Any]] = [
     *TUPLE_OPTIONS,
     WARM_START,
     *DISCRETISATION,
+    *PERSONALISATION,
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
-from stream_apple.core.codec.feature_hashing import name_key
+from stream_apple.core.codec.feature_hashing import USERS, name_key
 from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
@@ -158,7 +158,7 @@ class _Scratch(threading.local):
 
 
 def users_of(keys: Sequence[bytes | None]) -> NDArray[np.uint64]:
-    """uint64[n]: xxh64 of each key's bytes, never 0; 0 where there is no key."""
+    """uint64[n]: the hash of each key's bytes, see `user_key`, never 0; 0 where there is no key."""
     users = np.empty(len(keys), np.uint64)
     _hash_all(*_joined(keys), users)
     return users
@@ -169,7 +169,7 @@ def _hash_all(buffer: Bytes, sizes: NDArray[np.int64], users: NDArray[np.uint64]
     first = 0
     for k in range(sizes.size):
         stop = first + max(sizes[k], 0)
-        users[k] = ZERO if sizes[k] < 0 else name_key(buffer, first, stop, ZERO)
+        users[k] = ZERO if sizes[k] < 0 else name_key(buffer, first, stop, USERS)
         first = stop
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 import msgpack
 import numpy as np
 
-from stream_apple.core.codec.feature_hashing import feature_key, index_key
+from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
 from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.json_transcoding import as_msgpack
 
@@ -36,6 +36,12 @@ def names_in(value: bytes | None) -> Iterator[tuple[int, str]]:
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         return
     yield from found
+
+
+def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
+    """Key and name of the user whose records have this key: `key=...`; nothing of a record without."""
+    if key is not None:
+        yield user_key(key), "key=" + key.decode(errors="replace")
 
 
 def _names(features: Mapping[bytes, object]) -> Iterator[tuple[int, str]]:

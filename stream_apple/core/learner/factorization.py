@@ -7,6 +7,9 @@ is like any other monomial, and then those of its degree are looked at, as long 
 exhaustive methods every monomial is a parent, and the table says so of none. Of tuples of three or four there
 are no products of fewer: pairs of base features are tried.
 
+A user's own weight is one of a base feature that is BARRED from having products, for it is one: of the user's feature,
+which is barred as well, with one that is not.
+
 The table may be in use by another thread: what is read while it changes may be a moment old, never out of bounds.
 """
 
@@ -102,7 +105,9 @@ class Factors:
         self._all_by_degree: dict[int, Keys] = {}
         self._lookups_left = _WIDE_LOOKUPS
         self._pairs: tuple[Keys, Keys] | None = None
-        self.bases: Keys = np.sort(slots["key"][used & (degrees == 1)])
+        barred = slots["parent"] == BARRED
+        self.bases: Keys = np.sort(slots["key"][used & (degrees == 1) & ~barred])
+        self._barred: Keys = np.sort(slots["key"][used & (degrees == 1) & barred])
         self._known = np.zeros(0, np.uint64) if known is None else np.sort(known)
         self._products: dict[int, Product] = {0: Product((), 0)}
 
@@ -131,7 +136,7 @@ class Factors:
 
     def _take_apart(self, key: int, degree: int) -> Product:
         if degree == 1:
-            return Product((key,), 0)
+            return self._personal(key) if _is_among(key, self._barred) else Product((key,), 0)
         if not 2 <= degree <= len(self._by_degree) + 1:
             return Product((), degree)
         best = self._best_of(key, degree, self._by_degree[degree - 2])
@@ -163,6 +168,18 @@ class Factors:
         other = factors[:, np.searchsorted(sums, rest[found[0]])]
         return Product(tuple(sorted([*parts[:, found[0]].tolist(), *other.tolist()])), 0)
 
+    def _personal(self, key: int) -> Product:
+        """The user's feature and the other one, if both are known; else the key itself, which may be the user's."""
+        users = np.union1d(self._barred, self._known)
+        for partners in (self.bases, self._known):
+            if len(partners) > self._lookups_left:
+                break
+            self._lookups_left -= len(partners)
+            users_keys = np.uint64(key) - partners
+            for at in np.flatnonzero(_among(users_keys, users)).tolist():
+                return Product(tuple(sorted((int(users_keys[at]), int(partners[at])))), 0)
+        return Product((key,), 0)
+
     def _all_of(self, degree: int) -> Keys:
         """The keys of all monomials of the degree."""
         if degree not in self._all_by_degree:
@@ -189,6 +206,10 @@ class Factors:
         found = places(self._table, keys)
         bases: NDArray[np.bool_] = (found >= 0) & (self._table.slots["degree"][found] == 1)
         return bases | _among(keys, self._known)
+
+
+def _is_among(key: int, ascending: Keys) -> bool:
+    return bool(_among(np.array([key], np.uint64), ascending)[0])
 
 
 def _among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:

@@ -92,6 +92,7 @@ class Learner:
                 exhaustive=options.method in {"quadratic", "cubic"},
                 max_degree=_MAX_DEGREES[options.method],
                 max_features=options.max_features_per_example,
+                hash_bits=int(options.bits or 0) if options.collisions == "share" else 0,
             ),
             tuples=TupleRule(
                 order=int(options.order or 0),
@@ -118,6 +119,12 @@ class Learner:
             np.ones(1),
             np.ones(1),
         )
+        wanted = self.options.wanted_columns()
+        batch = batch._replace(
+            spaces=np.ones(2 if "spaces" in wanted else 0, np.uint64),
+            attributes=np.ones(2 if "attributes" in wanted else 0, np.uint64),
+            users=np.ones(1 if "users" in wanted else 0, np.uint64),
+        )
         trial = Learner(self.options)
         trial.preparation.warm_up(batch)
         trial.learn(batch, 0, 1, Scores.empty(1))
@@ -131,7 +138,12 @@ class Learner:
     def score(self, batch: Batch) -> Scores:
         """The same, with losses and the linear predictor's scores."""
         scores = Scores.empty(len(batch.labels))
-        self._process(self.preparation.prepare(batch), 0, len(batch.labels), scores, learn=False)
+        if not self.preparation.active:
+            self._process(batch, 0, len(batch.labels), scores, learn=False)
+            return scores
+        for start, stop in self.preparation.portions(batch, 0, len(batch.labels)):
+            prepared = self.preparation.prepare(batch.select(np.arange(start, stop)))
+            self._process(prepared, 0, stop - start, _rows(scores, start, stop), learn=False, first=start)
         return scores
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
@@ -240,8 +252,8 @@ class Learner:
 
     @property
     def truncated(self) -> int:
-        """Examples whose expansion stopped at `max_features_per_example`."""
-        return int(self._scalars.counts[TRUNCATED])
+        """Examples whose expansion stopped at `max_features_per_example`, or the making of their users' features."""
+        return int(self._scalars.counts[TRUNCATED]) + self.preparation.truncated
 
     @property
     def capacity(self) -> int:
@@ -326,9 +338,9 @@ class Learner:
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """As rows of a batch that is made of them."""
-        prepared = self.preparation.prepare_to_learn(batch, start, stop)
-        views = Scores(*(column[start:stop] for column in scores))
-        self._process(prepared, 0, stop - start, views, learn=True, first=start)
+        for begin, end in self.preparation.portions(batch, start, stop):
+            prepared = self.preparation.prepare_to_learn(batch, begin, end)
+            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=True, first=begin)
 
     def _make_room(self, longest: int) -> None:
         """Have scratch for examples of so many base features: kernels check no bounds."""

@@ -38,7 +38,8 @@ class Monomial(NamedTuple):
     """One monomial.
 
     name      its factors and TIMES between, powers with superscript digits
-    factors   names of its base features; `?` and hex digits for a key without a name, `?` for one not even known
+    factors   names of its base features, a user's own weight having two; `?` and hex digits for a key without a name,
+              `?` for one not even known; of a slot that features share, which nobody can name, `?` and its key
     key       16 hex digits
     salience  |weight| * scale: what it adds to a score at its largest
     linear_weight  what the linear predictor has for it: 0 for products
@@ -142,6 +143,7 @@ class MonomialsView(NamedTuple):
     parents  the ones with most gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
     tuples   with method tuples
+    shared   whether weights are of all features of equal hash: then none has a name
     """
 
     degrees: tuple[Degree, ...]
@@ -151,6 +153,7 @@ class MonomialsView(NamedTuple):
     parents_examined: int
     named: float
     tuples: TuplesView | None
+    shared: bool
 
 
 class ModelView(NamedTuple):
@@ -214,7 +217,8 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
     salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
     salience[slots["key"][:-1] == 0] = 0.0
     degree = slots["degree"][:-1]
-    factors = Factors(table, np.fromiter(names.known(), np.uint64))
+    shared = learner.options.collisions == "share"
+    factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
     formatter = _MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
@@ -227,7 +231,8 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
         parents=parents,
         parents_examined=examined,
         named=formatter.share_named,
-        tuples=view_tuples(learner, factors, names, top),
+        tuples=None if factors is None else view_tuples(learner, factors, names, top),
+        shared=shared,
     )
 
 
@@ -253,7 +258,7 @@ def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
 
 
 class _MonomialFormatter:
-    """Describes monomials by their slots.
+    """Describes monomials by their slots; without `factors` none has a name.
 
     used  keys of the base features that were named, or would have been
     """
@@ -262,7 +267,7 @@ class _MonomialFormatter:
         self,
         slots: Slots,
         salience: NDArray[np.float32],
-        factors: Factors,
+        factors: Factors | None,
         names: Names,
         derived: Mapping[int, Derived],
     ) -> None:
@@ -277,6 +282,8 @@ class _MonomialFormatter:
     @property
     def share_named(self) -> float:
         """Of the base features in `used`, how many have a name."""
+        if self._factors is None:
+            return 0.0
         named = sum(self._names.get(key) is not None for key in self.used)
         return named / len(self.used) if self.used else 1.0
 
@@ -288,7 +295,8 @@ class _MonomialFormatter:
 
     def _describe(self, at: int) -> Monomial:
         slot = self._slots[at]
-        factors = tuple(self._named(self._product(at)))
+        product = None if self._factors is None else self._factors.of(int(slot["key"]), int(slot["degree"]))
+        factors = (f"{_UNKNOWN}{int(slot['key']):016x}",) if product is None else tuple(self._named(product))
         return Monomial(
             name=name_of(factors),
             factors=factors,
@@ -303,6 +311,8 @@ class _MonomialFormatter:
 
     def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
         """The `top` with most gain, and how many were examined: the first of `candidates`, as time permits."""
+        if self._factors is None:
+            return (), 0
         examined = candidates[: max(_LOOKUPS // max(len(self._factors.bases), 1), 1)]
         offspring = [(self._factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
         offspring.sort(key=lambda pair: -pair[0].salience)
@@ -317,9 +327,6 @@ class _MonomialFormatter:
             )
             for found, at in offspring[:top]
         ), len(examined)
-
-    def _product(self, at: int) -> Product:
-        return self._factors.of(int(self._slots["key"][at]), int(self._slots["degree"][at]))
 
     def _named(self, product: Product) -> Iterator[str]:
         named, unnamed = [], []

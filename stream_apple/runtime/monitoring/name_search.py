@@ -14,10 +14,10 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import structlog
 
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.errors import StreamAppleError
-from stream_apple.runtime.columns import values_of
+from stream_apple.runtime.columns import keys_of, values_of
 from stream_apple.runtime.log_scan import LogReader, LogScan
 from stream_apple.runtime.ports import AbortableError, LogRange
 
@@ -77,6 +77,8 @@ def find_names(
     with closing(scan):
         for records in scan.batches():
             read += take_names(values_of(records), decoder, names, left)
+            if "users" in decoder.columns:
+                take_users(keys_of(records), names, left)
             if not left or read > _MOST_BYTES or is_over():
                 break
     return frozenset(left)
@@ -99,6 +101,14 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
             left.difference_update(found)
             left.discard(key)  # whatever it is called: another example would not say more
     return int(decoded.buffer.size)
+
+
+def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
+    """Move the users that records with these keys are of from `left` to `names`."""
+    for key, user in zip(keys, users_of(keys).tolist(), strict=True):
+        if user in left:
+            names.add(name_of_user(key))
+            left.discard(user)
 
 
 class NameFinder(Protocol):

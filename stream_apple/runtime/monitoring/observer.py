@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.runtime.dead_letters import Reject
 from stream_apple.runtime.monitoring.history import (
     ATTACHMENT,
@@ -73,7 +73,7 @@ class WorkerObserver:
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
         self._lag: Callable[[int], float | None] = _unknown
-        self._sample: bytes | None = None
+        self._sample: tuple[bytes | None, bytes | None] | None = None  # value, and key if that is a user
         self._rejects: tuple[DeadLetter, ...] = ()
         self._histories: dict[int, History] = {}
         self._handed: dict[int, tuple[int, KeptHistory]] = {}  # when, and what, the model was handed last
@@ -96,7 +96,9 @@ class WorkerObserver:
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
         """Remember one of the records, and the last of those that could not be used."""
-        self._sample = records[len(records) >> 1].value()
+        record = records[len(records) >> 1]
+        by_key = "users" in partition.model.learner.options.wanted_columns()
+        self._sample = record.value(), record.key() if by_key else None
         if result.rejects:
             self._note(partition.number, result.rejects[-RECENT_REJECTS:])
 
@@ -114,7 +116,9 @@ class WorkerObserver:
         sample, self._sample = self._sample, None
         if sample is None:
             return False
-        self.names.add(names_in(sample))
+        value, key = sample
+        self.names.add(names_in(value))
+        self.names.add(name_of_user(key))
         return True
 
     def take_points(self) -> None:

@@ -15,7 +15,7 @@ from support.oracles.wire_values import Pairs
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder, users_of
-from stream_apple.core.codec.feature_hashing import feature_key, index_key
+from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
 from stream_apple.core.codec.rejects import Reason, explain
 
 COLUMNS = frozenset({"spaces", "attributes"})
@@ -280,6 +280,7 @@ def test_where_features_come_from() -> None:
 def test_users_are_the_hashes_of_keys() -> None:
     """Kafka's keys are any bytes, or none at all."""
     assert users_of([b"ann", None, b"", bytes(100)]).tolist() == [
-        feature_key(b"ann"), 0, feature_key(b""), feature_key(bytes(100)),
+        user_key(b"ann"), 0, user_key(b""), user_key(bytes(100)),
     ]  # fmt: skip
+    assert user_key(b"ann") == xxhash.xxh64_intdigest(b"ann", 0x8F2D7B1C64E9A035) != feature_key(b"ann")
     assert users_of([]).tolist() == []

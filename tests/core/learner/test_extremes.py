@@ -65,6 +65,9 @@ def _options(draw: st.DrawFn) -> Options:
     chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
     if chosen["discretise"] != "none":
         chosen["reservoir"] = 20
+    if method in {"linear", "quadratic"}:
+        chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
+    chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
     return Options(**chosen)
 
 
@@ -105,6 +108,7 @@ def test_no_stream_is_the_end_of_a_model(
             for features, label, weight in drawn
         ] * repeat
         batch, scores = batch_of(rows), Scores.empty(len(rows))
+        batch = batch._replace(users=np.arange(len(rows), dtype=np.uint64) % 3)
         learner.learn(batch, 0, len(rows), scores)
         assert np.isfinite(scores.predictions).all()
         assert np.isfinite(scores.losses).all()

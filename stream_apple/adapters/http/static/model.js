@@ -64,7 +64,8 @@ export function forgetModel() {
 export function drawMonomials(model, list) {
   const shown = model[list];
   const most = Math.max(...shown.map((each) => each.salience), 1e-12);
-  const names = model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
+  const names = model.shared ? " Features of equal hash share these weights, so they have no names."
+    : model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
   const kinds = list === "products" ? "products of features" : "monomials";
   put("found-more", shown.length
     ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen. Parents are multiplied with every feature beside them.${names}`

@@ -30,6 +30,7 @@ from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, 
 from stream_apple.core.learner.kernels.plain_descent import learn_plainly
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
+from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, take_shares
 from stream_apple.core.learner.kernels.table import U0, U1, U8, Index, Slots
 from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
 from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave, loss_of
@@ -88,9 +89,12 @@ def process(
         fetch_ahead(example)
         if rule.kept.counts:
             take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
-        odds = 0.0
+        odds, shared = 0.0, U0
         if rule.tuples.order > 0:
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work)
+        elif rule.expansion.hash_bits > 0:
+            old, shared = expand_shared(model, example, learning, work)
+            wanted = U0
         else:
             old, wanted = expand(model, example, learning, work)
         if rule.mixed:
@@ -98,6 +102,9 @@ def process(
             if rule.warm_start:
                 odds = odds_of(model, features, old)
                 start_expanded(mixing, starting_score(model, odds))
+        elif shared > U0:
+            mixing[APPLE], wider = gather(slots, features, old)
+            mixing[LINEAR], base = score_shared(model, work, shared, mixing[APPLE])
         else:
             mixing[APPLE], wider = gather(slots, features, old)
             if rule.warm_start:
@@ -160,6 +167,8 @@ def process(
             continue
         learn_apple(model, features, U0 if wider else old, found, target)
         if rule.alongside:
+            if shared > U0:
+                take_shares(model, work, base)
             learn_linear(model, features, base, old, found, Target(mixing[LINEAR], label, importance))
         if rule.decay.active:
             settle_if_small(model.table, model.decay, rule.decay)

@@ -19,11 +19,13 @@ class ExpansionRule(NamedTuple):
 
     exhaustive    every monomial below `max_degree` is a parent
     max_features  of an example after expansion
+    hash_bits     features of equal hashes of so many bits share a slot, see `shared_expansion.py`; 0: none does
     """
 
     exhaustive: bool
     max_degree: int
     max_features: int
+    hash_bits: int
 
 
 class TupleRule(NamedTuple):

@@ -141,7 +141,10 @@ class TupleWork(NamedTuple):
 
 
 class Work(NamedTuple):
-    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
+    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+
+    places  where features share slots: which of the features each slot is, if it is `active`; else empty
+    """
 
     features: ActiveFeatures
     products: Products
@@ -151,10 +154,13 @@ class Work(NamedTuple):
     own: Own
     origins: Origins
     tuples: TupleWork
+    places: Numbers
 
 
-def empty_work(max_features: int, longest: int, *, counted: bool = False, tuples: bool = False) -> Work:
-    """Scratch for examples of up to `longest` base features."""
+def empty_work(
+    max_features: int, longest: int, *, counted: bool = False, tuples: bool = False, shared_slots: int = 0
+) -> Work:
+    """Scratch for examples of up to `longest` base features, and a table of so many slots that features share."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
         ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
@@ -174,6 +180,7 @@ def empty_work(max_features: int, longest: int, *, counted: bool = False, tuples
             np.zeros(size if tuples else 0, TUPLE_NODE),
             np.zeros(wave if tuples else 0, np.uint64),
         ),
+        np.zeros(shared_slots, np.uint32),
     )
 
 

@@ -6,6 +6,8 @@
     warm_start.py        where scores start
     tuple_options.py     which tuples of attributes are learned from
     multi_class.py       labels that are one of several classes
+    personalisation.py   whether users have weights of their own
+    collisions.py        what becomes of features for which there is no room
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -13,6 +15,7 @@ imports, so nothing here may import numpy or numba.
 """
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.collisions import Collisions
 from stream_apple.core.learner.options.discretisation import BINS, RESERVOIR, RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.options.learner_options import (
     ALPHA,
@@ -28,6 +31,7 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.multi_class import CLASSES
+from stream_apple.core.learner.options.personalisation import BY_KEY
 from stream_apple.core.learner.options.regularisation import L1, L2, Descent
 from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 from stream_apple.core.learner.options.warm_start import WarmStart
@@ -36,6 +40,7 @@ __all__ = [
     "ALPHA",
     "BINS",
     "BITS",
+    "BY_KEY",
     "CLASSES",
     "L1",
     "L2",
@@ -47,6 +52,7 @@ __all__ = [
     "RESERVOIR",
     "RESERVOIR_ENTRIES",
     "SELECTION_SHARE",
+    "Collisions",
     "Combine",
     "Descent",
     "Discretise",

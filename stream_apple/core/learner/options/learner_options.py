@@ -4,8 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.collisions import Collision
 from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.multi_class import MultiClass
+from stream_apple.core.learner.options.personalisation import Personalisation
 from stream_apple.core.learner.options.regularisation import Regularisation
 from stream_apple.core.learner.options.tuple_options import TupleOptions
 from stream_apple.core.learner.options.warm_start import WarmStartOptions
@@ -30,6 +32,8 @@ _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission fil
 _SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 _TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
+_PLACE_BYTES = 4  # of each slot, where features share them
+_PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
 
 _PLAIN = {"combine": "off", "parents": 1.0, "product_budget": 0}
 """The learner of the paper, and of the first version."""
@@ -46,6 +50,8 @@ _FIRST: dict[str, object] = {
     **WarmStartOptions.FIRST,
     **TupleOptions.FIRST,
     **MultiClass.FIRST,
+    **Personalisation.FIRST,
+    **Collision.FIRST,
 }
 """What the first version did before these were options: its models are named without them."""
 
@@ -58,7 +64,7 @@ def _bits_of(method: Method, order: int) -> int:
 
 
 @dataclass(frozen=True)
-class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass):
+class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass, Personalisation, Collision):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -120,6 +126,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         self._check_tuples(tuples=self.method == "tuples")
         if self.method == "tuples":
             self._refuse_growth()
+        self._check_collisions(self.method, self.descent)
         self._check_classes(self.loss, str(self.selection))
         self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
         if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
@@ -155,7 +162,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
         wanted = {"attributes"} if self.method == "tuples" else set()
-        return frozenset(wanted | ({"spaces"} if self.discretise_namespaces else set()))
+        wanted |= {"spaces"} if self.discretise_namespaces else set()
+        return frozenset(wanted) | self._columns_of_users()
 
     @property
     def class_blocks(self) -> int:
@@ -174,6 +182,10 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         ablations = slots * _ABLATION_BYTES if self.ablated else 0
         beside = residuals + counts + ablations + self._discretisation_bytes()
         beside += slots * 4 * self.classes * self.class_blocks
+        beside += slots * _PLACE_BYTES if self.collisions == "share" else 0
+        if self.personalise:  # examples become as long before they are expanded, many at once
+            scratch += _SCRATCH_BYTES
+            beside += _PREPARED_BYTES
         return table + beside + self.max_features_per_example * scratch
 
     def identity(self) -> dict[str, Any]:

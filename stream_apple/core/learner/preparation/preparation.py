@@ -1,13 +1,15 @@
 """What becomes of a batch before it is learned: its stages, in a fixed order, and their state.
 
     discretise   values of numeric features become intervals, see `discretisation.py`
+    personalise  users have copies of what there is then, see `personalisation.py`
 
 Each stage gets the rows that the one before has made. What it makes of an example is a function of its state and of
 that example; its state, of the examples that were learned before. So nothing depends on how examples are cut into
 batches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,11 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.discretisation import Discretiser
 from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
+from stream_apple.core.learner.preparation.personalisation import UserFeatures
 
 Arrays = dict[str, NDArray[Any]]
+
+_PORTION = 1 << 20  # features; a part has the products of one example more
 
 
 class Preparation:
@@ -29,7 +34,11 @@ class Preparation:
 
     def __init__(self, options: Options) -> None:
         self._discretiser = None if options.discretise == "none" else Discretiser(options)
-        self.active = self._discretiser is not None
+        self._users = None
+        if options.personalise:
+            self._users = UserFeatures(options.personalise, options.max_features_per_example)
+        self.active = self._discretiser is not None or self._users is not None
+        self._truncated = np.zeros(1, np.int64)
 
     @property
     def intervals(self) -> Intervals:
@@ -45,7 +54,7 @@ class Preparation:
         """All rows, to be scored; the state stays as it is."""
         if self._discretiser is not None:
             batch = self._discretiser.prepare(batch)
-        return batch
+        return batch if self._users is None else self._users.add(batch).batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
         """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state."""
@@ -57,12 +66,30 @@ class Preparation:
                 batch = self._discretiser.prepare(batch)
             elif first < size and len(self.intervals.features):
                 batch = _joined(_rows(batch, 0, first), self._discretiser.prepare(_rows(batch, first, size)))
+        if self._users is not None:
+            batch, truncated = self._users.add(batch)
+            learned = (batch.weights > 0.0) & ~np.isnan(batch.labels)
+            self._truncated = self._truncated + np.count_nonzero(truncated & learned)
         return batch
+
+    def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Rows [start, stop) in parts that are prepared one after the other, so that they take bounded memory."""
+        sizes = np.diff(batch.indptr) if self._users is None else self._users.bounds(batch)
+        total = sizes[start:stop].cumsum()
+        ends = np.arange(_PORTION, int(total[-1]) if len(total) else 0, _PORTION)
+        inner = np.unique(start + np.searchsorted(total, ends)).tolist()
+        yield from pairwise(sorted({start, *inner, stop}))
+
+    @property
+    def truncated(self) -> int:
+        """Examples learned whose users' features were not all made, for lack of room."""
+        return int(self._truncated[0])
 
     @property
     def arrays(self) -> Arrays:
         """Its state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
-        return {} if self._discretiser is None else self._discretiser.arrays
+        found: Arrays = {} if self._discretiser is None else dict(self._discretiser.arrays)
+        return found if self._users is None else found | {"truncated": self._truncated}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state; lengths may be others. ValueError if it is not of this kind."""
@@ -72,8 +99,10 @@ class Preparation:
         for name, array in own.items():
             if arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
+        if self._users is not None:
+            self._truncated = np.array(arrays["truncated"])
         if self._discretiser is not None:
-            self._discretiser.restore(arrays)
+            self._discretiser.restore({name: array for name, array in arrays.items() if name in self._discretiser.arrays})
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:

@@ -1,0 +1,156 @@
+"""The hashing trick: which slots an example has, where features that have the same hash share a weight.
+
+Of 2^bits slots each belongs to one value of the hash, for ever: nothing is evicted, deferred or refused, and nobody
+knows which features a weight is of (Cohen, "Efficient logistic regression with stochastic gradient descent"; Weinberger
+et al. 2009, without their signs). What collides within an example is summed first: it is one feature, that is learned
+once; a sum of 0, or one that is TOO_LARGE, is no feature.
+
+A value h of the hash has the key `key_of_hash(h)`: its tag differs from those of the seven others of its bucket. So
+buckets are never full, and the table is looked up, saved and counted as one of monomials is.
+"""
+
+import numpy as np
+
+from stream_apple.core.batch import BIN, TOO_LARGE
+from stream_apple.core.jit import kernel, part, prefetch
+from stream_apple.core.learner.kernels.admission import admit
+from stream_apple.core.learner.kernels.model import TRUNCATED, Model
+from stream_apple.core.learner.kernels.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
+from stream_apple.core.learner.kernels.work import BaseFeatures, Work
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_U64 = np.uint64(64)
+
+
+@part
+def key_of_hash(value: Index) -> Index:
+    """The key of the slot of this value of the hash."""
+    return ((value >> U3) << U8) | ((value & U7) << U1) | U1
+
+
+@part
+def hash_of(key: Index, bits: Index) -> Index:
+    """`bits` bits of a key: the high ones of a product, for of a square's key the lowest is always 0."""
+    return np.uint64(key * _GOLDEN) >> (_U64 - bits)
+
+
+@kernel
+def expand_shared(
+    model: Model, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
+) -> tuple[Index, Index]:  # fmt: skip
+    """Collect the slots of the example in `work.features` (slot and x): how many, and how many of them come first that
+    have base features, the constant included.
+
+    For these `work.own.values` has what base features alone sum to. Slots of products follow. When learning, slots that
+    are used for the first time are taken; else they are left out, for their weights are 0.
+    """
+    table, features, limit = model.table, work.features, np.uint64(model.rule.expansion.max_features)
+    bits, constant = np.uint64(model.rule.expansion.hash_bits), np.uint64(len(table.slots) - 1)
+    features.slot[0], features.x[0] = constant, 1.0
+    table.slots[constant]["active"] = 1
+    work.own.values[0] = 1.0
+    found, visited = U1, U1 + (base.stop - base.first)
+    truncated = visited > limit
+    if not truncated:
+        for f in range(base.first, base.stop):
+            prefetch(table.tags, bucket_of(table.tags, key_of_hash(hash_of(base.keys[f], bits))))
+        for f in range(base.first, base.stop):
+            key = key_of_hash(hash_of(base.keys[f], bits))
+            found = _add(model, work, (key, base.values[f], np.uint8(1)), found, learning)
+    own = found
+    for t in range(U1, own):
+        work.own.values[t] = features.x[t]
+    if model.rule.expansion.max_degree > 1 and not truncated:
+        for f in range(base.first, base.paired):
+            first = f + np.uint64(len(base.roles) > 0 and base.roles[f] == BIN)
+            visited += base.paired - first
+            if visited > limit:
+                truncated = True
+                break
+            for g in range(first, base.paired):
+                prefetch(table.tags, bucket_of(table.tags, key_of_hash(hash_of(base.keys[f] + base.keys[g], bits))))
+            for g in range(first, base.paired):
+                x = base.values[f] * base.values[g]
+                if not 0.0 < abs(x) < TOO_LARGE:
+                    continue
+                key = key_of_hash(hash_of(base.keys[f] + base.keys[g], bits))
+                found = _add(model, work, (key, x, np.uint8(2)), found, learning)
+    model.scalars.counts[TRUNCATED] += np.int64(truncated and learning)
+    return _without_zeros(model, work, own, found)
+
+
+@part
+def _add(
+    model: Model, work: Work, feature: tuple[Index, np.float32, np.uint8], found: Index, learning: bool  # noqa: FBT001
+) -> Index:  # fmt: skip
+    """Add a value to its slot's feature, which may be a new one; how many there are then.
+
+    feature  key of the slot, value, and degree: a slot that base features have is one of degree 1
+    """
+    table, features = model.table, work.features
+    key, x, degree = feature
+    place = find(table, key)
+    if place >= FREE:
+        if not learning:
+            return found
+        work.newcomers[0]["key"], work.newcomers[0]["x"] = key, x
+        work.newcomers[0]["damping"], work.newcomers[0]["degree"], work.newcomers[0]["parent"] = 0.0, degree, 0
+        work.places[place - FREE] = found
+        return admit(model, work, found, U1)
+    owner = table.slots[place]
+    if owner["active"]:
+        features.x[np.uint64(work.places[place])] += x
+        return found
+    owner["active"] = 1
+    if learning and degree < owner["degree"]:
+        owner["degree"] = degree
+    work.places[place] = found
+    features.slot[found], features.x[found] = place, x
+    return found + U1
+
+
+@part
+def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[Index, Index]:
+    """Leave out the features whose values are no values; how many there are then, and how many of the `own` first."""
+    features, left, kept = work.features, U1, own
+    for t in range(U1, found):
+        x = features.x[t]
+        if not 0.0 < abs(x) < TOO_LARGE:
+            model.table.slots[features.slot[t]]["active"] = 0
+            kept -= np.uint64(t < own)
+            continue
+        features.slot[left], features.x[left] = features.slot[t], x
+        if t < own:
+            work.own.values[left] = work.own.values[t]
+        left += U1
+    return left, kept
+
+
+@part
+def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[float, Index]:
+    """The linear predictor's score, from what base features alone sum to; and how many slots it has.
+
+    Their weights and scales are noted in `work.newcomers`, before products change them.
+    """
+    if not model.rule.alongside:
+        return score, U0
+    linear = np.float64(0.0)
+    for t in range(base):
+        owner, noted = model.table.slots[work.features.slot[t]], work.newcomers[t]
+        linear += owner["linear_weight"] * work.own.values[t]
+        noted["x"], noted["damping"] = owner["scale"], owner["linear_weight"]
+    return linear, base
+
+
+@part
+def take_shares(model: Model, work: Work, base: Index) -> None:
+    """Have the first features be what base features alone sum to, as the linear predictor sees them.
+
+    Where a product has widened a slot's scale, the linear weight stays: it is of base features, which have not grown.
+    """
+    for t in range(base):
+        owner, noted, x = model.table.slots[work.features.slot[t]], work.newcomers[t], work.own.values[t]
+        work.features.x[t] = x
+        if owner["scale"] != noted["x"]:
+            grown = 0.0 < noted["x"] < abs(x)
+            owner["linear_weight"] = noted["damping"] * (noted["x"] / abs(x) if grown else np.float32(1.0))

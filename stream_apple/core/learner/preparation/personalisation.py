@@ -1,0 +1,154 @@
+"""Users' own weights: the products of the features that say who the user is with all other base features.
+
+A score is the shared part plus the user's (Daume 2007; Weinberger et al. 2009): of a user without history it is the
+shared part alone. A product is the monomial that growth would make of the two: its key is the sum of theirs. It is one
+from the first example on, and like the user's own feature it is ALONE: nothing is made of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import ALONE, TOO_LARGE, Batch
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.options.personalisation import BY_KEY
+
+_ZERO = np.uint64(0)
+
+
+class Personal(NamedTuple):
+    """A batch with users' own features.
+
+    truncated  bool[n]: the examples that have not all of theirs
+    """
+
+    batch: Batch
+    truncated: NDArray[np.bool_]
+
+
+class UserFeatures:
+    """Makes them.
+
+    by    a namespace, or BY_KEY
+    most  features of an example, the constant included: of a user whose products no longer fit there are none, nor of
+          those behind it
+    """
+
+    def __init__(self, by: str, most: int) -> None:
+        # Of a namespace, as the codec has it; no hash is 0.
+        self._space = _ZERO if by == BY_KEY else np.uint64(xxhash.xxh64_intdigest(by.encode()))
+        self._most = most
+
+    def bounds(self, batch: Batch) -> NDArray[np.int64]:
+        """int64[n]: so many features each example can have at most."""
+        sizes = np.diff(batch.indptr)
+        if self._space == _ZERO:
+            users = np.ones(len(sizes), np.int64)
+            return sizes + np.minimum(users + sizes, self._most)
+        _check(batch.spaces, batch.keys, "spaces")
+        before = np.concatenate([[0], (batch.spaces == self._space).cumsum()])[batch.indptr]
+        users = np.diff(before)
+        bounds: NDArray[np.int64] = sizes + np.minimum(users * (sizes - users), self._most)
+        return bounds
+
+    def add(self, batch: Batch) -> Personal:
+        """The examples with what is made of their users, which comes last."""
+        if self._space == _ZERO:
+            _check(batch.users, batch.labels, "users")
+        room = int(self.bounds(batch).sum())
+        like = (batch.spaces, batch.attributes)
+        spaces, attributes = (np.zeros(room if len(column) else 0, np.uint64) for column in like)
+        out = batch._replace(
+            indptr=np.zeros_like(batch.indptr),
+            keys=np.empty(room, np.uint64),
+            values=np.empty(room, np.float32),
+            spaces=spaces,
+            attributes=attributes,
+            roles=np.zeros(room, np.uint8),
+        )
+        truncated = np.zeros(len(batch.labels), np.bool_)
+        with np.errstate(over="ignore"):  # keys are added mod 2^64; only interpreted code would tell
+            z = _add(batch, self._space, self._most, out, truncated)
+        return Personal(
+            out._replace(
+                keys=out.keys[:z],
+                values=out.values[:z],
+                spaces=out.spaces[:z],
+                attributes=out.attributes[:z],
+                roles=out.roles[:z],
+            ),
+            truncated,
+        )
+
+
+def _check(column: NDArray[np.uint64], other: NDArray[np.generic], name: str) -> None:
+    if len(column) != len(other):
+        raise AssertionError(
+            f"expected a batch with {name}, as of Options.wanted_columns, found {len(column)} for {len(other)}"
+        )
+
+
+@kernel
+def _add(batch: Batch, space: np.uint64, most: int, out: Batch, truncated: NDArray[np.bool_]) -> int:
+    """Write the rows of `out`, whose arrays have room; how many features there are.
+
+    space  that of users' features; 0: an example has one user, `batch.users`
+    """
+    z = 0
+    for row in range(len(batch.labels)):
+        start = z
+        first, stop = batch.indptr[row], batch.indptr[row + 1]
+        for f in range(first, stop):
+            if space == _ZERO or batch.spaces[f] != space:
+                out.keys[z], out.values[z] = batch.keys[f], batch.values[f]
+                if len(batch.roles):
+                    out.roles[z] = batch.roles[f]
+                if len(batch.spaces):
+                    out.spaces[z] = batch.spaces[f]
+                if len(batch.attributes):
+                    out.attributes[z] = batch.attributes[f]
+                z += 1
+        end = z
+        fits = most - 1 - (end - start)  # besides the constant
+        if space == _ZERO:
+            if batch.users[row] != _ZERO and fits >= 0:
+                if fits < 1 + end - start:
+                    truncated[row] = True
+                else:
+                    z = _add_user(out, batch.users[row], np.float32(1.0), batch.users[row], start, end, z)
+        else:
+            for f in range(first, stop):
+                if batch.spaces[f] != space or fits < 0:
+                    continue
+                fits -= 1 + end - start
+                if fits < 0:
+                    truncated[row] = True
+                    continue
+                attribute = batch.attributes[f] if len(batch.attributes) else _ZERO
+                z = _add_user(out, batch.keys[f], batch.values[f], attribute, start, end, z)
+        out.indptr[row + 1] = z
+    return z
+
+
+@kernel
+def _add_user(out: Batch, user: np.uint64, x: np.float32, attribute: np.uint64, start: int, end: int, z: int) -> int:
+    """Append a user's feature and its products with features [start, end), at z; where they end.
+
+    Products that overflow, that underflow, or whose keys sum to that of the constant, are left out, as in an expansion.
+    """
+    out.keys[z], out.values[z], out.roles[z] = user, x, ALONE
+    if len(out.attributes):
+        out.attributes[z] = attribute
+    z += 1
+    for f in range(start, end):
+        key, product = np.uint64(user + out.keys[f]), np.float32(x * out.values[f])
+        if key == _ZERO or not 0.0 < abs(product) < TOO_LARGE:
+            continue
+        out.keys[z], out.values[z], out.roles[z] = key, product, ALONE
+        if len(out.attributes):
+            known = attribute != _ZERO and out.attributes[f] != _ZERO
+            out.attributes[z] = np.uint64(attribute + out.attributes[f]) if known else _ZERO
+        z += 1
+    return z

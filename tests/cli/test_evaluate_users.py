@@ -1,0 +1,82 @@
+"""`stream-apple evaluate --personalise` and `--collisions`: users of files are those that `produce` would send."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from support.records import FakeRecord
+
+from stream_apple.app.models import model_factory, settings_of
+from stream_apple.cli.evaluate import command
+from stream_apple.config import load
+from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.example import encode_example, key_of
+from stream_apple.files import read_examples
+from stream_apple.runtime.lineage import Lineage
+
+
+def evaluate(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """2,000 examples whose label is a word's, or the opposite for half of the users; most tags are the user."""
+    rng = np.random.default_rng(6)
+    lines = []
+    for at in range(2000):
+        user, word = int(rng.integers(6)), int(rng.integers(10))
+        label = (1 if word < 5 else -1) * (1 if user < 3 else -1)
+        tag = f" 'u{user}" if at % 20 else " "
+        lines.append(f"{label}{tag}|user u{user} |word w{word} n{int(rng.integers(5))}")
+    path = tmp_path / "users.vw"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("method", "by"), [("linear", "user"), ("linear", "key"), ("apple", "key")])
+def test_users_are_told_apart(users: Path, method: str, by: str) -> None:
+    """Half of the users mean the opposite: shared weights stay at chance, their own do not."""
+    runs = [
+        json.loads(evaluate(users, "--json", "--method", method, "--loss", "logistic", *options, "--epochs", 1).stdout)
+        for options in ([], ["--personalise", by])
+    ]
+    shared, own = (run["test_error"] for run in runs)
+    assert shared > 0.4
+    assert own < 0.1
+
+
+def test_users_by_key_are_those_of_a_worker(users: Path, tmp_path: Path) -> None:
+    """Without Kafka the key is what `produce` would give: the predictions are those of a worker, to the last bit."""
+    out = tmp_path / "predictions"
+    options = ["--personalise", "key", "--method", "linear", "--loss", "logistic", "--test-fraction", 0]
+    result = evaluate(users, *options, "--no-shuffle", "--epochs", 1, "--predictions", out)
+    assert result.exit_code == 0, result.output
+    environ = {"METHOD": "linear", "LOSS": "logistic", "PERSONALISE": "key"}
+    settings = settings_of(load(None, {f"STREAM_APPLE_LEARNER__{name}": value for name, value in environ.items()}))
+    model = model_factory("examples", settings, settings.decoder())(0, Lineage(0, "0123456789abcdef"))
+    records: list[Any] = [
+        FakeRecord(0, at, encode_example(example), 1_700_000_000_000, key_of(example, at))
+        for at, example in enumerate(read_examples(users))
+    ]
+    expected = [decode_prediction(each)["prediction"] for each in model.process(records).predictions]
+    assert [float(line) for line in out.read_text().splitlines()] == expected
+
+
+def test_hashing(users: Path) -> None:
+    """Features of equal hash share a weight: with room that is the same."""
+    options = ["--method", "quadratic", "--json", "--bits", 18]
+    exact, shared = (json.loads(evaluate(users, *options, "--collisions", each).stdout) for each in ("evict", "share"))
+    assert shared["test_loss"] == pytest.approx(exact["test_loss"], rel=0.02)
+
+
+@pytest.mark.parametrize("method", ["apple", "cubic"])
+def test_hashing_is_for_two_methods(users: Path, method: str) -> None:
+    """Growth needs to know features apart."""
+    result = evaluate(users, "--method", method, "--collisions", "share")
+    assert result.exit_code == 2
+    assert f"--collisions: expected evict with method {method}, found 'share'" in " ".join(result.stderr.split())

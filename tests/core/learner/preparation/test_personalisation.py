@@ -1,0 +1,272 @@
+"""Users' own weights: what they are made of, what they do to scores, and that nothing depends on how one cuts."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
+from stream_apple.core.codec.feature_hashing import feature_key, user_key
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation import preparation
+from stream_apple.core.learner.preparation.personalisation import Personal, UserFeatures
+
+MASK = 2**64 - 1
+METHODS: tuple[tuple[Any, Any, Any], ...] = (
+    ("linear", "logistic", "off"),
+    ("quadratic", "squared", "off"),
+    ("cubic", "logistic", "off"),
+    ("apple", "squared", "off"),
+    ("apple", "logistic", "mix"),
+)
+Features = dict[tuple[str, str], float]
+
+
+def batch_of(rows: list[Features], labels: list[float], users: Sequence[str | None] | None = None) -> Batch:
+    """Examples by (namespace, name); `users` are the keys of their records."""
+    names = [name for row in rows for name in row]
+    return Batch(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([feature_key(name, space) for space, name in names], np.uint64),
+        np.array([value for row in rows for value in row.values()], np.float32),
+        np.array(labels),
+        np.ones(len(rows)),
+        np.array([feature_key(space) if space else 0 for space, _ in names], np.uint64),
+        np.array([feature_key(name, space) for space, name in names], np.uint64),
+        np.array([0 if user is None else user_key(user.encode()) for user in users or [None] * len(rows)], np.uint64),
+    )
+
+
+def stream(size: int, seed: int = 3) -> Batch:
+    """Of five users, two of which mean by a word the opposite of what the others do."""
+    rng = np.random.default_rng(seed)
+    rows: list[Features] = []
+    labels, users = [], []
+    for _ in range(size):
+        user, words = int(rng.integers(5)), rng.choice(9, 3, replace=False).tolist()
+        values = rng.choice([1.0, 0.5, -2.0], 3)
+        rows.append({("user", f"u{user}"): 1.0} | {("word", f"w{w}"): v for w, v in zip(words, values, strict=True)})
+        total = sum((w - 4.2) * v for w, v in zip(words, values.tolist(), strict=True))
+        labels.append(float(np.sign(total)) * (-1 if user < 2 else 1))
+        users.append(f"u{user}")
+    return batch_of(rows, labels, users)
+
+
+def by_hand(batch: Batch, by: str, keys: dict[tuple[int, int], int] | None = None) -> Batch:
+    """The batch with its products spelled out, as ALONE features with these keys."""
+    columns: list[list[Any]] = [[0], [], [], []]
+    for row in range(len(batch.labels)):
+        span = slice(*batch.indptr[row : row + 2].tolist())
+        whole = list(zip(*(column[span].tolist() for column in (batch.keys, batch.values, batch.spaces)), strict=True))
+        own = [(key, value) for key, value, space in whole if by != "key" and space == feature_key(by)]
+        others = [(key, value) for key, value, space in whole if by == "key" or space != feature_key(by)]
+        if by == "key" and batch.users[row]:
+            own = [(int(batch.users[row]), 1.0)]
+        made = [
+            pair
+            for user, x in own
+            for pair in (
+                (user, x),
+                *(
+                    (keys[user, key] if keys else (user + key) & MASK, float(np.float32(x) * np.float32(v)))
+                    for key, v in others
+                ),
+            )
+        ]
+        columns[1] += [key for key, _ in others + made]
+        columns[2] += [value for _, value in others + made]
+        columns[3] += [0] * len(others) + [int(ALONE)] * len(made)
+        columns[0].append(len(columns[1]))
+    indptr, found, values, roles = columns
+    return Batch(
+        np.array(indptr), np.array(found, np.uint64), np.array(values, np.float32), batch.labels, batch.weights,
+        roles=np.array(roles, np.uint8),
+    )  # fmt: skip
+
+
+def options(method: Any, loss: Any, combine: Any, **further: Any) -> Options:
+    """Of a table with room for all."""
+    return Options(method=method, loss=loss, combine=combine, bits=14, **further)
+
+
+def learned(batch: Batch, chosen: Options, cuts: list[int], epoch: int = 50) -> tuple[Learner, Scores]:
+    """The stream, learned in these parts, with an end of an epoch after each so many examples."""
+    learner, scores = Learner(chosen), Scores.empty(len(batch.labels))
+    bounds = sorted({0, len(batch.labels), *cuts, *range(0, len(batch.labels), epoch)})
+    for start, stop in pairwise(bounds):
+        learner.learn(batch, start, stop, scores)
+        if stop % epoch == 0:
+            learner.end_epoch()
+    return learner, scores
+
+
+@pytest.mark.parametrize("by", ["user", "key"])
+def test_products_are_those_written_by_hand(by: str) -> None:
+    """Keys, values and roles of every row: shared ones as they came, then each user with its products."""
+    batch = stream(40)
+    found, expected = UserFeatures(by, 1000).add(batch), by_hand(batch, by)
+    assert not found.truncated.any()
+    for name in ("indptr", "keys", "values", "roles"):
+        assert getattr(found.batch, name).tolist() == getattr(expected, name).tolist(), name
+    at = int(expected.indptr[0])
+    others = 4 if by == "key" else 3
+    attributes = found.batch.attributes[at : at + 2 * others + 1].tolist()
+    user = user_key(b"") if others == 0 else attributes[others]
+    assert attributes[others + 1 :] == [(user + each) & MASK for each in attributes[:others]]
+
+
+@pytest.mark.parametrize(("method", "loss", "combine"), METHODS)
+def test_as_if_products_were_features_of_the_message(method: Any, loss: Any, combine: Any) -> None:
+    """A producer that writes `u^w` itself, under names of its own, gets the same scores (an oracle: other keys)."""
+    batch = stream(400)
+    _, scores = learned(batch, options(method, loss, combine, personalise="user"), [])
+    named = {
+        (user, word): feature_key(f"u{u}^w{w}")
+        for u in range(5)
+        for w in range(9)
+        for user, word in [(feature_key(f"u{u}", "user"), feature_key(f"w{w}", "word"))]
+    }
+    spelled = by_hand(batch, "user", named)
+    # No feature is of the users' namespace, so that nothing is made of any.
+    spelled = spelled._replace(spaces=np.zeros_like(spelled.keys))
+    _, other = learned(spelled, options(method, loss, combine, personalise="user"), [])
+    assert np.allclose(scores.predictions, other.predictions, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("method", "loss", "combine"), METHODS)
+def test_a_user_without_history_gets_the_shared_score(method: Any, loss: Any, combine: Any) -> None:
+    """The same words score the same for two strangers and for nobody, and not for one who is known."""
+    learner, _ = learned(stream(400), options(method, loss, combine, personalise="user"), [])
+    words: Features = {("word", "w1"): 1.0, ("word", "w8"): 0.5}
+    users: list[Features] = [{}, {("user", "x"): 1.0}, {("user", "y"): 1.0}, {("user", "u0"): 1.0}]
+    nobody, *strangers, known = learner.predict(batch_of([words | user for user in users], [1.0] * 4)).tolist()
+    assert [nobody] * 2 == strangers
+    assert known != nobody
+
+
+def test_users_differ() -> None:
+    """Whom the shared weights fail is served by weights of his own: the loss on the second half falls by a third."""
+    batch = stream(3000)
+    losses = {
+        by: learned(batch, options("linear", "logistic", "off", personalise=by), [], 500)[1].losses[1500:].mean()
+        for by in ("", "user", "key")
+    }
+    assert losses["user"] < 0.67 * losses[""]
+    assert losses["key"] < 0.67 * losses[""]
+
+
+@pytest.mark.parametrize(("method", "loss", "combine"), METHODS)
+@pytest.mark.parametrize("by", ["user", "key"])
+def test_nothing_depends_on_cuts(method: Any, loss: Any, combine: Any, by: str) -> None:
+    """Digests and scores are the same, however the stream is cut into batches, and by a model restored anywhere."""
+    batch, chosen = stream(200), options(method, loss, combine, personalise=by, max_features_per_example=20)
+    whole, scores = learned(batch, chosen, [])
+    cut, parts = learned(batch, chosen, [1, 2, 33, 34, 99, 151])
+    assert cut.digest() == whole.digest()
+    assert parts.predictions.tobytes() == scores.predictions.tobytes()
+    for at in (37, 50, 120):
+        first, _ = learned(batch.select(np.arange(at)), chosen, [])
+        restored = Learner(chosen)
+        pairs: Any = zip(restored.table, first.table, strict=True)
+        for own, given in pairs:
+            own[:] = given
+        restored.restore(first.sums)
+        for start, stop in ((at, 50), (max(at, 50), 100), (max(at, 100), 150), (150, 200)):
+            if start < stop:
+                restored.learn(batch, start, stop, parts)
+                restored.end_epoch()
+        assert restored.digest() == whole.digest()
+
+
+def test_memory_is_bounded_by_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the parts are that are prepared at once, scores and digest stay."""
+    batch, chosen = stream(200), options("quadratic", "squared", "off", personalise="user")
+    whole, scores = learned(batch, chosen, [])
+    tested = whole.score(batch)
+    sizes: list[int] = []
+    original = UserFeatures.add
+
+    def noted(self: UserFeatures, part: Batch) -> Personal:
+        sizes.append(len(part.labels))
+        return original(self, part)
+
+    monkeypatch.setattr(UserFeatures, "add", noted)
+    monkeypatch.setattr(preparation, "_PORTION", 30)
+    cut, parts = learned(batch, chosen, [])
+    assert cut.digest() == whole.digest()
+    assert parts.predictions.tobytes() == scores.predictions.tobytes()
+    assert whole.score(batch).predictions.tobytes() == tested.predictions.tobytes()
+    assert max(sizes) < 8
+    assert sum(sizes) == 400
+
+
+def test_what_overflows_or_underflows_is_no_product() -> None:
+    """As in an expansion; nor is one whose keys sum to that of the constant."""
+    big, small = float(np.nextafter(TOO_LARGE, np.float32(0))), 1e-30
+    word = feature_key("w", "word")
+    batch = batch_of([{("user", "a"): big, ("user", "b"): small, ("word", "w"): 4.0, ("word", "v"): 1e-30}], [1.0])
+    found = UserFeatures("user", 100).add(batch).batch
+    a, b, v = feature_key("a", "user"), feature_key("b", "user"), feature_key("v", "word")
+    assert found.keys.tolist() == [word, v, a, (a + v) & MASK, b, (b + word) & MASK]
+    opposite = batch._replace(keys=np.array([MASK + 1 - word, b, word, v], np.uint64), values=np.ones(4, np.float32))
+    assert 0 not in UserFeatures("user", 100).add(opposite).batch.keys.tolist()
+    learner = Learner(options("linear", "squared", "off", personalise="user"))
+    learner.learn(batch, 0, 1, Scores.empty(1))
+    assert np.isfinite(learner.slots()["weight"]).all()
+
+
+@pytest.mark.parametrize(("most", "made", "truncated"), [(9, 8, False), (8, 5, True), (5, 2, True), (3, 2, True)])
+def test_an_example_has_so_many_features_and_no_more(most: int, made: int, truncated: bool) -> None:  # noqa: FBT001
+    """The constant counts; of a user whose products no longer fit there are none, and that is counted, once learned."""
+    row: Features = {("user", "a"): 1.0, ("word", "w"): 1.0, ("user", "b"): 1.0, ("word", "v"): 1.0}
+    batch = batch_of([row, row], [1.0, float("nan")])
+    found = UserFeatures("user", most).add(batch)
+    assert np.diff(found.batch.indptr).tolist() == [made] * 2
+    assert found.truncated.tolist() == [truncated] * 2
+    learner = Learner(Options(method="linear", bits=8, personalise="user", max_features_per_example=most))
+    learner.learn(batch, 0, 2, Scores.empty(2))
+    learner.predict(batch)
+    assert learner.truncated == int(truncated)
+    assert learner.preparation.arrays["truncated"].tolist() == [int(truncated)]
+
+
+def test_an_example_that_is_too_long_itself_counts_once() -> None:
+    """Its expansion stops before its first feature: nothing was left out before."""
+    batch = batch_of([{("user", "a"): 1.0, ("word", "w"): 1.0, ("word", "v"): 1.0}], [1.0])
+    learner = Learner(Options(method="linear", bits=8, personalise="user", max_features_per_example=2))
+    learner.learn(batch, 0, 1, Scores.empty(1))
+    assert (learner.truncated, learner.preparation.truncated) == (1, 0)
+
+
+def test_roles_and_rows_without_users() -> None:
+    """What was said of features before stays; an example without user, key or features has none of its own."""
+    batch = batch_of([{("word", "w"): 2.0}, {}, {("user", "a"): 3.0}], [1.0] * 3, ["k", None, None])
+    batch = batch._replace(roles=np.array([int(BIN), 0], np.uint8))
+    by_space = UserFeatures("user", 100).add(batch).batch
+    assert by_space.indptr.tolist() == [0, 1, 1, 2]
+    assert by_space.roles.tolist() == [int(BIN), int(ALONE)]
+    by_key = UserFeatures("key", 100).add(batch).batch
+    assert by_key.indptr.tolist() == [0, 3, 3, 4]
+    assert by_key.values.tolist() == [2.0, 1.0, 2.0, 3.0]
+    assert by_key.roles.tolist() == [int(BIN), int(ALONE), int(ALONE), 0]
+
+
+@pytest.mark.parametrize(("by", "column"), [("user", "spaces"), ("key", "users")])
+def test_a_batch_without_the_columns_is_refused(by: str, column: str) -> None:
+    """A decoder that was not told would leave every user without weights, in silence."""
+    chosen = Options(personalise=by)
+    assert chosen.wanted_columns() == {column}
+    batch = stream(3)._replace(spaces=np.empty(0, np.uint64), users=np.empty(0, np.uint64))
+    with pytest.raises(AssertionError, match=f"expected a batch with {column}"):
+        Learner(chosen).predict(batch)
+
+
+def test_options() -> None:
+    """Off is no part of a model's name; memory counts what is made at once."""
+    assert "personalise" not in Options().identity()
+    assert Options(personalise="user").identity()["personalise"] == "user"
+    assert Options().wanted_columns() == frozenset()
+    assert Options(personalise="user").model_bytes() > Options().model_bytes()

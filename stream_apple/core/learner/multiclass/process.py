@@ -72,7 +72,7 @@ def process_classes(
         counts[EXAMPLES] += 1
         counts[NONZEROS] += np.int64(example.stop - example.first)
         counts[FEATURES] += np.int64(found)
-        y = np.int64(label)
+        y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example)
             learn_class_shares(model.mixture, room, rule.classes, y, importance)
@@ -95,19 +95,19 @@ def publish(model: Model, room: ClassWork, scores: Scores, row: int, label: floa
     if rule.mixed:
         shares = model.mixture.shares
         for c in range(k):
-            mean, beside = chances[np.uint64(MEAN * k + c)], chances[np.uint64(BESIDE * k + c)]
-            published[c] = min(shares[0] * beside + shares[1] * mean + shares[2] * chances[c], 1.0)
+            linear, average = chances[np.uint64(BESIDE * k + c)], chances[np.uint64(MEAN * k + c)]
+            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * chances[c], 1.0)
     else:
         for c in range(k):
             published[c] = chances[c]
-    beside = np.int64(BESIDE * k if rule.alongside else EXPANDED * k)
+    beside = (BESIDE if rule.alongside else EXPANDED) * k
     best = most_probable(published, 0, k)
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]
     scores.apple[row] = np.float64(most_probable(chances, EXPANDED * k, k))
     scores.linear[row] = np.float64(most_probable(chances, beside, k))
     scores.losses[row] = scores.apple_losses[row] = scores.linear_losses[row] = math.nan
     if not math.isnan(label):
-        y = np.int64(label)
+        y = int(label)
         scores.losses[row] = 0.0 - math.log(published[y])
         scores.apple_losses[row] = 0.0 - math.log(chances[np.uint64(EXPANDED * k + y)])
         scores.linear_losses[row] = 0.0 - math.log(chances[np.uint64(beside + y)])

@@ -129,7 +129,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     parts = Config().model_settings().get(name, {})
     rows = [
         f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
-        f"{'yes' if key in parts or (name, key) == ('topics', 'examples') else ''} | "
+        f"{'yes' if key in parts or name == 'learner' or (name, key) == ('topics', 'examples') else ''} | "
         f"{facts.get('since', FIRST_VERSION)} | {about[key]} |"
         for key, facts in known.items()
     ]

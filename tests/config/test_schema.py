@@ -42,6 +42,7 @@ class TestDefaults:
                 "skip": [],
             },
             "learner": {
+                "classes": 0,
                 "method": "apple",
                 "loss": "squared",
                 "combine": "mix",

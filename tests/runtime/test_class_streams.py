@@ -12,19 +12,23 @@ from hypothesis import strategies as st
 from runtime.verification.published_logs import PARTITION, PROVENANCE, MemoryLogs, answer, commit, save
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 
+from stream_apple.app.models import settings_of
+from stream_apple.config import load
+from stream_apple.config.memory import MemoryLimit, check_models_fit
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.options import Options
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
 from stream_apple.runtime.monitoring.inspection import view_model
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.runtime.verification.faults import Kind
 from stream_apple.runtime.verification.verifier import Verifier
+from stream_apple.runtime.warmup import warm_up
 
 CLASSES, COUNT = 3, 500
 LIMITS = SETTINGS.limits._replace(classes=CLASSES)
@@ -170,3 +174,24 @@ def test_what_is_shown() -> None:
     assert sum(view.learning.mixture.shares.values()) == pytest.approx(1)
     assert view.monomials.products[0].salience > 0
     assert view.learning.options["classes"] == CLASSES
+
+
+def test_a_worker_is_configured_so() -> None:
+    """Loss and number of classes make the options and the limits of records; everything compiles on samples."""
+    chosen = {"STREAM_APPLE_LEARNER__LOSS": "softmax", "STREAM_APPLE_LEARNER__CLASSES": "7"}
+    made = settings_of(load(None, chosen))
+    assert (made.options.classes, made.limits.classes, made.limits.binary) == (7, 7, False)
+    warm_up(made, Decoder(made.limits))
+    plain = settings_of(load(None, {}))
+    assert plain.limits == plain.limits._replace(classes=0)
+    assert "classes" not in plain.options.identity()
+    with pytest.raises(ConfigurationError, match="expected an integer from 2 to 1000 with loss softmax, found 0"):
+        load(None, {"STREAM_APPLE_LEARNER__LOSS": "softmax"})
+
+
+def test_classes_that_do_not_fit_into_memory_are_refused() -> None:
+    """Their weights are counted before a table is made."""
+    limit = MemoryLimit(4 << 30, "this machine has")
+    check_models_fit(Options(loss="softmax", classes=10), 2, limit)
+    with pytest.raises(ConfigurationError):
+        check_models_fit(Options(loss="softmax", classes=1000), 2, limit)

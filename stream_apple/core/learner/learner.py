@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
 from stream_apple.core.learner.kernels.mixture import effective_weights, empty_mixture
@@ -27,7 +28,6 @@ from stream_apple.core.learner.kernels.model import (
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
-from stream_apple.core.learner.multiclass.class_progress import ClassProgress
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import empty_class_mixture, process_classes
 from stream_apple.core.learner.options import Method, Options

@@ -226,7 +226,7 @@ def step_of(model: Model, place: Index, first: Index, ratio: np.float32, room: C
     for c in range(k):
         gradient = max(rows[place, first + k + c], LEAST_SQUARE)
         step = np.float32(ratio / np.sqrt(gradient))
-        rows[place, first + c] = within_bounds(rows[place, first + c] + room.changes[c] * step)
+        rows[place, first + c] = within_bounds(np.float32(rows[place, first + c] + room.changes[c] * step))
     low = high = rows[place, first]
     for c in range(U1, k):
         low, high = min(low, rows[place, first + c]), max(high, rows[place, first + c])

@@ -25,7 +25,12 @@ from stream_apple.core.learner.options import (
 
 
 class LearnerSettings(
-    RegularisationSettings, ClassSettings, GrowthSettings, TupleSettings, PersonalisationSettings, DiscretisationSettings
+    RegularisationSettings,
+    ClassSettings,
+    GrowthSettings,
+    TupleSettings,
+    PersonalisationSettings,
+    DiscretisationSettings,
 ):
     """What is learned, and how fast."""
 

@@ -31,12 +31,11 @@ def class_errors(trained: tuple[Batch, Scores], tested: tuple[Batch, Scores]) ->
     constant = None
     if (total := float(weights.sum())) > 0:
         constant = 1.0 - float(np.bincount(labels.astype(np.int64), weights).max()) / total
-    found = [
-        _error(part, each)
+    learned, kept = (
+        [_error(part, each) for each in (scores.predictions, scores.linear, scores.apple)]
         for part, scores in (trained, tested)
-        for each in (scores.predictions, scores.linear, scores.apple)
-    ]
-    return ClassErrors(*found[:3], constant, *found[3:])
+    )
+    return ClassErrors(learned[0], learned[1], learned[2], constant, kept[0], kept[1], kept[2])
 
 
 def _error(part: Batch, predictions: NDArray[np.float64]) -> float | None:

@@ -7,8 +7,8 @@ import pytest
 from stream_apple.config import memory
 from stream_apple.config.memory import MemoryLimit, check_models_fit, memory_limit, worker_bytes
 from stream_apple.core.learner.kernels.table import Extent, empty_table
-from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.new_model import empty_scratch, extent_of
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
 
@@ -82,7 +82,7 @@ class TestModels:
     def test_a_model_takes_what_its_arrays_take(self, options: Options) -> None:
         """To a hundredth, which is the admission filter of one kind; never less."""
         table = empty_table(12, extent_of(options))
-        work = empty_work(options.max_features_per_example, 0, counted=options.counted)
+        work = empty_scratch(options, 0)
         taken = sum(array.nbytes for array in (*table, *work.features, work.nodes, work.newcomers, *work.origins))
         assert 0 <= options.model_bytes() + 300 - taken < 0.01 * taken + 300
 

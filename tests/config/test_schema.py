@@ -51,6 +51,7 @@ class TestDefaults:
                 "bins": 12,
                 "reservoir": 500,
                 "discretise_namespaces": "",
+                "classes": 0,
                 "method": "apple",
                 "loss": "squared",
                 "combine": "mix",

@@ -6,41 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
-from stream_apple.core.learner.kernels.decay import (
-    decay_rule,
-    no_decay_yet,
-    release_zeros,
-    settle,
-    stamps_of,
-    write_settled,
-)
-from stream_apple.core.learner.kernels.mixture import effective_weights, empty_mixture
+from stream_apple.core.learner.kernels.decay import release_zeros, settle, write_settled
+from stream_apple.core.learner.kernels.mixture import effective_weights
 from stream_apple.core.learner.kernels.model import (
     DEFERRED,
     EVICTED,
     EXAMPLES,
     FEATURES,
-    MAX_DEGREE,
     OCCUPIED,
     REFUSED,
     TRUNCATED,
-    ExpansionRule,
-    Kept,
-    LearningRule,
     Model,
-    TupleRule,
-    empty_scalars,
 )
-from stream_apple.core.learner.kernels.naive_bayes import empty_start
-from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
-from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
-from stream_apple.core.learner.kernels.work import Work, empty_work
-from stream_apple.core.learner.multiclass.class_progress import ClassProgress
+from stream_apple.core.learner.kernels.recent import longest_recent
+from stream_apple.core.learner.kernels.table import Table
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
-from stream_apple.core.learner.multiclass.process import empty_class_mixture, process_classes
-from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.multiclass.process import process_classes
+from stream_apple.core.learner.new_model import empty_model, empty_scratch
+from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -51,8 +37,6 @@ from stream_apple.errors import ModelError
 __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
-_TUPLES: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # what naive Bayes goes by
-_MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
 
 
 class Learner:
@@ -60,54 +44,16 @@ class Learner:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        mixed = options.mixed
         self.progress = (
-            ClassProgress(classes=options.classes, mixed=mixed)
+            ClassProgress(classes=options.classes, mixed=options.mixed)
             if options.classes
-            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
+            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)
         )
-        decays = decay_rule(*((options.l2, options.l1) if options.descent == "adaptive" else (0.0, 0.0)))
-        extent = Extent(
-            mixed=mixed,
-            residuals=options.selection == "ssm",
-            stamps=stamps_of(mixed=mixed) if decays.l1 > 0.0 else 0,
-            counts=options.counted,
-            ablations=options.ablated,
-            class_columns=options.class_blocks * options.classes,
-        )
-        self._table = empty_table(int(options.bits or 0), extent)
-        self._scalars = empty_scalars()
-        self._mixture = (empty_class_mixture if options.classes else empty_mixture)(mixed=mixed)
         self.preparation = Preparation(options)
-        self._recent = empty_recent(mixed=mixed, roles=self.preparation.active)
-        self._start = empty_start(warm=options.warm_start != "none")
-        self._selection = TupleSelection(options)
-        self._decay = no_decay_yet(decays, mixed=mixed)
+        self.selection = TupleSelection(options)
+        self._state = empty_model(options, self.selection, roles=self.preparation.active)
         self._longest = 0
-        self._work = self._work_for(0)
-        self._rule = LearningRule(
-            logistic=options.loss == "logistic",
-            rate=options.learning_rate,
-            expansion=ExpansionRule(
-                exhaustive=options.method in {"quadratic", "cubic"},
-                max_degree=_MAX_DEGREES[options.method],
-                max_features=options.max_features_per_example,
-                hash_bits=int(options.bits or 0) if options.collisions == "share" else 0,
-            ),
-            tuples=TupleRule(
-                order=int(options.order or 0),
-                by_level=self._selection.by_level,
-                selecting=options.selects_tuples,
-                ablating=options.ablated,
-            ),
-            alongside=options.method != "linear",
-            mixed=mixed,
-            kept=Kept(residuals=extent.residuals, counts=extent.counts, attributes=False),
-            warm_start=(options.order or _TUPLES[options.method]) if options.warm_start == "naive_bayes" else 0,
-            plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
-            classes=options.classes,
-            decay=decays,
-        )
+        self._work = empty_scratch(options, 0)
         self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
@@ -166,41 +112,41 @@ class Learner:
         self.progress.end_epoch()
         self._settle()
         if self.options.method == "tuples":
-            selected = self._selection.end_epoch(self._table, self._scalars)
-            return Growth(0, 0, take_census(self._table), selected)
+            selected = self.selection.end_epoch(self.table, self._state.scalars)
+            return Growth(0, 0, take_census(self.table), selected)
         if self.options.method != "apple":
-            return Growth(0, 0, take_census(self._table))
+            return Growth(0, 0, take_census(self.table))
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
-        self._make_room(longest_recent(self._recent) if self.options.mixed else 0)
+        self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._model, self._work, self.options)
 
     @property
     def table(self) -> Table:
         """The table itself, not a copy: for those who write or restore a snapshot between two calls."""
-        return self._table
+        return self._state.table
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
         """All other state, by name: the arrays themselves."""
-        sums = {**self._scalars._asdict(), **self.progress.arrays()}
-        if self._rule.decay.active:
-            sums |= {f"decay_{name}": array for name, array in self._decay._asdict().items()}
+        sums = {**self._state.scalars._asdict(), **self.progress.arrays()}
+        if self._state.rule.decay.active:
+            sums |= {f"decay_{name}": array for name, array in self._state.decay._asdict().items()}
         if self.options.mixed:
-            sums |= self._mixture._asdict() | {
+            sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array
-                for name, array in self._recent._asdict().items()
+                for name, array in self._state.recent._asdict().items()
                 if name != "roles" or self.preparation.active
             }
-        if len(self._start):
-            sums["start"] = self._start
-        sums |= self._selection.arrays
+        if len(self._state.start):
+            sums["start"] = self._state.start
+        sums |= self.selection.arrays
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the other state, when the table has been written; ValueError if it is not this learner's kind."""
         prepared = {name for name in sums if name.startswith(_PREPARED)}
-        selection = self._selection.arrays
-        self._selection.restore({name: sums[name] for name in sums if name in selection})
+        selection = self.selection.arrays
+        self.selection.restore({name: sums[name] for name in sums if name in selection})
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
         _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
@@ -223,104 +169,90 @@ class Learner:
     def digest(self) -> str:
         """32 hex digits over every bit that future scores and sums depend on."""
         digest = StateDigest()
-        digest.add_slots(self._table, 0, len(self._table.slots))
-        return digest.finish(self._table, self.sums)
+        digest.add_slots(self.table, 0, len(self.table.slots))
+        return digest.finish(self.table, self.sums)
 
     def slots(self) -> NDArray[np.void]:
         """A copy of the table, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
         settled = self.settled_table()
-        return settled.slots.copy() if settled is self._table else settled.slots
+        return settled.slots.copy() if settled is self.table else settled.slots
 
     def settled_table(self) -> Table:
         """The table, to be read; if weights decay, with a copy of its slots that has them as they are by now."""
-        rule = self._rule.decay
+        rule = self._state.rule.decay
         if not rule.active:
-            return self._table
-        slots = self._table.slots.view(np.uint8).copy().view(self._table.slots.dtype)
-        write_settled(self._table, self._decay, rule, slots)
-        return self._table._replace(slots=slots)
+            return self.table
+        slots = self.table.slots.view(np.uint8).copy().view(self.table.slots.dtype)
+        write_settled(self.table, self._state.decay, rule, slots)
+        return self.table._replace(slots=slots)
 
     @property
     def examples(self) -> int:
         """Examples learned."""
-        return int(self._scalars.counts[EXAMPLES])
+        return int(self._state.scalars.counts[EXAMPLES])
 
     @property
     def features_per_example(self) -> float:
         """Mean number of features of the examples learned, the constant included; NaN before the first."""
-        return int(self._scalars.counts[FEATURES]) / self.examples if self.examples else float("nan")
+        return int(self._state.scalars.counts[FEATURES]) / self.examples if self.examples else float("nan")
 
     @property
     def truncated(self) -> int:
         """Examples whose expansion stopped at `max_features_per_example`, or the making of their users' features."""
-        return int(self._scalars.counts[TRUNCATED]) + self.preparation.truncated
+        return int(self._state.scalars.counts[TRUNCATED]) + self.preparation.truncated
 
     @property
     def capacity(self) -> int:
         """Slots of the table."""
-        return len(self._table.slots) - 1
+        return len(self.table.slots) - 1
 
     @property
     def occupied(self) -> int:
         """Slots that hold a monomial."""
-        return int(self._scalars.counts[OCCUPIED])
+        return int(self._state.scalars.counts[OCCUPIED])
 
     @property
     def evicted(self) -> int:
         """Monomials that lost their slot to another."""
-        return int(self._scalars.counts[EVICTED])
+        return int(self._state.scalars.counts[EVICTED])
 
     @property
     def deferred(self) -> int:
         """Times a monomial found its bucket full and the admission filter did not let it in yet."""
-        return int(self._scalars.counts[DEFERRED])
+        return int(self._state.scalars.counts[DEFERRED])
 
     @property
     def refused(self) -> int:
         """Times a monomial found none but parents, and monomials of its own example, in its bucket."""
-        return int(self._scalars.counts[REFUSED])
+        return int(self._state.scalars.counts[REFUSED])
 
     def mixture_weights(self) -> NDArray[np.float64]:
         """float64[6]: how much of each predictor's score is in what is published, see `kernels/mixture.py`.
 
         float64[0] if predictors are not mixed.
         """
-        return effective_weights(self._mixture) if self.options.mixed else np.zeros(0)
+        return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
 
     def mixture_shares(self) -> NDArray[np.float64]:
         """float64[3]: the shares of linear, average and stack in what is published; float64[0] if nothing is mixed."""
-        return self._mixture.shares.copy()
-
-    @property
-    def selection(self) -> TupleSelection:
-        """Which tuples were selected, with method tuples."""
-        return self._selection
+        return self._state.mixture.shares.copy()
 
     def census(self) -> Census:
         """How many monomials and parents there are of each degree. Reads the whole table."""
-        return take_census(self._table)
+        return take_census(self.table)
 
     @property
     def _model(self) -> Model:
-        return Model(
-            self._table,
-            self._scalars,
-            self._rule,
-            self._mixture,
-            self._recent,
-            self._selection.kernel_view,
-            self._start,
-            self._decay,
-        )
+        return self._state._replace(tuples=self.selection.kernel_view)
 
     def _settle(self) -> None:
         """Have the table hold decayed weights, and drop the products that have none left: an epoch has ended."""
-        rule = self._rule.decay
+        rule = self._state.rule.decay
         if not rule.active:
             return
-        settle(self._table, self._decay, rule)
+        settle(self.table, self._state.decay, rule)
         if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
-            self._scalars.counts[OCCUPIED] -= release_zeros(self._table)
+            self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
         """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
@@ -346,11 +278,12 @@ class Learner:
         """Have scratch for examples of so many base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
-            self._work = self._work_for(longest)
+            self._work = empty_scratch(self.options, longest)
 
-    def _work_for(self, longest: int) -> Work:
-        tuples = self.options.method == "tuples"
-        return empty_work(self.options.max_features_per_example, longest, counted=self.options.counted, tuples=tuples)
+
+def _rows(scores: Scores, start: int, stop: int) -> Scores:
+    """Views of these rows."""
+    return Scores(*(column[start:stop] for column in scores))
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

@@ -94,7 +94,7 @@ METRICS = (
     Metric(
         "prediction_mean",
         Gauge,
-        "Mean prediction for the same examples, before they were learned; of logistic or softmax loss, the mean probability.",
+        "Mean prediction for the same examples, before they were learned; of logistic and softmax, a probability.",
         ("partition", "span"),
     ),
     Metric(

@@ -75,6 +75,24 @@ def test_messages_are_those_of_the_msgpack_package(
     assert messages == expected
 
 
+@given(rows=st.lists(_rows, min_size=1, max_size=4), probability=st.floats(0, 1), epoch=st.sampled_from([*_edges, -1]))
+def test_classes_have_a_probability_besides(
+    rows: list[tuple[Id, float | None, float, float, int]], probability: float, epoch: int
+) -> None:
+    """One key more, behind the prediction; the rest is, to the byte, what it is without."""
+    decoded, size = decoded_of([row[:2] for row in rows]), len(rows)
+    predictions, losses = np.arange(size, dtype=np.float64), np.array([row[3] for row in rows])
+    offsets, probabilities = np.array([row[4] for row in rows], np.int64), np.full(size, probability)
+    encoder = PredictionEncoder("t", 7, "model")
+    plain = encoder.encode(decoded, 0, size, predictions, losses, offsets, epoch)
+    messages = encoder.encode(decoded, 0, size, predictions, losses, offsets, epoch, probabilities)
+    for without, message in zip(plain, messages, strict=True):
+        fields = decode_prediction(without)
+        at = list(fields).index("prediction") + 1
+        told = list(fields.items())
+        assert message == msgpack.packb(dict([*told[:at], ("probability", probability), *told[at:]]))
+
+
 def test_the_id_is_echoed_byte_for_byte() -> None:
     """An id comes back as the producer packed it, even if not in the shortest form."""
     value = b"\x82\xa2id\xdb\x00\x00\x00\x02u1\xa8features\x81\xa1a\x01"

@@ -62,6 +62,6 @@ def test_the_longest_prediction_fits(size: int) -> None:
     decoded = DECODER.decode([msgpack.packb({"id": identifier, "label": 1.0, "features": {"a": 1.0}})])
     encoder = PredictionEncoder("t" * 249, (1 << 31) - 1, "f" * 16)
     ones, offsets = np.ones(1), np.array([HUGE])
-    (message,) = encoder.encode(decoded, 0, 1, ones, ones, offsets, HUGE)
+    (message,) = encoder.encode(decoded, 0, 1, ones, ones, offsets, HUGE, ones)
     key = bytes(largest_key_and_id(1_000_000) - len(msgpack.packb(identifier)))
     assert batch_of_one(key, message, []) <= largest_prediction(1_000_000)

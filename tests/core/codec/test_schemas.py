@@ -145,6 +145,12 @@ def test_predictions_are_valid() -> None:
         schema.validate(as_json(prediction))
         assert set(prediction) - {"id"} == set(schema.schema["required"])
         assert set(prediction) <= set(schema.schema["properties"])
+    chances = np.full(m, 0.5)
+    for message in encoder.encode(decoded, 0, m, np.full(m, 3.0), losses, np.arange(m), 7, chances):
+        prediction = decode_prediction(message)
+        schema.validate(as_json(prediction))
+        assert set(prediction) - {"id"} == {*schema.schema["required"], "probability"}
+        assert not schema.is_valid({**as_json(prediction), "probability": 1.5})
 
 
 def test_reasons_are_those_of_the_schema_and_of_its_description() -> None:

@@ -10,7 +10,7 @@ from core.learner.test_tuple_selection import drawn, learned, learner_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.core.learner.kernels.table import COUNTS, STAMPS
+from stream_apple.core.learner.kernels.table import COUNTS
 from stream_apple.core.learner.learner import Learner, Scores
 
 
@@ -49,7 +49,7 @@ class TestRecovery:
         with pytest.raises(ValueError, match="expected arrays"):
             learner_of(selection_share=1.0).restore(sums)
 
-    @pytest.mark.parametrize("form", [COUNTS, STAMPS], ids=["counts", "stamps"])
+    @pytest.mark.parametrize("form", [COUNTS], ids=["counts"])
     def test_what_stands_beside_slots_has_no_gaps(self, form: np.dtype[np.void]) -> None:
         """NumPy leaves the bytes between fields as they come, and a digest over them would differ at random."""
         assert form.itemsize == sum(form[name].itemsize for name in form.names or ())

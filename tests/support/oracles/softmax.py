@@ -9,7 +9,8 @@ Numbers = NDArray[np.float64]
 def softmax(scores: Numbers) -> Numbers:
     """Probabilities; no score counts as more than 50 below the largest."""
     powers = np.exp(np.maximum(scores - scores.max(), -50.0))
-    return powers / powers.sum()
+    probabilities: Numbers = powers / powers.sum()
+    return probabilities
 
 
 def log_loss(weights: Numbers, x: Numbers, label: int) -> float:
@@ -33,7 +34,7 @@ class DenseSoftmax:
         self.gradients = np.zeros((features, classes))
         self.scales = np.zeros(features)
         self.norm = self.weight = 0.0
-        self._rate = rate / 2  # two classes share the way
+        self._rate = rate * np.sqrt(classes / 8)
 
     def loss(self, x: Numbers, label: int) -> float:
         """Before learning."""

@@ -21,7 +21,7 @@ from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS
 from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.table import U0
 from stream_apple.core.learner.kernels.update import leave
-from stream_apple.core.learner.kernels.work import BaseFeatures, Numbers64, Work
+from stream_apple.core.learner.kernels.work import Numbers64, Work, example_features
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
     bound_and_exponentiate,
@@ -54,7 +54,8 @@ def process_classes(
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
         learning = learn and importance > 0.0 and not math.isnan(label)
-        example = BaseFeatures(batch.keys, batch.values, np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1]))
+        first, end = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
+        example = example_features(batch.keys, batch.values, batch.roles, first, end)
         fetch_ahead(example)
         old, wanted = expand(model, example, learning, work)
         base, wider = gather_classes(model, features, old, room)
@@ -72,7 +73,7 @@ def process_classes(
         counts[EXAMPLES] += 1
         counts[NONZEROS] += np.int64(example.stop - example.first)
         counts[FEATURES] += np.int64(found)
-        y = np.int64(label)
+        y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example)
             learn_class_shares(model.mixture, room, rule.classes, y, importance)
@@ -95,19 +96,19 @@ def publish(model: Model, room: ClassWork, scores: Scores, row: int, label: floa
     if rule.mixed:
         shares = model.mixture.shares
         for c in range(k):
-            mean, beside = chances[np.uint64(MEAN * k + c)], chances[np.uint64(BESIDE * k + c)]
-            published[c] = min(shares[0] * beside + shares[1] * mean + shares[2] * chances[c], 1.0)
+            linear, average = chances[np.uint64(BESIDE * k + c)], chances[np.uint64(MEAN * k + c)]
+            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * chances[c], 1.0)
     else:
         for c in range(k):
             published[c] = chances[c]
-    beside = np.int64(BESIDE * k if rule.alongside else EXPANDED * k)
+    beside = (BESIDE if rule.alongside else EXPANDED) * k
     best = most_probable(published, 0, k)
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]
     scores.apple[row] = np.float64(most_probable(chances, EXPANDED * k, k))
     scores.linear[row] = np.float64(most_probable(chances, beside, k))
     scores.losses[row] = scores.apple_losses[row] = scores.linear_losses[row] = math.nan
     if not math.isnan(label):
-        y = np.int64(label)
+        y = int(label)
         scores.losses[row] = 0.0 - math.log(published[y])
         scores.apple_losses[row] = 0.0 - math.log(chances[np.uint64(EXPANDED * k + y)])
         scores.linear_losses[row] = 0.0 - math.log(chances[np.uint64(beside + y)])

@@ -102,7 +102,9 @@ class Preparation:
         if self._users is not None:
             self._truncated = np.array(arrays["truncated"])
         if self._discretiser is not None:
-            self._discretiser.restore({name: array for name, array in arrays.items() if name in self._discretiser.arrays})
+            self._discretiser.restore(
+                {name: array for name, array in arrays.items() if name in self._discretiser.arrays}
+            )
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:

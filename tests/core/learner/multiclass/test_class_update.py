@@ -5,7 +5,6 @@ import pytest
 from core.learner.test_learner import Row, batch_of, key, run
 from support.oracles.softmax import DenseSoftmax, log_loss
 
-from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Combine, Method, Options
 
@@ -92,7 +91,8 @@ def test_two_classes_are_the_logistic_loss(method: Method, combine: Combine) -> 
     found = run(softmax, batch, 5)
     expected = run(logistic, batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0)), 5)
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.linear_losses, np.logaddexp(0, -expected.linear * np.where(batch.labels > 0, 1.0, -1.0)), rtol=1e-4, atol=1e-5)  # fmt: skip
+    margins = expected.linear * np.where(batch.labels > 0, 1.0, -1.0)
+    np.testing.assert_allclose(found.linear_losses, np.logaddexp(0, -margins), rtol=1e-4, atol=1e-5)
     assert (found.predictions == (expected.predictions > 0)).all()
     slots = softmax.slots(), logistic.slots()
     assert (slots[0]["key"] == slots[1]["key"]).all()
@@ -133,6 +133,6 @@ def test_learning_twice_is_learning_once_at_twice_the_weight() -> None:
 def test_kernels_see_no_other_labels(label: float) -> None:
     """Arrays are as long as there are classes."""
     learner = Learner(Options(loss="softmax", classes=CLASSES, bits=8))
-    batch: Batch = batch_of([Row({"a": 1.0}, label, 1.0)])
+    batch = batch_of([Row({"a": 1.0}, label, 1.0)])
     with pytest.raises(ValueError, match="whole numbers from 0 to 3"):
         learner.learn(batch, 0, 1, Scores.empty(1))

@@ -60,7 +60,8 @@ def test_apple_learns_what_linear_cannot(kind: dict[str, Any]) -> None:
     late = slice(-2000, None)
     assert (scores.predictions[late] != batch.labels[late]).mean() < 0.01
     assert (scores.linear[late] != batch.labels[late]).mean() > 0.4
-    assert scores.losses[late].mean() < 0.1 < 0.9 < scores.linear_losses[late].mean()
+    assert scores.losses[late].mean() < 0.1
+    assert scores.linear_losses[late].mean() > 0.9
     found = learner.progress.report("whole")
     assert found.loss == pytest.approx(scores.losses.mean())
     assert found.linear_loss == pytest.approx(scores.linear_losses.mean())
@@ -102,7 +103,7 @@ def test_a_mixture_is_never_noticeably_worse_than_linear(labels: str, weights: t
 @given(cuts=st.lists(st.integers(0, 900), max_size=6), kind=st.sampled_from(KINDS))
 @settings(max_examples=12, deadline=None)
 def test_cuts_change_nothing(cuts: list[int], kind: dict[str, Any]) -> None:
-    """Neither where batches end, nor a model that is put down and taken up between two of them; and to score is free."""
+    """Neither where batches end, nor a model that is put down and taken up there; and to score is free."""
     batch = planted_classes(4, 900)
     whole, parts = Learner(options_of(kind)), Learner(options_of(kind))
     scores, pieces = Scores.empty(900), Scores.empty(900)
@@ -134,7 +135,9 @@ def test_every_weight_is_in_the_digest() -> None:
     assert learner.digest() != before
 
 
-VALUES = st.sampled_from([s * v for v in (1.0, float(np.nextafter(TOO_LARGE, np.float32(0))), 1e10, 1e-10, 1e-38, 1e-45) for s in (1, -1)])  # fmt: skip
+LARGEST = float(np.nextafter(TOO_LARGE, np.float32(0)))
+SIZES = (1.0, LARGEST, 1e10, 1e-10, 1e-38, 1e-45)
+VALUES = st.sampled_from([sign * size for size in SIZES for sign in (1, -1)])
 WEIGHTS = st.sampled_from([1.0, 1e12, 1e-3, 1e-100, 5e-324])
 ROWS = st.lists(
     st.tuples(st.lists(VALUES, min_size=0, max_size=4), st.integers(0, 2), WEIGHTS), min_size=1, max_size=30

@@ -1,0 +1,96 @@
+"""A model that has learned nothing: what its options say that it is made of, and by which rule it learns."""
+
+from stream_apple.core.learner.kernels.decay import DecayRule, decay_rule, no_decay_yet, stamps_of
+from stream_apple.core.learner.kernels.mixture import empty_mixture
+from stream_apple.core.learner.kernels.model import (
+    MAX_DEGREE,
+    ExpansionRule,
+    Kept,
+    LearningRule,
+    Model,
+    TupleRule,
+    empty_scalars,
+)
+from stream_apple.core.learner.kernels.naive_bayes import empty_start
+from stream_apple.core.learner.kernels.recent import empty_recent
+from stream_apple.core.learner.kernels.table import Extent, empty_table
+from stream_apple.core.learner.kernels.work import Work, empty_work
+from stream_apple.core.learner.multiclass.process import empty_class_mixture
+from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.tuple_selection import TupleSelection
+
+_MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
+_ORDERS: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # of the tuples of naive Bayes
+
+
+def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> Model:
+    """It.
+
+    selection  of tuples, that nothing was selected by
+    roles      whether features may have some
+    """
+    mixed = options.mixed
+    return Model(
+        table=empty_table(int(options.bits or 0), extent_of(options)),
+        scalars=empty_scalars(),
+        rule=_rule_of(options, by_level=selection.by_level),
+        mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
+        recent=empty_recent(mixed=mixed, roles=roles),
+        tuples=selection.kernel_view,
+        start=empty_start(warm=options.warm_start != "none"),
+        decay=no_decay_yet(_decay_of(options), mixed=mixed),
+    )
+
+
+def empty_scratch(options: Options, longest: int) -> Work:
+    """For examples of up to `longest` base features."""
+    return empty_work(
+        options.max_features_per_example,
+        longest,
+        counted=options.counted,
+        tuples=options.method == "tuples",
+        shared_slots=1 << int(options.bits or 0) if options.collisions == "share" else 0,
+    )
+
+
+def extent_of(options: Options) -> Extent:
+    """What the table has besides slots."""
+    return Extent(
+        mixed=options.mixed,
+        residuals=options.selection == "ssm",
+        stamps=stamps_of(mixed=options.mixed) if _decay_of(options).l1 > 0.0 else 0,
+        counts=options.counted,
+        ablations=options.ablated,
+        class_columns=options.class_blocks * options.classes,
+    )
+
+
+def _decay_of(options: Options) -> DecayRule:
+    """Of the adaptive update: plain descent has a rule of its own."""
+    return decay_rule(options.l2, options.l1) if options.descent == "adaptive" else decay_rule(0.0, 0.0)
+
+
+def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
+    return LearningRule(
+        logistic=options.loss == "logistic",
+        rate=options.learning_rate,
+        expansion=ExpansionRule(
+            exhaustive=options.method in {"quadratic", "cubic"},
+            max_degree=_MAX_DEGREES[options.method],
+            max_features=options.max_features_per_example,
+            hash_bits=int(options.bits or 0) if options.collisions == "share" else 0,
+        ),
+        tuples=TupleRule(
+            order=int(options.order or 0),
+            by_level=by_level,
+            selecting=options.selects_tuples,
+            ablating=options.ablated,
+        ),
+        alongside=options.method != "linear",
+        mixed=options.mixed,
+        kept=Kept(residuals=options.selection == "ssm", counts=options.counted, attributes=False),
+        warm_start=(options.order or _ORDERS[options.method]) if options.warm_start == "naive_bayes" else 0,
+        plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
+        classes=options.classes,
+        decay=_decay_of(options),
+    )

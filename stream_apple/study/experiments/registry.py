@@ -9,7 +9,11 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments.experiment import Experiment
 
-EXPERIMENTS: Mapping[str, str] = MappingProxyType({})
+EXPERIMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "tuples": "selected tuples of higher order (sALR, hsALR) beside AnJE, KDB and a random forest",
+    }
+)
 """Name -> what it shows, in a line."""
 
 

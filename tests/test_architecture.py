@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "study": _CORE | {"core.learner.options", "files", "errors"},
     "study.runs": _CORE | {"core.learner.options", "study", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
-    "study.tuples": _CORE | {"study", "errors"},
+    "study.tuples": _CORE | {"files", "study", "errors"},
     "study.experiments": _CORE | {"core.learner.options", "files", "study", "study.report", "study.tuples", "errors"},
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "cli": _CORE

@@ -87,8 +87,8 @@ def rank_all(bits: _Words, before: _Longs, wanted: _Longs, found: _Longs) -> Non
 
 @kernel
 def find_features(
-    codes: _Integers, rows: _Longs, members: _Integers, cardinalities: _Longs, offsets: _Longs, bits: _Words, before: _Longs,
-    found: _Integers,
+    codes: _Integers, rows: _Longs, members: _Integers, cardinalities: _Longs, offsets: _Longs, bits: _Words,
+    before: _Longs, found: _Integers,
 ) -> None:  # fmt: skip
     """`found[m, t]`: the index of the feature that each row has of each tuple; -1 if it was never seen in training."""
     for at in range(len(rows)):

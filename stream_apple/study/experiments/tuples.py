@@ -160,23 +160,23 @@ def _summary(results: _Results) -> StudyFinding:
 
 def _by_share(results: _Results, order: int) -> StudyFinding:
     """The paper's figure: error by t."""
-    kinds: list[tuple[str, TupleScore, bool]] = [
-        ("sALR, information", "mi", False),
-        ("sALR, validation", "cv", False),
-        ("random", "random", False),
-    ]
+    kinds = {
+        "sALR, information": TupleChoice(order),
+        "sALR, validation": TupleChoice(order, "cv"),
+        "random": TupleChoice(order, "random"),
+    }
     if order > 1:
-        kinds += [("hsALR, information", "mi", True), ("hsALR, validation", "cv", True)]
+        kinds["hsALR, information"] = TupleChoice(order, by_level=True)
+        kinds["hsALR, validation"] = TupleChoice(order, "cv", by_level=True)
+        kinds["hsALR(*), features"] = TupleChoice(order, of_features=True)
     everything = results.mean(Trial(order, TupleChoice(order)))
     rows: list[tuple[TableCell, ...]] = []
     for share in SHARES:
-        trials = [_selected(order, score, share, by_level=by_level) for _, score, by_level in kinds]
+        trials = [Trial(order, choice._replace(share=share)) for choice in kinds.values()]
         rows.append((f"{share:g}", *map(results.mean, trials)))
     rows.append(("1", *[everything] * len(kinds)))
     x = (*SHARES, 1.0)
-    lines = [
-        PlotLine(label, x, tuple(_number(row[1 + place]) for row in rows)) for place, (label, _, _) in enumerate(kinds)
-    ]
+    lines = [PlotLine(label, x, tuple(_number(row[1 + place]) for row in rows)) for place, label in enumerate(kinds)]
     lines += [
         PlotLine(label, (0.0,), (_number(results.mean(trial)),))
         for label, trial in (("AnJE", Trial(order, "AnJE")), ("forest", Trial(0, "forest")))
@@ -184,7 +184,7 @@ def _by_share(results: _Results, order: int) -> StudyFinding:
     return StudyFinding(
         f"{results.name}-by-share-{order}",
         f"{results.name}: test error by share t of the tuples kept, n = {order}",
-        ("t", *(label for label, _, _ in kinds)),
+        ("t", *kinds),
         tuple(rows),
         plot=Plot("t", "test error", tuple(lines)),
     )
@@ -236,7 +236,9 @@ def _everything(results: _Results) -> StudyFinding:
 def _named(method: str | TupleChoice) -> str:
     if not isinstance(method, TupleChoice):
         return method
-    return "ALR" if method.share == 1.0 else f"{'hsALR' if method.by_level else 'sALR'} {method.score}"
+    if method.share == 1.0:
+        return "ALR"
+    return "hsALR(*)" if method.of_features else f"{'hsALR' if method.by_level else 'sALR'} {method.score}"
 
 
 def _share(trial: Trial) -> float:

@@ -101,6 +101,7 @@ def test_pairs_of_cards_tell_pairs() -> None:
         TupleChoice(2, "random"),
         TupleChoice(2, by_level=True),
         TupleChoice(2, "cv", by_level=True),
+        TupleChoice(2, of_features=True),
     ],
 )
 def test_all_tuples_are_no_selection_to_the_bit(choice: TupleChoice) -> None:

@@ -48,7 +48,7 @@ class FeatureIndex(NamedTuple):
         return np.diff(self.offsets)
 
     def only(self, is_kept: NDArray[np.bool_]) -> "FeatureIndex":
-        """The same tuples with these of the features alone, bool[features], numbered anew, as if only they were seen."""
+        """The same tuples with these of the features alone, bool[features], numbered as if only they were seen."""
         words = np.flatnonzero(self.bits)
         is_set = (self.bits[words, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1) != 0
         lost = ((words[:, None] << 6) + np.arange(64))[is_set][~is_kept]

@@ -50,7 +50,7 @@ def errors_without(model: TupleModel, rows: Prepared) -> NDArray[np.float64]:
 
 
 def keep_best(members: NDArray[Kept], scores: NDArray[np.float64], share: float) -> NDArray[Kept]:
-    """The share with the greatest scores, of tuples or features, at least one, in their order; of equal ones the first."""
+    """The share of tuples, or features, with the greatest scores, at least one, in order; of equal ones the first."""
     if not 0.0 < share <= 1.0:
         raise ValueError(f"expected a share above 0 and at most 1, found {share:g}")
     count = max(round(share * len(members)), 1)

@@ -49,8 +49,8 @@ _EXPECTED: Mapping[str, str] = {
 _PROTOCOL = (
     "the paper has two rounds of two-fold cross-validation (`--seeds 2`), cuts by MDL, 5 passes, 0-1 loss; Covtype "
     "with 581,012 examples, 13 attributes of 333 values, 7 classes. Reported with t = .9, by information, for ALR², "
-    "sALR² and hsALR²: SUSY .1989, .1985, .1988; HIGGS .2629, .2620, .2600; Activity .0012, .0011 (t = .2), .0030, and .0045 by "
-    "features; Avazu .1219 by features, where about .17 is what the most frequent class errs."
+    "sALR² and hsALR²: SUSY .1989, .1985, .1988; HIGGS .2629, .2620, .2600; Activity .0012, .0011 (t = .2), .0030, and "
+    ".0045 by features; Avazu .1219 by features, where about .17 is what the most frequent class errs."
 )
 
 

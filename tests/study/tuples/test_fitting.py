@@ -138,6 +138,14 @@ def test_scores_are_kept_and_their_time_is_counted() -> None:
     assert alone.model.state.tobytes() == first.model.state.tobytes()
 
 
+def test_scores_are_kept_of_the_tuples_they_are_of() -> None:
+    """The three single attributes of a table, and its one triple, are the same three numbers in a row."""
+    table = exclusive_or(900, 1)
+    fitter = TupleFitter(table, draw_reservoir(table.labels, np.arange(900), 0))
+    for order, kept in ((1, 2), (3, 1), (2, 2)):
+        assert fitter.fit(TupleChoice(order, "mi", 0.6)).model.known.members.shape == (kept, order)
+
+
 def test_the_order_is_raised_while_it_helps() -> None:
     """Exclusive or of two needs pairs; of independent attributes that each tell a little, one at a time is best."""
     table = exclusive_or(2_000, 2)

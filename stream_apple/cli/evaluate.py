@@ -112,15 +112,15 @@ def command(
     _check(spans, times)
     roles = columns.roles()
     defaults = load(None, {}).limits
+    options = learner.options(defaults.max_features_per_example)
     limits = Limits(
         max_features=defaults.max_features_per_example - 1,
         max_record_bytes=1 << 30,
         max_weight=defaults.max_weight,
         min_label=defaults.min_label,
         max_label=defaults.max_label,
-        binary=learner.loss == "logistic",
+        binary=options.loss == "logistic",
     )
-    options = learner.options(defaults.max_features_per_example)
     check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:

@@ -1,6 +1,8 @@
 """What the operator decides: a TOML file, the environment on top of it, checked once before anything starts.
 
-    schema.py              the settings, their defaults and bounds; the learner's come from core/learner/options.py
+    schema.py              the settings, their defaults and bounds
+    learner_settings.py    the learner's, which come from core/learner/options
+    section.py             what all sections are made of
     kafka_passthrough.py   which librdkafka properties pass through, and which are refused with a reason
     duration.py            "250ms", "5m", "1h30m"
     secrets.py             which values are secrets, and that none is shown
@@ -13,12 +15,12 @@
 Nothing outside this package reads the environment.
 """
 
+from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.loading import load
 from stream_apple.config.schema import (
     Config,
     EpochSettings,
     HttpSettings,
-    LearnerSettings,
     LimitSettings,
     TopicSettings,
     WorkerSettings,

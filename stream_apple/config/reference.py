@@ -2,8 +2,8 @@
 
     python -m stream_apple.config.reference docs/configuration.md
 
-What a setting does is the docstring below it in `schema.py`; type, default and bounds are those that refuse a wrong
-value. `tests/test_documents.py` fails if the page is not what this module makes.
+What a setting does is the docstring below it in `schema.py` or `learner_settings.py`; type, default and bounds are
+those that refuse a wrong value. `tests/test_documents.py` fails if the page is not what this module makes.
 """
 
 import ast
@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stream_apple.config import schema
 from stream_apple.config.kafka_passthrough import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
+from stream_apple.config.section import Section
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
 
@@ -138,15 +138,20 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
 
 
 def _docstrings(model: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a class of settings
-    """(field, the docstring below it) of a class in `schema.py`; KeyError in `_section` if a field has none.
+    """(field, the docstring below it) of a class and those it is made of; KeyError in `_section` if a field has none.
 
     Read from the source here, and not by pydantic when the class is made: every start of a worker would pay for it.
     """
-    tree = ast.parse(inspect.getsource(schema))
-    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == model.__name__)
-    for field, below in pairwise(found.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            yield ast.unparse(field.target), " ".join(str(below.value.value).split())
+    for owner in model.__mro__[: model.__mro__.index(Section)]:
+        tree = ast.parse(inspect.getsource(sys.modules[owner.__module__]))
+        (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
+        for field, below in pairwise(found.body):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
+                yield ast.unparse(field.target), " ".join(str(below.value.value).split())
 
 
 def _type(facts: dict[str, Any]) -> str:

@@ -6,32 +6,14 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, Duration
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
+from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.secrets import shown
-from stream_apple.core.learner.options import (
-    ALPHA,
-    BITS,
-    LEARNING_RATE,
-    MAX_FEATURES_PER_EXAMPLE,
-    PARENTS,
-    PRODUCT_BUDGET,
-    Combine,
-    IntegerBounds,
-    Loss,
-    Method,
-    Options,
-)
-
-
-def _integer_from_text(value: object) -> object:
-    return int(value) if isinstance(value, str) else value
-
-
-def _number_from_text(value: object) -> object:
-    return float(value) if isinstance(value, str) else value
+from stream_apple.config.section import Integer, Number, Section
+from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, IntegerBounds, Options
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
@@ -44,10 +26,6 @@ def _names_of_gaps(value: object) -> object:
         value = [name.strip() for name in value.split(",") if name.strip()]
     return tuple(value) if isinstance(value, list) else value
 
-
-# The environment and mounted files hold text only, so a number may come as text; nothing else is converted.
-Integer = Annotated[int, BeforeValidator(_integer_from_text)]
-Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 
 # Kafka makes directories of topics' names, and writes these four itself.
 _NO_TOPICS = {".", "..", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -99,11 +77,7 @@ EPOCH_LENGTH = IntegerBounds(SECOND, 366 * DAY)
 MAX_AHEAD = IntegerBounds(1, 3660 * DAY)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class TopicSettings(_Section):
+class TopicSettings(Section):
     """The four topics; partition p of each belongs to partition p of `examples`."""
 
     examples: TopicName = "examples"
@@ -124,7 +98,7 @@ class TopicSettings(_Section):
         return self
 
 
-class WorkerSettings(_Section):
+class WorkerSettings(Section):
     """One process of the consumer group."""
 
     group: Identifier = "stream-apple"
@@ -172,48 +146,7 @@ class WorkerSettings(_Section):
         return _places(self.skip)
 
 
-class LearnerSettings(_Section):
-    """What is learned, and how fast."""
-
-    method: Method = Options.method
-    """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
-    two features, `cubic` also those of three.
-    """
-    loss: Loss = Options.loss
-    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0."""
-    combine: Combine | None = None
-    """What is published. `mix`: six predictors learn, and their mixture is never noticeably worse than the linear one,
-    at any learning rate. `off`: the plain learner of the paper, and of models made before this setting was there; the
-    only choice, and the default, of the other methods."""
-    bits: Annotated[Integer, Field(ge=BITS.low, le=BITS.high)] | None = None
-    """The table of each partition has 2^bits slots of 32 bytes, one for each monomial; with `combine = "mix"` a base
-    feature takes 16 bytes more. The default is 24 with method `cubic`."""
-    alpha: Number = Field(default=Options.alpha, gt=ALPHA.above, le=ALPHA.high)
-    """An epoch's end adds parents * s^alpha parents, where s is the mean number of features of an example."""
-    parents: Annotated[Number, Field(gt=PARENTS.above, le=PARENTS.high)] | None = None
-    """See `alpha`. The default is 1 with `combine = "off"`."""
-    product_budget: Annotated[Integer, Field(ge=PRODUCT_BUDGET.low, le=PRODUCT_BUDGET.high)] | None = None
-    """How many products of parents with features an example may have in the mean: time is proportional to it. When it
-    is used up, the parents that earn least make room. 0: no limit, the default and only choice of `combine = "off"`."""
-    learning_rate: Number = Field(default=Options.learning_rate, gt=LEARNING_RATE.above, le=LEARNING_RATE.high)
-    """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
-
-    @model_validator(mode="after")
-    def _fill(self) -> Self:
-        options = self.options()
-        for name in ("combine", "bits", "parents", "product_budget"):
-            object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
-        return self
-
-    def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
-        """Of the learner; ValueError if they contradict each other."""
-        return Options(
-            **{name: getattr(self, name) for name in LearnerSettings.model_fields},
-            max_features_per_example=max_features_per_example,
-        )
-
-
-class EpochSettings(_Section):
+class EpochSettings(Section):
     """Spans of event time after which the model grows."""
 
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
@@ -223,7 +156,7 @@ class EpochSettings(_Section):
     unless more than three in a row agree; many can put the clock right, ahead or back: see `docs/wire-format.md`."""
 
 
-class HttpSettings(_Section):
+class HttpSettings(Section):
     """Where metrics, health and the status page are served."""
 
     host: HostName = "0.0.0.0"  # noqa: S104  Prometheus and the kubelet come from outside the pod
@@ -237,7 +170,7 @@ class HttpSettings(_Section):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
 
 
-class LimitSettings(_Section):
+class LimitSettings(Section):
     """What one example, and a run of bad ones, may cost."""
 
     max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
@@ -277,7 +210,7 @@ class LimitSettings(_Section):
         return self
 
 
-class Config(_Section):
+class Config(Section):
     """All settings of a process. Durations are whole milliseconds."""
 
     kafka: KafkaProperties = Field(default_factory=DEFAULTS.copy)

@@ -13,14 +13,29 @@ TOO_LARGE = np.float32(2.0**60)
 fits a float32, and so does its product with any weight. A larger one would be the end of its feature's weight."""
 
 
+_NO_KEYS = np.empty(0, np.uint64)
+_NO_ROLES = np.empty(0, np.uint8)
+
+ALONE = np.uint8(1)
+"""A role: the feature is multiplied with none; it is a product already."""
+BIN = np.uint8(2)
+"""A role: the feature is the indicator of an interval, whose square is itself: it is never multiplied with itself."""
+
+
 class Batch(NamedTuple):
     """`n` examples with `z` features in all.
+
+    What comes after the weights is there if the learner asks for it, else empty.
 
     indptr   int64[n + 1]   row r's features are [indptr[r], indptr[r + 1])
     keys     uint64[z]      64-bit identity of each base feature, in the order of the message (never 0)
     values   float32[z]     never zero, and below TOO_LARGE in size
     labels   float64[n]     NaN where the example has none: it is scored and not learned
     weights  float64[n]     importance, finite, >= 0
+    spaces   uint64[z]      the key of each feature's namespace, 0 for none
+    attributes  uint64[z]   the key of what each feature is a value of: of the name before its first "=", else its own
+    users    uint64[n]      the key of each example's user, 0 for none
+    roles    uint8[z]       what may be made of each feature: 0, ALONE, or BIN
     """
 
     indptr: NDArray[np.int64]
@@ -28,13 +43,27 @@ class Batch(NamedTuple):
     values: NDArray[np.float32]
     labels: NDArray[np.float64]
     weights: NDArray[np.float64]
+    spaces: NDArray[np.uint64] = _NO_KEYS
+    attributes: NDArray[np.uint64] = _NO_KEYS
+    users: NDArray[np.uint64] = _NO_KEYS
+    roles: NDArray[np.uint8] = _NO_ROLES
 
     def select(self, rows: NDArray[np.int64]) -> "Batch":
         """The examples of these rows, int64[k], in the given order."""
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Batch(indptr, self.keys[places], self.values[places], self.labels[rows], self.weights[rows])
+        return Batch(
+            indptr,
+            self.keys[places],
+            self.values[places],
+            self.labels[rows],
+            self.weights[rows],
+            self.spaces[places] if len(self.spaces) else self.spaces,
+            self.attributes[places] if len(self.attributes) else self.attributes,
+            self.users[rows] if len(self.users) else self.users,
+            self.roles[places] if len(self.roles) else self.roles,
+        )
 
 
 class Limits(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vowpalwabbit import pyvw
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.table import Slots, empty_table
+from stream_apple.core.learner.kernels.table import Extent, Slots, empty_table
 
 Addresses = NDArray[np.uint32]
 """Numbers of slots, in the order in which they are visited."""
@@ -54,7 +54,7 @@ class Memory:
     """A table of 2^bits slots whose every page is there already: what it costs to visit slots, and nothing else."""
 
     def __init__(self, bits: int) -> None:
-        self._slots = empty_table(bits, mixed=False).slots
+        self._slots = empty_table(bits, Extent()).slots
         self._slots["scale"] = 1.0
         self.visit(np.zeros(1, np.uint32))
 

@@ -189,7 +189,7 @@ def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
         ("--combine", "off", "--parents", 0.5),
         ("--product-budget", 12),
         ("--selection", "weight", "--parents", 1),
-        ("--combine", "off", "--loss", "logistic", "--l2", 0.01),
+        ("--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", 0.01),
         ("--method", "cubic"),
     ],
     ids=str,
@@ -208,7 +208,7 @@ def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tup
         (("--selection", "ssm"), "--selection: expected evidence or weight with combine = mix, found 'ssm'"),
         (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
         (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
-        (("--combine", "off", "--l2", 0.1), "--l2: expected 0 with loss squared, found 0.1"),
+        (("--descent", "plain", "--l2", 0.1), "--descent: expected adaptive with combine = mix, found 'plain'"),
     ],
     ids=str,
 )

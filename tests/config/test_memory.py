@@ -6,7 +6,7 @@ import pytest
 
 from stream_apple.config import memory
 from stream_apple.config.memory import MemoryLimit, check_models_fit, memory_limit, worker_bytes
-from stream_apple.core.learner.kernels.table import empty_table
+from stream_apple.core.learner.kernels.table import Extent, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
@@ -73,7 +73,7 @@ class TestModels:
     @pytest.mark.parametrize("options", KINDS)
     def test_a_model_takes_what_its_arrays_take(self, options: Options) -> None:
         """To a hundredth, which is the admission filter of one kind; never less."""
-        table = empty_table(12, mixed=options.mixed, residuals=options.selection == "ssm")
+        table = empty_table(12, Extent(mixed=options.mixed, residuals=options.selection == "ssm"))
         work = empty_work(options.max_features_per_example, 0)
         taken = sum(array.nbytes for array in (*table, *work.features, work.nodes, work.newcomers))
         assert 0 <= options.model_bytes() + 200 - taken < 0.01 * taken + 200
@@ -96,5 +96,5 @@ class TestModels:
     def test_memory_that_the_system_refuses(self) -> None:
         """A table that can't be allocated is the setting's fault, whatever command asks for it: no traceback."""
         with pytest.raises(ConfigurationError, match=r"learner.bits: expected a table that fits .*, found 4,503,599,6"):
-            empty_table(52, mixed=False)
+            empty_table(52, Extent())
         assert Learner(Options(bits=8)).table is not None

@@ -24,7 +24,7 @@ def progressive_losses(method: Method) -> tuple[float, float]:
     examples = list(clicks(SIZE, 3, START_MS, DAYS * DAY))
     decoded = Decoder(Limits(100, 10_000, 1e6, -1e9, 1e9, binary=True)).decode([encode_example(e) for e in examples])
     assert not decoded.reasons.any()
-    learner, scores = Learner(Options(method, loss="logistic")), Scores.empty(SIZE)
+    learner, scores = Learner(Options(method=method, loss="logistic")), Scores.empty(SIZE)
     days = np.array([example.timestamp_ms for example in examples]) // DAY
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), SIZE]):
         if start:

@@ -2,7 +2,8 @@
 
 A leak grows with the examples, buffers with the largest backlog there was: how full they once were depends on how the
 machine was loaded, and differs by ten megabytes between runs. So the run is long: what the last quarter may have above
-the second one is less than six bytes an example, not even a pointer."""
+the second one is less than six bytes an example, not even a pointer.
+"""
 
 import itertools
 import statistics

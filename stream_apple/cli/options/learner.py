@@ -1,7 +1,8 @@
 """The options of `evaluate` that say what is learned: those of a learner, with their defaults and bounds."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, get_args
+from dataclasses import fields
+from typing import Any, get_args
 
 import click
 
@@ -13,6 +14,7 @@ from stream_apple.core.learner.options import (
     PARENTS,
     PRODUCT_BUDGET,
     Combine,
+    Descent,
     IntegerBounds,
     Loss,
     Method,
@@ -22,25 +24,18 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerChoice(NamedTuple):
+class LearnerChoice:
     """The options of a learner, as they were given; None is not given, and goes by the others."""
 
-    method: Method
-    loss: Loss
-    bits: int | None
-    alpha: float
-    learning_rate: float
-    combine: Combine | None
-    parents: float | None
-    selection: Selection | None
-    product_budget: int | None
-    fallback: bool
-    l2: float
+    _fields = tuple(field.name for field in fields(Options) if field.name != "max_features_per_example")
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401  each of its own type
+        self._given = given
 
     def options(self, max_features_per_example: int) -> Options:
         """Of the learner; click.UsageError for those that contradict each other."""
         try:
-            return Options(**self._asdict(), max_features_per_example=max_features_per_example)
+            return Options(**self._given, max_features_per_example=max_features_per_example)
         except ValueError as error:
             field, _, fault = str(error).removeprefix("Options.").partition(":")
             raise click.UsageError(f"--{field.replace('_', '-')}:{fault}") from None
@@ -105,11 +100,18 @@ _ALL: list[Callable[[Any], Any]] = [
         "--fallback", is_flag=True, help="One parent an epoch is the first of the smallest degree (the paper's rule)."
     ),
     click.option(
+        "--descent",
+        type=click.Choice(get_args(Descent)),
+        default=Options.descent,
+        show_default=True,
+        help="plain: that of the paper's Theorem 1, for --combine off --loss logistic --l2 NUMBER.",
+    ),
+    click.option(
         "--l2",
         type=click.FloatRange(0, L2.high),
         default=Options.l2,
         show_default=True,
-        help="Above 0: plain descent with so much regularisation, for --combine off --loss logistic.",
+        help="Regularisation, with --descent plain.",
     ),
 ]
 

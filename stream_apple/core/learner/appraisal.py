@@ -74,7 +74,9 @@ def _look(
             nodes = U1
             for t in range(U1, found):
                 owner = slots[features.slot[t]]
-                nodes += np.uint64((owner["parent"] & PARENT) != 0 and owner["degree"] < model.rule.max_degree)
+                nodes += np.uint64(
+                    (owner["parent"] & PARENT) != 0 and owner["degree"] < model.rule.expansion.max_degree
+                )
                 at = _index_of(candidates, np.int64(features.slot[t]))
                 if at >= 0:
                     presence[at] += 1.0

@@ -18,12 +18,14 @@ from stream_apple.core.learner.kernels.model import (
     OCCUPIED,
     REFUSED,
     TRUNCATED,
+    ExpansionRule,
+    Kept,
     LearningRule,
     Model,
     empty_scalars,
 )
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
-from stream_apple.core.learner.kernels.table import Table, empty_table
+from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
@@ -43,7 +45,8 @@ class Learner:
         self.options = options
         mixed = options.mixed
         self.progress = ProgressiveLoss(logistic=options.loss == "logistic", mixed=mixed)
-        self._table = empty_table(int(options.bits or 0), mixed=mixed, residuals=options.selection == "ssm")
+        extent = Extent(mixed=mixed, residuals=options.selection == "ssm")
+        self._table = empty_table(int(options.bits or 0), extent)
         self._scalars = empty_scalars()
         self._mixture = empty_mixture(mixed=mixed)
         self._recent = empty_recent(mixed=mixed)
@@ -52,13 +55,15 @@ class Learner:
         self._rule = LearningRule(
             logistic=options.loss == "logistic",
             rate=options.learning_rate,
-            exhaustive=options.method in {"quadratic", "cubic"},
-            max_degree=_MAX_DEGREES[options.method],
-            max_features=options.max_features_per_example,
+            expansion=ExpansionRule(
+                exhaustive=options.method in {"quadratic", "cubic"},
+                max_degree=_MAX_DEGREES[options.method],
+                max_features=options.max_features_per_example,
+            ),
             alongside=options.method != "linear",
             mixed=mixed,
-            residuals=options.selection == "ssm",
-            l2=float(options.l2),
+            kept=Kept(residuals=extent.residuals),
+            plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         )
 
     def warm_up(self) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import Table, base_features
+from stream_apple.core.learner.kernels.table import Table, base_features, sides_of
 
 
 class StateDigest:
@@ -15,19 +15,26 @@ class StateDigest:
     def __init__(self) -> None:
         self._state = xxhash.xxh3_128()
         self._companions = xxhash.xxh3_128()
+        self._sides = xxhash.xxh3_128()
 
     def add_slots(self, table: Table, start: int, stop: int) -> None:
-        """Slots [start, stop), the next ones, and the companions of base features; the last is the constant's."""
+        """Slots [start, stop), the next ones, and what they have besides; the last is the constant's."""
         slots = table.slots[start:stop]
         self._state.update(slots.view(np.uint8).data)
         if len(table.companions):
             self._companions.update(table.companions[start:stop][base_features(slots)].view(np.uint8).data)
+        for side in sides_of(table, start, stop).values():
+            self._sides.update(np.ascontiguousarray(side[slots["key"] != 0]).view(np.uint8).data)
 
     def finish(self, table: Table, sums: Mapping[str, NDArray[np.generic]]) -> str:
         """The whole, with the rest of the table and all other state."""
         if len(table.companions):
             self._companions.update(table.companions[-1:].view(np.uint8).data)  # the constant's
             self._state.update(self._companions.digest())
+        if constants := sides_of(table, len(table.slots) - 1, len(table.slots)):
+            for side in constants.values():
+                self._sides.update(np.ascontiguousarray(side).view(np.uint8).data)
+            self._state.update(self._sides.digest())
         rest: list[NDArray[np.generic]] = [table.tags, table.admission_filter, table.residuals, *sums.values()]
         for array in rest:
             self._state.update(array.view(np.uint8).data)

@@ -10,8 +10,9 @@ A snapshot is a list of messages: blocks of the table, and a manifest at the end
     data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
 
 A block holds BLOCK_SLOTS slots, column by column (they compress to half of what rows would), the tags and the
-admission filter of their buckets, and the companions of the base features among them, column by column. The manifest
-holds the rest of the state by name, what was observed besides, and a digest over all that the model depends on.
+admission filter of their buckets, the companions of the base features among them, column by column, and what the
+slots that are taken have besides, row by row. The manifest holds the rest of the state by name, what was observed
+besides, and a digest over all that the model depends on.
 
 Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
 """
@@ -24,7 +25,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import BUCKET, COMPANION, Table, base_features, check_finite
+from stream_apple.core.learner.kernels.table import BUCKET, COMPANION, Table, base_features, check_finite, sides_of
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import SnapshotPointer
@@ -90,6 +91,10 @@ class SnapshotEncoder:
         self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
         yield self._seal(len(self._blocks), msgpack.packb(self._manifest()))
 
+    def _constant_sides(self) -> dict[str, NDArray[Any]]:
+        size = len(self._image.table.slots)
+        return sides_of(self._image.table, size - 1, size)
+
     def _check(self, start: int, stop: int) -> None:
         check_finite(self._image.table, start, stop)
         self._learner_digest.add_slots(self._image.table, start, stop)
@@ -121,6 +126,7 @@ class SnapshotEncoder:
             "epoch_digest": image.ended.digest,
             "constant": {name: image.table.slots[name][-1:].tobytes() for name, _ in columns_of(VERSION)},
             "companion": image.table.companions[-1:].tobytes(),
+            "sides": {name: side.tobytes() for name, side in self._constant_sides().items()},
             "arrays": _packed(image.sums),
             "observed": _packed(image.observed),
         }
@@ -150,6 +156,8 @@ def _columns(table: Table, start: int, stop: int) -> Iterator[bytes]:
         companions = table.companions[start:stop][base_features(slots)]
         for name in COMPANION.names or ():
             yield companions[name].tobytes()
+    for side in sides_of(table, start, stop).values():
+        yield side[slots["key"] != 0].tobytes()
 
 
 def _of_filter(table: Table, start: int, stop: int) -> slice:
@@ -231,20 +239,32 @@ class SnapshotDecoder:
         slots = table.slots[start:stop]
         for name, column in columns.items():
             slots[name] = column
-        self._write_companions(data[at:], start, stop)
+        at = self._write_companions(data, at, start, stop)
+        self._write_sides(data, at, start, stop)
         self._learner_digest.add_slots(table, start, stop)
 
-    def _write_companions(self, data: bytes, start: int, stop: int) -> None:
+    def _write_companions(self, data: bytes, at: int, start: int, stop: int) -> int:
+        """Take in those from byte `at` on; where they end."""
         table = self._model.learner.table
         used = base_features(table.slots[start:stop])[: len(table.companions)]
-        if len(data) != (needed := len(used) * COMPANION.itemsize):
-            raise ValueError(f"{len(data)} bytes of companions, not {needed}")
+        if len(data) - at < (needed := len(used) * COMPANION.itemsize):
+            raise ValueError(f"{len(data) - at} bytes of companions, not {needed}")
         companions = np.zeros(len(used), COMPANION)
-        columns = np.frombuffer(data, "<f4").reshape(len(COMPANION.names or ()), len(used))
+        columns = np.frombuffer(data, "<f4", needed // 4, at).reshape(len(COMPANION.names or ()), len(used))
         for name, column in zip(COMPANION.names or (), columns, strict=True):
             companions[name] = column
         if len(used):
             table.companions[start:stop][used] = companions
+        return at + needed
+
+    def _write_sides(self, data: bytes, at: int, start: int, stop: int) -> None:
+        """Take in the rest of a block, from byte `at` on: what slots that are taken have besides."""
+        table = self._model.learner.table
+        taken = table.slots["key"][start:stop] != 0
+        for side in sides_of(table, start, stop).values():
+            at = _take_rows(side, taken, data, at)
+        if at != len(data):
+            raise ValueError(f"{len(data)} bytes in a block of {at}")
 
     def _finish(self, manifest: Manifest) -> None:
         model = self._model
@@ -261,6 +281,8 @@ class SnapshotDecoder:
             model.learner.table.slots[name][-1:] = np.frombuffer(manifest["constant"][name], form)
         table = model.learner.table
         table.companions[-1:] = np.frombuffer(manifest["companion"], COMPANION)
+        for name, side in sides_of(table, len(table.slots) - 1, len(table.slots)).items():
+            _take_rows(side, np.ones(1, np.bool_), manifest["sides"][name], 0)
         ended = Ended(manifest["ended_epoch"], manifest["epoch_digest"])
         model.restore(self._pointer.at, ended, _unpacked(manifest["arrays"]))
         model.restore_observed(_unpacked(manifest["observed"]))
@@ -268,3 +290,10 @@ class SnapshotDecoder:
         self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
         if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
+
+
+def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: int) -> int:
+    """Write into the rows that are taken what stands from byte `at` on; where that ends."""
+    rows = side[taken]
+    side[taken] = np.frombuffer(data, side.dtype, rows.size, at).reshape(rows.shape)
+    return at + rows.nbytes

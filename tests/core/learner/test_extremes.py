@@ -47,7 +47,8 @@ def _options(draw: st.DrawFn) -> Options:
         if chosen["combine"] == "off":
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
-                chosen["l2"] = draw(st.sampled_from([0.0, 1e-300, 1e-6, 1000.0]))
+                plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
+                chosen |= draw(st.sampled_from([{}, *plain]))
     return Options(**chosen)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_apple.core.learner.kernels.table import BUCKET, PARENT, Table, empty_table
+from stream_apple.core.learner.kernels.table import BUCKET, PARENT, Extent, Table, empty_table
 from stream_apple.core.learner.options import Selection
 from stream_apple.core.learner.parent_selection import PORTION, RESTING, survey_for_growth, take_census
 
@@ -13,7 +13,7 @@ MAX_DEGREE = 4
 def random_table(seed: int, *, mixed: bool = False) -> Table:
     """Three portions and a half, some buckets full and some empty; saliences that tie, and some that are none."""
     rng = np.random.default_rng(seed)
-    table = empty_table(int(np.log2(4 * PORTION * BUCKET)), mixed=mixed, residuals=mixed)
+    table = empty_table(int(np.log2(4 * PORTION * BUCKET)), Extent(mixed=mixed, residuals=mixed))
     size = len(table.slots) - 1
     tags = table.tags.view(np.uint8)
     taken = np.flatnonzero((rng.random(size) < 0.3) & (np.arange(size) // BUCKET < 3.5 * PORTION))

@@ -142,7 +142,7 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
             put_companion(table.companions[place])
-        if model.rule.residuals:
+        if model.rule.kept.residuals:
             forget_residuals(table.residuals[place])
         features.slot[found] = place
         features.x[found] = x

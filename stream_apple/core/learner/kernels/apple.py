@@ -77,7 +77,7 @@ def process(
         else:
             mixing[APPLE], wider = gather(slots, features, old)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
-            if rule.l2 > 0.0:
+            if rule.plain_l2 > 0.0:
                 mixing[APPLE] /= counts[EXAMPLES] + 1
                 mixing[LINEAR] /= counts[EXAMPLES] + 1
         if not are_finite(mixing, PREDICTORS if rule.mixed else APPLE + 1):
@@ -112,9 +112,9 @@ def process(
             learn_expanded(model, features, (base, old, found), wider, mixing, target)
             learn_base(model, features, base, old, found, mixing, target)
             continue
-        if rule.residuals:
+        if rule.kept.residuals:
             add_residuals(model, features, found, target)
-        if rule.l2 > 0.0:
+        if rule.plain_l2 > 0.0:
             learn_plainly(model, features, found, target, mixing[LINEAR])
             continue
         learn_apple(model, features, U0 if wider else old, found, target)

@@ -80,7 +80,7 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     while queue.head < queue.tail:
         queue, ends = multiply(table, rule, base, work, queue)
-        if queue.visited > np.uint64(rule.max_features):
+        if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
@@ -133,10 +133,10 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
         node = nodes[head]
         first, key, x = node["first"], node["key"], node["x"]
         visited += base.stop - first
-        if visited > np.uint64(rule.max_features):
+        if visited > np.uint64(rule.expansion.max_features):
             tail = head
             break
-        if rule.exhaustive and node["degree"] + 1 < rule.max_degree:
+        if rule.expansion.exhaustive and node["degree"] + 1 < rule.expansion.max_degree:
             for f in range(first, base.stop):
                 put_node(
                     nodes[tail], key + base.keys[f], f, x * base.values[f], np.float32(0.0),
@@ -212,7 +212,7 @@ def collect(
         features.slot[found] = place
         features.x[found] = x
         found += np.uint64(fresh)
-        if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.max_degree:
+        if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

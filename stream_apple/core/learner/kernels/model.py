@@ -12,25 +12,42 @@ GROWN_AT = 3  # index of `Recent.filled`
 EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
 
 
+class ExpansionRule(NamedTuple):
+    """Which products an example may have.
+
+    exhaustive    every monomial below `max_degree` is a parent
+    max_features  of an example after expansion
+    """
+
+    exhaustive: bool
+    max_degree: int
+    max_features: int
+
+
+class Kept(NamedTuple):
+    """What is kept beside slots, see `Table`.
+
+    residuals  what the selection of parents by residuals needs, see `residuals.py`
+    """
+
+    residuals: bool
+
+
 class LearningRule(NamedTuple):
     """What does not change during a run.
 
-    exhaustive  every monomial below `max_degree` is a parent
-    alongside   learn the linear predictor too
-    mixed       learn all predictors, and publish their mixture
-    residuals   keep what the selection of parents by residuals needs, see `residuals.py`
-    l2          the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
+    alongside  learn the linear predictor too
+    mixed      learn all predictors, and publish their mixture
+    plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     """
 
     logistic: bool
     rate: float
-    exhaustive: bool
-    max_degree: int
-    max_features: int
+    expansion: ExpansionRule
     alongside: bool
     mixed: bool
-    residuals: bool
-    l2: float
+    kept: Kept
+    plain_l2: float
 
 
 class ModelScalars(NamedTuple):

@@ -29,7 +29,7 @@ def logistic_slope(score: float, label: float) -> float:
 @part
 def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float) -> None:
     """Update apple by its target, and the linear predictor by its own score, and leave the example."""
-    slots, l2 = model.table.slots, model.rule.l2
+    slots, l2 = model.table.slots, model.rule.plain_l2
     scale = target.importance / l2
     change = scale * logistic_slope(target.score, target.label)
     linear_change = scale * logistic_slope(linear_score, target.label) if model.rule.alongside else 0.0

@@ -63,6 +63,16 @@ RESIDUALS = np.dtype(
         ("squares", np.float64),  # and of importance * x^2
     ]
 )
+# What else a monomial has if weights are drawn to 0 by l1: by how much all were, when this one last was.
+STAMPS = np.dtype([("expanded", np.float64), ("linear", np.float64)])
+# What else a monomial has if examples are counted by label.
+COUNTS = np.dtype(
+    [
+        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
+        ("positive", np.float64),  # importance of its examples with a label above 0,
+        ("negative", np.float64),  # and of the others
+    ]
+)
 PARENT = np.uint8(1)  # the bit of `parent` that says so
 
 # Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at
@@ -81,6 +91,10 @@ class Table(NamedTuple):
     companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: of slots of degree 0 and 1. Memory
                       that was never written costs nothing, so it is that of base features alone
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
+    stamps            STAMPS[2^bits + 1] or STAMPS[0], by the slot's number
+    counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
+    class_weights     float32[2^bits + 1, 2 * classes] or float32[0, 0], by the slot's number: of each class the weight,
+                      then of each the accumulator
     """
 
     slots: Slots
@@ -88,14 +102,32 @@ class Table(NamedTuple):
     admission_filter: NDArray[np.uint8]
     companions: Slots
     residuals: Slots
+    stamps: Slots
+    counts: Slots
+    class_weights: NDArray[np.float32]
 
 
-def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
-    """A table of 2^bits free slots, aligned to cache lines.
+SIDES = ("stamps", "counts", "class_weights")
+"""What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
 
-    mixed      for several predictors
-    residuals  for parents that are selected by the squared residuals that they explain
+
+class Extent(NamedTuple):
+    """What a table has besides slots.
+
+    mixed      what several predictors need
+    residuals  what parents need that are selected by the squared residuals that they explain
+    stamps, counts, classes  see `Table`; no classes: 0
     """
+
+    mixed: bool = False
+    residuals: bool = False
+    stamps: bool = False
+    counts: bool = False
+    classes: int = 0
+
+
+def empty_table(bits: int, extent: Extent) -> Table:
+    """A table of 2^bits free slots, aligned to cache lines."""
     size = (1 << bits) + 1
     buckets = (1 << bits) // BUCKET
     try:
@@ -104,9 +136,12 @@ def empty_table(bits: int, *, mixed: bool, residuals: bool = False) -> Table:
         return Table(
             raw[start : start + size * SLOT.itemsize].view(SLOT),
             np.zeros(buckets, np.uint64),
-            np.zeros(2 * buckets if mixed else buckets, np.uint8),
-            np.zeros(size if mixed else 0, COMPANION),
-            np.zeros(size if residuals else 0, RESIDUALS),
+            np.zeros(2 * buckets if extent.mixed else buckets, np.uint8),
+            np.zeros(size if extent.mixed else 0, COMPANION),
+            np.zeros(size if extent.residuals else 0, RESIDUALS),
+            np.zeros(size if extent.stamps else 0, STAMPS),
+            np.zeros(size if extent.counts else 0, COUNTS),
+            np.zeros((size if extent.classes else 0, 2 * extent.classes), np.float32),
         )
     except MemoryError as error:
         raise _too_large(size, error) from error
@@ -124,9 +159,14 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
     return np.flatnonzero(slots["degree"] == 1)
 
 
+def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    """Name -> the rows of slots [start, stop): views of what there is besides."""
+    return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}
+
+
 def copy_table(table: Table) -> Table:
     """The same in memory of its own."""
-    slots, tags, admission_filter, companions, residuals = table
+    slots, tags, admission_filter, companions, residuals, *_ = table
     try:
         copied = np.zeros_like(companions)
         if len(companions):
@@ -134,7 +174,8 @@ def copy_table(table: Table) -> Table:
                 copied[used] = companions[used]
         # As bytes: NumPy would copy field by field.
         copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
-        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy())
+        sides = [getattr(table, name).copy() for name in SIDES]
+        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, residuals.copy(), *sides)
     except MemoryError as error:
         raise _too_large(len(slots), error) from error
 
@@ -147,6 +188,8 @@ def check_finite(table: Table, start: int, stop: int) -> None:
         columns.append(("fast", slots["fast"][slots["degree"] > 1]))
         used = companions[base_features(slots)]
         columns += [(name, used[name]) for name in COMPANION.names or ()]
+    for name, side in sides_of(table, start, stop).items():
+        columns += [(f"{name}.{field}", side[field]) for field in side.dtype.names or ()] or [(name, side)]
     for field, column in columns:
         if not np.isfinite(column).all():
             found = column[~np.isfinite(column)][0]

@@ -21,10 +21,15 @@ def test_bits_go_by_the_method(method: Method, bits: int) -> None:
     [
         ({"combine": "mix", "selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
         ({"selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
-        ({"loss": "logistic", "l2": 0.1}, "l2: expected 0 with combine = mix, found 0.1"),
-        ({"combine": "off", "l2": 0.1}, "l2: expected 0 with loss squared, found 0.1"),
-        ({"combine": "off", "loss": "logistic", "l2": -1.0}, "l2: expected 0 or a number above 0 and at most 1000"),
-        ({"combine": "off", "loss": "logistic", "l2": float("nan")}, "l2: expected 0 or a number above 0"),
+        ({"loss": "logistic", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with combine = mix"),
+        ({"combine": "off", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with loss squared"),
+        ({"descent": "steep"}, "descent: expected one of adaptive, plain, found 'steep'"),
+        ({"combine": "off", "loss": "logistic", "descent": "plain"}, "l2: expected a number above 0 and at most 1000"),
+        ({"combine": "off", "loss": "logistic", "l2": -1.0}, "l2: expected 0 with descent = adaptive, found -1.0"),
+        (
+            {"combine": "off", "loss": "logistic", "descent": "plain", "l2": float("nan")},
+            "l2: expected a number above 0",
+        ),
     ],
 )
 def test_contradictions_are_refused(given: dict[str, Any], expected: str) -> None:
@@ -39,6 +44,5 @@ def test_what_is_new_is_named_only_where_it_is_used() -> None:
     plain = Options(combine="off", loss="logistic")
     named = {"method", "loss", "bits", "alpha", "learning_rate", "max_features_per_example"}
     assert set(plain.identity()) == named
-    assert set(Options(combine="off", loss="logistic", l2=0.1, selection="ssm").identity()) == {
-        *named, "l2", "selection",
-    }  # fmt: skip
+    theirs = Options(combine="off", loss="logistic", descent="plain", l2=0.1, selection="ssm")
+    assert set(theirs.identity()) == {*named, "descent", "l2", "selection"}

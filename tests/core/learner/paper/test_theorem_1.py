@@ -19,7 +19,7 @@ L2 = 0.5
 def test_weights_are_those_of_the_recursion() -> None:
     """As written: w -= (slope * x + l2 * w) / (l2 * (t + 1)), for all weights at each step; parents by their size."""
     rows = planted_rows(400, seed=6, names=8, binary=True)
-    learner = Learner(Options(combine="off", loss="logistic", bits=14, l2=L2, alpha=0.7))
+    learner = Learner(Options(combine="off", loss="logistic", bits=14, descent="plain", l2=L2, alpha=0.7))
     weights: dict[Monomial, float] = {}
     linear: dict[Monomial, float] = {}
     parents: set[Monomial] = set()
@@ -99,7 +99,10 @@ def one_run(seed: int) -> tuple[float, float, float, int]:
     which = rng.integers(len(PATTERNS), size=STEPS)
     labels = np.where(rng.random(STEPS) < POSITIVE[which], 1.0, -1.0)
     batch = batch_of([Row(PATTERNS[i], float(y), 1.0) for i, y in zip(which, labels, strict=True)])
-    learner, scores = Learner(Options(combine="off", loss="logistic", bits=10, l2=L2)), Scores.empty(STEPS)
+    learner, scores = (
+        Learner(Options(combine="off", loss="logistic", bits=10, descent="plain", l2=L2)),
+        Scores.empty(STEPS),
+    )
     parents: set[Monomial] = set()
     compared, largest, sizes = 0.0, 0.0, []
     squares = 0.0  # the largest of |x|^2

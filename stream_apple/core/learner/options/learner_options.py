@@ -1,11 +1,10 @@
-"""The options of a learner: the one place of their defaults, choices and bounds.
-
-The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
-imports, so nothing here may import numpy or numba.
-"""
+"""All options of a learner, and what of them names a model."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
+
+from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.regularisation import Regularisation
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
 Loss = Literal["squared", "logistic"]
@@ -13,40 +12,11 @@ Combine = Literal["mix", "off"]
 Selection = Literal["evidence", "weight", "ssm"]
 
 
-class IntegerBounds(NamedTuple):
-    """The integers from `low` to `high`, both included."""
-
-    low: int
-    high: int
-
-    def hold(self, value: float) -> bool:
-        """Whether the value lies within."""
-        return self.low <= value <= self.high
-
-    def __str__(self) -> str:
-        return f"an integer from {self.low} to {self.high}"
-
-
-class NumberBounds(NamedTuple):
-    """The numbers above `above`, which is excluded, and up to `high`, which is included."""
-
-    above: float
-    high: float
-
-    def hold(self, value: float) -> bool:
-        """Whether the value lies within; NaN does not."""
-        return self.above < value <= self.high
-
-    def __str__(self) -> str:
-        return f"a number above {self.above:g} and at most {self.high:g}"
-
-
 BITS = IntegerBounds(8, 30)
 ALPHA = NumberBounds(0, 2)
 LEARNING_RATE = NumberBounds(0, 1000)
 MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
 PARENTS = NumberBounds(0, 100)
-L2 = NumberBounds(0, 1000)
 PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 
 
@@ -55,14 +25,19 @@ _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 84  # for each feature of an example
 
-_PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0, "fallback": False, "l2": 0.0}
-"""The learner of the paper, and of the first version: its models are named without these options."""
-_MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000, "fallback": False}
+_PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budget": 0}
+"""The learner of the paper, and of the first version."""
+_MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
+
+_FIRST: dict[str, object] = {**_PLAIN, "fallback": False, **Regularisation.FIRST}
+"""What the first version did before these were options: its models are named without them."""
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Regularisation):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
+
+    Further options stand with what they are about, in the classes that this one is made of.
 
     A value out of its bounds raises ValueError. None is replaced by the default that goes with the other options:
     those of method apple are `combine = "mix"` and what goes with it; with `combine = "off"`, and for the other
@@ -77,9 +52,6 @@ class Options:
                     share of squared residuals that the monomial explains (the paper's heuristic of that name)
     product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
-    l2              above 0: plain gradient descent with so much L2 regularisation and steps of 1 / (l2 * (t + 1)), for
-                    which the paper's Theorem 1 holds, in place of the adaptive update; there is no learning rate then.
-                    For files: of weights in the table only the order means something
     """
 
     method: Method = "apple"
@@ -93,7 +65,6 @@ class Options:
     selection: Selection | None = None
     product_budget: int | None = None
     fallback: bool = False
-    l2: float = 0.0
 
     def __post_init__(self) -> None:
         self._check_choice("method", Method)
@@ -118,7 +89,7 @@ class Options:
             raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
-        self._check_l2()
+        self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
 
     @property
     def mixed(self) -> bool:
@@ -135,17 +106,7 @@ class Options:
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
         found = asdict(self)
-        return {name: value for name, value in found.items() if name not in _PLAIN or value != _PLAIN[name]}
-
-    def _check_l2(self) -> None:
-        if self.l2 == 0.0:
-            return
-        if not L2.hold(self.l2):
-            raise ValueError(f"Options.l2: expected 0 or {L2}, found {self.l2!r}")
-        if self.combine == "mix":
-            raise ValueError(f"Options.l2: expected 0 with combine = mix, found {self.l2!r}")
-        if self.loss != "logistic":  # the theorem needs a loss whose first two derivatives are at most 1
-            raise ValueError(f"Options.l2: expected 0 with loss {self.loss}, found {self.l2!r}")
+        return {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
 
     def _check_choice(self, name: str, kind: Any) -> None:  # noqa: ANN401  a Literal
         value, choices = getattr(self, name), get_args(kind)

@@ -1,0 +1,43 @@
+"""The options of a learner: the one place of their defaults, choices and bounds.
+
+    learner_options.py   all of them, and what of them names a model
+    regularisation.py    how weights are held small
+    bounds.py            between which numbers a value lies
+
+The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
+imports, so nothing here may import numpy or numba.
+"""
+
+from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.learner_options import (
+    ALPHA,
+    BITS,
+    LEARNING_RATE,
+    MAX_FEATURES_PER_EXAMPLE,
+    PARENTS,
+    PRODUCT_BUDGET,
+    Combine,
+    Loss,
+    Method,
+    Options,
+    Selection,
+)
+from stream_apple.core.learner.options.regularisation import L2, Descent
+
+__all__ = [
+    "ALPHA",
+    "BITS",
+    "L2",
+    "LEARNING_RATE",
+    "MAX_FEATURES_PER_EXAMPLE",
+    "PARENTS",
+    "PRODUCT_BUDGET",
+    "Combine",
+    "Descent",
+    "IntegerBounds",
+    "Loss",
+    "Method",
+    "NumberBounds",
+    "Options",
+    "Selection",
+]

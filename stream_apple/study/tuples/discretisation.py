@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stream_apple.study.tuples.attributes import AttributeTable, Codes
 
-Discretisation = Literal["quantile", "mdl"]
+CutRule = Literal["quantile", "mdl"]
 BINS = 12
 
 
@@ -28,9 +28,7 @@ class DiscreteTable(NamedTuple):
     classes: int
 
 
-def discretised(
-    table: AttributeTable, learned: NDArray[np.int64], how: Discretisation, bins: int = BINS
-) -> DiscreteTable:
+def discretised(table: AttributeTable, learned: NDArray[np.int64], how: CutRule, bins: int = BINS) -> DiscreteTable:
     """All examples of the table, by cuts that are found on the rows `learned`.
 
     Attributes that have one value there are left out: they say nothing, and log θ of their only value is 0. If that is
@@ -44,7 +42,11 @@ def discretised(
             codes = values.astype(np.int32)
         else:
             seen = values[learned]
-            cuts = equal_frequency_cuts(seen, bins) if how == "quantile" else mdl_cuts(seen, table.labels[learned])
+            cuts = (
+                equal_frequency_cuts(seen, bins)
+                if how == "quantile"
+                else fayyad_irani_cuts(seen, table.labels[learned])
+            )
             codes = np.searchsorted(cuts, values, side="right").astype(np.int32)
         if len(np.unique(codes[learned])) > 1 or (not made and place == len(table.names) - 1):
             made.append(codes)
@@ -66,7 +68,7 @@ def equal_frequency_cuts(values: NDArray[np.float64], bins: int) -> NDArray[np.f
     return inside
 
 
-def mdl_cuts(values: NDArray[np.float64], labels: Codes) -> NDArray[np.float64]:
+def fayyad_irani_cuts(values: NDArray[np.float64], labels: Codes) -> NDArray[np.float64]:
     """Cuts by class entropy, ascending: Fayyad and Irani 1993, recursive, accepted by minimum description length."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]

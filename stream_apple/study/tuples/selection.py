@@ -12,7 +12,7 @@ from stream_apple.study.tuples.index import FeatureIndex, Members, all_tuples, i
 from stream_apple.study.tuples.measures import worth_of
 from stream_apple.study.tuples.model import Prepared, TupleModel, count_known
 
-Kept = TypeVar("Kept", bound=np.generic)
+_Kept = TypeVar("_Kept", bound=np.generic)
 
 Scorer = Callable[[Members], NDArray[np.float64]]
 """float64[t]: how much each tuple is worth keeping."""
@@ -49,7 +49,7 @@ def errors_without(model: TupleModel, rows: Prepared) -> NDArray[np.float64]:
     )
 
 
-def keep_best(members: NDArray[Kept], scores: NDArray[np.float64], share: float) -> NDArray[Kept]:
+def keep_best(members: NDArray[_Kept], scores: NDArray[np.float64], share: float) -> NDArray[_Kept]:
     """The share of tuples, or features, with the greatest scores, at least one, in order; of equal ones the first."""
     if not 0.0 < share <= 1.0:
         raise ValueError(f"expected a share above 0 and at most 1, found {share:g}")

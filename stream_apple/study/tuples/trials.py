@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_apple.study.tuples.attributes import AttributeTable
 from stream_apple.study.tuples.dependence import fit_dependence
-from stream_apple.study.tuples.discretisation import BINS, DiscreteTable, Discretisation, discretised
+from stream_apple.study.tuples.discretisation import BINS, CutRule, DiscreteTable, discretised
 from stream_apple.study.tuples.fitting import TupleChoice, TupleFitter, TupleScore, choose_order, draw_reservoir
 from stream_apple.study.tuples.index import all_tuples
 from stream_apple.study.tuples.measures import Worth, worth_of
@@ -37,7 +37,7 @@ class Trial(NamedTuple):
 
     order: int
     method: Baseline | TupleChoice
-    discretisation: Discretisation = "quantile"
+    discretisation: CutRule = "quantile"
 
 
 class TrialResult(NamedTuple):
@@ -103,7 +103,7 @@ class FoldRunner:
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._fitters: dict[Discretisation, tuple[DiscreteTable, TupleFitter]] = {}
+        self._fitters: dict[CutRule, tuple[DiscreteTable, TupleFitter]] = {}
         self._baselines: dict[Baseline, Callable[[int], TrialResult]] = {
             "majority": self._majority,
             "AnJE": self._anje,
@@ -122,7 +122,7 @@ class FoldRunner:
         fitted = fitter.fit(trial.method._replace(order=min(trial.order, len(table.cardinalities))))
         return TrialResult(self._tested(fitted.model, table), fitted.model.parameters, fitted.step, fitted.seconds)
 
-    def discrete(self, how: Discretisation) -> DiscreteTable:
+    def discrete(self, how: CutRule) -> DiscreteTable:
         """The fold's rows, by cuts of those that teach."""
         return self._fitter(how)[0]
 
@@ -132,7 +132,7 @@ class FoldRunner:
         folds = draw_reservoir(table.labels, self._fold.trained, self._fold.seed)
         return choose_order(table, folds, max(orders_of(len(table.cardinalities))))
 
-    def _fitter(self, how: Discretisation) -> tuple[DiscreteTable, TupleFitter]:
+    def _fitter(self, how: CutRule) -> tuple[DiscreteTable, TupleFitter]:
         if how not in self._fitters:
             table = discretised(self._fold.table, self._fold.trained, how, BINS)
             folds = draw_reservoir(table.labels, self._fold.trained, self._fold.seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_apple.study.tuples.attributes import AttributeTable
-from stream_apple.study.tuples.discretisation import discretised, equal_frequency_cuts, mdl_cuts
+from stream_apple.study.tuples.discretisation import discretised, equal_frequency_cuts, fayyad_irani_cuts
 
 
 def slow_mdl_cuts(values: list[float], labels: list[int]) -> list[float]:
@@ -45,7 +45,7 @@ def test_mdl_is_the_printed_rule(seed: int, classes: int) -> None:
     rng = np.random.default_rng(seed)
     values = np.round(rng.normal(size=400), 1)
     labels = np.where(rng.random(400) < 0.8, np.digitize(values, [-0.7, 0.4]) % classes, rng.integers(0, classes, 400))
-    found = mdl_cuts(values, labels.astype(np.int32))
+    found = fayyad_irani_cuts(values, labels.astype(np.int32))
     assert len(found) >= 2
     np.testing.assert_allclose(found, slow_mdl_cuts(values.tolist(), labels.tolist()))
 
@@ -60,7 +60,7 @@ def test_mdl_accepts_as_the_printed_rule_does() -> None:
         labels = np.where(rng.random(size) < 0.8, values * classes // size, rng.integers(0, classes, size)).astype(
             np.int32
         )
-        found = mdl_cuts(values, labels)
+        found = fayyad_irani_cuts(values, labels)
         assert found.tolist() == slow_mdl_cuts(values.tolist(), labels.tolist())
         counts.append(len(found))
     assert {0, 1, 2} <= set(counts)
@@ -69,7 +69,7 @@ def test_mdl_accepts_as_the_printed_rule_does() -> None:
 def test_mdl_cuts_nothing_out_of_noise() -> None:
     """What does not pay for its description is left whole."""
     rng = np.random.default_rng(1)
-    assert len(mdl_cuts(rng.normal(size=500), rng.integers(0, 2, 500).astype(np.int32))) == 0
+    assert len(fayyad_irani_cuts(rng.normal(size=500), rng.integers(0, 2, 500).astype(np.int32))) == 0
 
 
 def test_quantiles_hold_equal_shares() -> None:

@@ -68,6 +68,8 @@ ALLOWED: dict[str, set[str]] = {
     "study": _CORE | {"core.learner.options", "files", "errors"},
     "study.runs": _CORE | {"core.learner.options", "study", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
+    "study.tuples": _CORE | {"files", "study", "errors"},
+    "study.experiments": _CORE | {"core.learner.options", "files", "study", "study.report", "study.tuples", "errors"},
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "cli": _CORE
     | _RUNTIME
@@ -85,6 +87,7 @@ ALLOWED: dict[str, set[str]] = {
         "signals",
         "terminal",
         "study",
+        "study.experiments",
         "study.report",
         "study.runs",
     },
@@ -112,6 +115,8 @@ HOMES = {
     "logging": {"logs", "adapters"},
     "signal": {"signals", "cli", "demo", "study"},
     "tomllib": {"config", "study"},
+    "sklearn": {"study"},
+    "river": {"study"},
 }
 
 # Modules that start-up needs before the predecessor is fenced: what they import costs a restart time.

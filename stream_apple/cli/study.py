@@ -17,6 +17,9 @@ from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, 
 from stream_apple.errors import ConfigurationError
 from stream_apple.signals import Signals
 from stream_apple.study.data_sets import DataSet, find_data_sets
+from stream_apple.study.experiments.experiment import Inquiry
+from stream_apple.study.experiments.registry import EXPERIMENTS, load_experiment, sets_of
+from stream_apple.study.experiments.report import FindingReport
 from stream_apple.study.methods import METHODS, vowpal_version
 from stream_apple.study.report.paper import PaperRow, read_paper
 from stream_apple.study.report.writing import write_report
@@ -25,6 +28,7 @@ from stream_apple.study.runs.journal import Journal
 from stream_apple.study.settings import ALPHAS, GRID, StudySettings
 
 _SAID_EVERY_S = 10.0
+EXPANSION = "expansion"
 _PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace of so long
 
 
@@ -88,11 +92,22 @@ def _epochs(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return tuple(dict.fromkeys(map(int, words)))
 
 
+_COMMON = frozenset({"folder", "experiment", "sets", "manifest", "out", "seeds", "rows"})
+"""Parameters that every experiment has."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(name="study")
+_EPILOG = "\b\n" + "\n".join(
+    ["Experiments:", f"  {EXPANSION}  the above", *(f"  {name}  {shows}" for name, shows in EXPERIMENTS.items())]
+)
+
+
+@click.command(name="study", epilog=_EPILOG)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--experiment", type=click.Choice([EXPANSION, *EXPERIMENTS]), default=EXPANSION, show_default=True,
+    help="What is compared; see below.",
+)  # fmt: skip
 @click.option(
     "--methods", callback=_methods, metavar="NAMES",
     help=f"With commas between.  [default: all but {', '.join(n for n, m in METHODS.items() if not m.default)}]",
@@ -127,12 +142,18 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
 )
 @gathered(place=_Place, settings=StudySettings)
-def command(place: _Place, settings: StudySettings) -> None:
+@click.pass_context
+def command(context: click.Context, experiment: str, place: _Place, settings: StudySettings) -> None:
     """Compare linear, quadratic, cubic, apple and Vowpal Wabbit on the data sets in DIR, as the paper does.
 
     Each file of DIR is a set. Finished runs are kept in OUT, so that the same command goes on where it was stopped. The
-    results are OUT/summary.md, figures, and tables for programs.
+    results are OUT/summary.md, figures, and tables for programs. Another experiment writes to a folder of OUT that has
+    its name.
     """
+    if experiment != EXPANSION:
+        _refuse_options_of_the_expansion(context, experiment)
+        _experiment(experiment, place, settings)
+        return
     # Whatever can be wrong is found before hours of learning.
     data_sets = _wanted(find_data_sets(place.folder, place.manifest), place.sets)
     paper = {} if place.paper is None else read_paper(place.paper)
@@ -149,6 +170,46 @@ def command(place: _Place, settings: StudySettings) -> None:
             say(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
             sys.exit(signals.exit_code)
         say(str(write_report(campaign, paper, notes, place.out)))
+
+
+def _refuse_options_of_the_expansion(context: click.Context, experiment: str) -> None:
+    """click.UsageError for an option that was given, and that another experiment has no use for."""
+    for parameter in context.command.get_params(context):
+        name = parameter.name or ""
+        if name in _COMMON or context.get_parameter_source(name) in {None, click.core.ParameterSource.DEFAULT}:
+            continue
+        if isinstance(parameter, click.Option) and not parameter.is_eager:
+            raise click.UsageError(
+                f"{parameter.opts[0]}: expected only with --experiment {EXPANSION}, found --experiment {experiment}"
+            )
+
+
+def _experiment(name: str, place: _Place, settings: StudySettings) -> None:
+    """Do an experiment, and write its findings as they come, until a signal comes."""
+    experiment = load_experiment(name)
+    found = find_data_sets(place.folder, place.manifest)
+    wanted = {each.name: each for each in _wanted(found, place.sets)}
+    chosen = sets_of(experiment, wanted) if place.sets is None else wanted
+    out = place.out / name
+    out.mkdir(parents=True, exist_ok=True)
+    heading = f"{name}: {EXPERIMENTS[name]}"
+    report = FindingReport(out, heading, [f"Seeds: {settings.seeds}; at most {settings.rows:,} rows of a set."])
+    page = None
+    with Signals() as signals:
+        with _shown() as show:
+
+            def tell(phase: str, done: float, total: float) -> None:
+                show(PhaseProgress(phase, done, total, round(total - done)))
+
+            inquiry = Inquiry(chosen, out, settings.seeds, settings.rows, tell)
+            for finding in signals.until_first(experiment.run(inquiry)):
+                page = report.add(finding)
+        if signals.stopping():
+            kept = "nothing is written" if page is None else f"what was found is in {page}"
+            say(f"stopped; {kept}", err=True)
+            sys.exit(signals.exit_code)
+    if page is not None:
+        say(str(page))
 
 
 def _run(

@@ -1,0 +1,42 @@
+"""The experiments, a line each: to add one is to add a line, and a module of that name here that has `EXPERIMENT`."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.study.data_sets import DataSet
+from stream_apple.study.experiments.experiment import Experiment
+
+EXPERIMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "tuples": "selected tuples of higher order (sALR, hsALR) beside AnJE, KDB and a random forest",
+    }
+)
+"""Name -> what it shows, in a line."""
+
+
+def load_experiment(name: str) -> Experiment:
+    """The experiment of that name; ConfigurationError if a package that it requires is not installed."""
+    module = import_module(f"stream_apple.study.experiments.{name}")
+    experiment = module.EXPERIMENT
+    if not isinstance(experiment, Experiment):
+        raise TypeError(f"{module.__name__}: expected EXPERIMENT to be an Experiment, found {experiment!r}")
+    if missing := [package for package in experiment.requires if find_spec(package) is None]:
+        raise ConfigurationError(
+            f"--experiment {name}: expected {', '.join(missing)} to be installed, found none: "
+            "pip install 'stream-apple[study]'"
+        )
+    return experiment
+
+
+def sets_of(experiment: Experiment, found: Mapping[str, DataSet]) -> dict[str, DataSet]:
+    """Those of the data sets that it is made for; ConfigurationError if there are none."""
+    chosen = {name: found[name] for name in experiment.sets if name in found}
+    if experiment.sets and not chosen:
+        raise ConfigurationError(
+            f"expected a data set that the experiment is made for ({', '.join(experiment.sets)}), or some named by "
+            f"--sets, found {', '.join(found)}"
+        )
+    return chosen

@@ -99,16 +99,17 @@ _Outcomes = list[tuple[_Outcome, _Outcome, NDArray[np.int64]]]
 
 def _overview(outcomes: _Outcomes) -> tuple[TableCell, ...]:
     """Shared, personal, ratio, its least and greatest; and shared, personal, ratio where each user counts once."""
-    ratios = [personal.uncaught / shared.uncaught for shared, personal, _ in outcomes]
+    # A seed with which shared weights catch all has no ratio.
+    ratios = [personal.uncaught / shared.uncaught for shared, personal, _ in outcomes if shared.uncaught]
     users = np.mean([[np.mean([*each.by_user.values()]) for each in outcome[:2]] for outcome in outcomes], axis=0)
     return (
         float(np.mean([shared.uncaught for shared, _, _ in outcomes])),
         float(np.mean([personal.uncaught for _, personal, _ in outcomes])),
-        float(np.mean(ratios)),
-        min(ratios),
-        max(ratios),
+        float(np.mean(ratios)) if ratios else None,
+        min(ratios, default=None),
+        max(ratios, default=None),
         *map(float, users),
-        float(users[1] / users[0]),
+        float(users[1] / users[0]) if users[0] else None,
     )
 
 

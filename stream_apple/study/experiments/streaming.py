@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from stream_apple.study.experiments.experiment import Experiment, Inquiry, Study
 from stream_apple.study.logistic.sparse_rows import SparseRows
 from stream_apple.study.logistic.trial import load_rows
 from stream_apple.study.methods import vowpal_version
-from stream_apple.study.runs import one_pass, river_pass
+from stream_apple.study.runs import one_pass, river_pass, vowpal
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner, pass_over, river_version
 from stream_apple.study.runs.sources import digest_of_files, sources_of_core
@@ -102,13 +102,16 @@ def _measured(
 
 def _key(learner: StreamLearner, data_set: DataSet, examples: int, seed: int) -> str:
     """All that the result depends on."""
-    protocol = [Path(module.__file__ or "") for module in (evaluation, one_pass, river_pass)]
     if learner.options is not None:
-        learns: object = [asdict(Options(**learner.options)), digest_of_files(sources_of_core())]
+        learns: list[object] = [asdict(Options(**learner.options)), digest_of_files(sources_of_core())]
+        protocol: tuple[ModuleType, ...] = (evaluation, one_pass)
+    elif learner.river is not None:
+        learns, protocol = [learner.river, river_version()], (river_pass,)
     else:
-        learns = [learner.arguments, vowpal_version()] if learner.river is None else [learner.river, river_version()]
+        learns, protocol = [learner.arguments, vowpal_version()], (one_pass, vowpal)
+    sources = digest_of_files([Path(module.__file__ or "") for module in protocol])
     content = hashlib.sha256(data_set.path.read_bytes()).hexdigest()
-    parts = [learns, digest_of_files(protocol), content, examples, seed]
+    parts = [learns, sources, content, examples, seed]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

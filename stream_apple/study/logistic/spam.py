@@ -13,7 +13,7 @@ def filter_threshold(scores: NDArray[np.float64], spam: NDArray[np.bool_], perce
     ham = np.sort(scores[~spam])[::-1]
     if not len(ham):
         raise ValueError("expected ham to set the threshold by, found none")
-    allowed = len(ham) * percent // 100  # in integers: .01 * 2900 is below 29
+    allowed = len(ham) * percent // 100  # in integers: .29 * 100 is below 29
     return float(ham[allowed]) if allowed < len(ham) else -np.inf
 
 

@@ -38,14 +38,19 @@ def share_wrong(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> flo
 
 def product_scores(learned: SparseRows, tested: SparseRows, options: Options) -> NDArray[np.float64]:
     """Scores float64[n] of the rows to test, after one pass of the product's learner over the others."""
-    batch = _batch_of(learned)
+    logistic = options.loss == "logistic"
+    batch = batch_of(learned, logistic=logistic)
     learner = Learner(options)
     learner.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
-    return learner.predict(_batch_of(tested))
+    return learner.predict(batch_of(tested, logistic=logistic))
 
 
-def _batch_of(rows: SparseRows) -> Batch:
-    """The same examples; a column's key is a hash of its number."""
+def batch_of(rows: SparseRows, *, logistic: bool) -> Batch:
+    """The same examples for the product; logistic: labels are -1 and 1.
+
+    A column's key is a hash of its number: the table takes its buckets from keys, and expects them to be even.
+    """
     keys = mixed(rows.columns.astype(np.uint64), seed=2)
     values = rows.values.astype(np.float32)
-    return Batch(rows.indptr, keys, values, 2.0 * rows.labels - 1.0, np.ones(len(rows.labels)))
+    labels = 2.0 * rows.labels - 1.0 if logistic else rows.labels
+    return Batch(rows.indptr, keys, values, labels, np.ones(len(labels)))

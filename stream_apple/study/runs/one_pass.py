@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.study.evaluation import Schedule, evaluate
 from stream_apple.study.logistic.sparse_rows import SparseRows
+from stream_apple.study.logistic.trial import batch_of
 from stream_apple.study.runs.vowpal import run_vowpal, write_vowpal_text
 
 REPEATS = 3  # of the product's pass, which takes less than a tenth of a second: the quickest counts
@@ -76,15 +76,9 @@ def pass_over(learner: StreamLearner, rows: SparseRows) -> PassMeasures:
     return PassMeasures(len(rows.labels), error, seconds, size, os.getloadavg()[0])
 
 
-def _batch(rows: SparseRows, *, logistic: bool) -> Batch:
-    labels = 2.0 * rows.labels - 1.0 if logistic else rows.labels
-    keys = rows.columns.astype(np.uint64) + np.uint64(1)
-    return Batch(rows.indptr, keys, rows.values.astype(np.float32), labels, np.ones(len(labels)))
-
-
 def _product(given: Mapping[str, Any], rows: SparseRows) -> tuple[float, float, float | None]:
     options = Options(**given)
-    batch = _batch(rows, logistic=options.loss == "logistic")
+    batch = batch_of(rows, logistic=options.loss == "logistic")
     results = [
         evaluate(batch, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result for _ in range(REPEATS)
     ]
@@ -96,7 +90,7 @@ def _product(given: Mapping[str, Any], rows: SparseRows) -> tuple[float, float, 
 
 def _vowpal(arguments: tuple[str, ...], rows: SparseRows, scratch: Path) -> tuple[float, float, float | None]:
     text, scores = scratch / "examples.vw", scratch / "scores"
-    write_vowpal_text(_batch(rows, logistic="logistic" in arguments), text)
+    write_vowpal_text(batch_of(rows, logistic="logistic" in arguments), text)
     found = run_vowpal(["-d", str(text), "-p", str(scores), *arguments])
     predictions = np.loadtxt(scores, ndmin=1)
     middle = 0.0 if "logistic" in arguments else 0.5

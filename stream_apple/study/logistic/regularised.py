@@ -132,7 +132,7 @@ def _tick(net: ElasticNet, rate: float, model: _Weights) -> None:
 @kernel
 def _settled(model: _Weights, column: int) -> float:
     """The weight, with all that is due taken off."""
-    weight, level = float(model.weights[column]), float(model.clock[_LEVEL])
+    weight, level = model.weights[column], model.clock[_LEVEL]
     if weight == 0.0:
         return 0.0
     due = level * (model.clock[_AMOUNT] - model.amounts[column])
@@ -152,7 +152,7 @@ def _settle_all(model: _Weights) -> None:
 
 @kernel
 def _score(rows: SparseRows, row: int, model: _Weights) -> float:
-    score = model.weights[-1]
+    score = float(model.weights[-1])
     for place in range(rows.indptr[row], rows.indptr[row + 1]):
         score += _settled(model, rows.columns[place]) * rows.values[place]
     return score

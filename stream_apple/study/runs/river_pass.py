@@ -67,7 +67,7 @@ def dictionaries_of(rows: SparseRows) -> Iterator[tuple[dict[int, float], bool]]
         yield zeros | dict(zip(rows.columns[part].tolist(), rows.values[part].tolist(), strict=True)), label > 0.5
 
 
-def run_pass(model: Incremental, rows: SparseRows) -> dict[str, float]:
+def learn_progressively(model: Incremental, rows: SparseRows) -> dict[str, float]:
     """Predict, then learn, each example; no opinion counts as the class of label 0."""
     wrong, seconds, before = 0, 0.0, _memory("VmRSS")
     for features, positive in dictionaries_of(rows):
@@ -92,4 +92,4 @@ def _load(path: Path) -> SparseRows:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run_pass(RIVER_MODELS[sys.argv[1]](), _load(Path(sys.argv[2])))) + "\n")
+    sys.stdout.write(json.dumps(learn_progressively(RIVER_MODELS[sys.argv[1]](), _load(Path(sys.argv[2])))) + "\n")

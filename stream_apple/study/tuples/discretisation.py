@@ -1,6 +1,5 @@
 """Numbers become a few values each: cuts are found on examples that are learned, and are applied to all."""
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -63,7 +62,8 @@ def equal_frequency_cuts(values: NDArray[np.float64], bins: int) -> NDArray[np.f
     """
     quantiles = np.quantile(values, np.arange(1, bins) / bins, method="inverted_cdf")
     cuts = np.unique(quantiles)
-    return cuts[cuts > values.min()]
+    inside: NDArray[np.float64] = cuts[cuts > values.min()]
+    return inside
 
 
 def mdl_cuts(values: NDArray[np.float64], labels: Codes) -> NDArray[np.float64]:
@@ -115,8 +115,3 @@ def _between(low: float, high: float) -> float:
     """Above `low`, and not above `high`: in the middle, if a number is there."""
     middle = low + (high - low) / 2
     return float(middle if low < middle <= high else high)
-
-
-def shown_cuts(names: Sequence[str], cardinalities: NDArray[np.int64]) -> str:
-    """How many values each attribute has, in a line."""
-    return ", ".join(f"{name}: {count}" for name, count in zip(names, cardinalities.tolist(), strict=True))

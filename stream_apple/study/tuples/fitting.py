@@ -1,8 +1,8 @@
 """sALR and hsALR from discretised rows to a model: reservoir, selection, counting, step size, passes.
 
-Two ways to validate. The paper's trains on nine tenths of the reservoir and tests on the last tenth: its steps are those
-of few rows, too small for many, and a tenth of the reservoir can't tell them apart. Ours trains as the model itself
-will, and tests on the whole reservoir; it takes as many times longer as there are more rows.
+Two ways to validate. The paper's trains on nine tenths of the reservoir and tests on the last tenth: its steps are
+those of few rows, too small for many, and a tenth of the reservoir can't tell them apart. Ours trains as the model
+itself will, and tests on the whole reservoir; it takes as many times longer as there are more rows.
 """
 
 import time

@@ -65,7 +65,7 @@ def count_before(bits: Words, before: Longs) -> int:
     total = 0
     for word in range(len(bits)):
         before[word] = total
-        total += _bits_of(bits[word])
+        total += int(_bits_of(bits[word]))
     return total
 
 
@@ -75,7 +75,7 @@ def _rank(bits: Words, before: Longs, bit: int) -> int:
     word, place = bits[bit >> 6], np.uint64(1) << np.uint64(bit & 63)
     if not word & place:
         return -1
-    return before[bit >> 6] + _bits_of(word & (place - np.uint64(1)))
+    return int(before[bit >> 6] + _bits_of(word & (place - np.uint64(1))))
 
 
 @kernel

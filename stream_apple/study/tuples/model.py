@@ -32,12 +32,12 @@ class Prepared(NamedTuple):
 class TupleModel(NamedTuple):
     """log P(y|x) = β log π + Σ β log θ, normalised over the classes y; its weights change when it learns.
 
-    index   of the features that were seen
+    known   the features that were seen
     counts  int32[features, classes]: how many examples of a class have the feature
     state   float64[features + 1, 3, classes]: see `kernels.score_all`
     """
 
-    index: FeatureIndex
+    known: FeatureIndex
     counts: NDArray[np.int32]
     state: NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class TupleModel(NamedTuple):
 
     def prepare(self, table: DiscreteTable, rows: NDArray[np.int64]) -> Prepared:
         """These rows, once for many passes."""
-        return Prepared(self.index.find(table.codes, rows), table.labels[rows])
+        return Prepared(self.known.find(table.codes, rows), table.labels[rows])
 
     def learn(self, rows: Prepared, rate: float, passes: int) -> None:
         """So many passes of AdaGrad over the rows, in their order."""
@@ -72,22 +72,22 @@ class TupleModel(NamedTuple):
         """The same counts, with the weights that it began with."""
         fresh = self.state.copy()
         fresh[:, BETA:] = 0.0
-        order, attributes = self.index.members.shape[1], len(self.index.cardinalities)
+        order, attributes = self.known.members.shape[1], len(self.known.cardinalities)
         fresh[:-1, BETA], fresh[-1, BETA] = anje_weight(attributes, order), 1.0
         return self._replace(state=fresh)
 
     def tuple_of_feature(self) -> NDArray[np.int64]:
         """int64[features]: the number of each one's tuple."""
-        return np.repeat(np.arange(len(self.index.members)), np.diff(self.first_features()))
+        return np.repeat(np.arange(len(self.known.members)), np.diff(self.first_features()))
 
     def first_features(self) -> NDArray[np.int64]:
         """int64[t + 1]: the features of tuple i are those from the i-th to before the next."""
-        index = self.index
+        known = self.known
         # A set bit has a rank; the first that is set at or after a tuple's first bit is its first feature.
-        words = (index.offsets[:-1] >> 6).astype(np.int64)
-        below = (np.uint64(1) << (index.offsets[:-1] & 63).astype(np.uint64)) - np.uint64(1)
-        first = index.before[words] + np.bitwise_count(index.bits[words] & below)
-        return np.append(first, index.features)
+        words = (known.offsets[:-1] >> 6).astype(np.int64)
+        below = (np.uint64(1) << (known.offsets[:-1] & 63).astype(np.uint64)) - np.uint64(1)
+        first = known.before[words] + np.bitwise_count(known.bits[words] & below)
+        return np.append(first, known.features)
 
 
 def anje_weight(attributes: int, order: int) -> float:
@@ -111,13 +111,13 @@ def count_model(table: DiscreteTable, rows: NDArray[np.int64], members: Members)
 
     Features that the rows don't have are no part of the model, now or later.
     """
-    index = index_features(table, rows, members)
-    counts = np.zeros((index.features, table.classes), np.int32)
-    count_features(index.find(table.codes, rows), table.labels[rows], counts)
+    known = index_features(table, rows, members)
+    counts = np.zeros((known.features, table.classes), np.int32)
+    count_features(known.find(table.codes, rows), table.labels[rows], counts)
     of_class = np.bincount(table.labels[rows], minlength=table.classes)
-    state = np.zeros((index.features + 1, 3, table.classes))
-    model = TupleModel(index, counts, state)
-    sizes = index.sizes()[model.tuple_of_feature()]
+    state = np.zeros((known.features + 1, 3, table.classes))
+    model = TupleModel(known, counts, state)
+    sizes = known.sizes()[model.tuple_of_feature()]
     state[:-1, LOG_THETA] = np.log(m_estimate(counts, sizes, of_class))
     # As an attribute's values: a class that the rows don't have is unlikely, and not impossible.
     state[-1, LOG_THETA] = np.log((of_class + M / table.classes) / (len(rows) + M))

@@ -42,7 +42,7 @@ def errors_without(model: TupleModel, rows: Prepared) -> NDArray[np.float64]:
     The error is that of `Worth.rmse`, which changes with every prediction; a share of errors hardly would.
     """
     return np.array(
-        [worth_of(model.without(rows, which), rows.labels).rmse for which in range(len(model.index.members))]
+        [worth_of(model.without(rows, which), rows.labels).rmse for which in range(len(model.known.members))]
     )
 
 

@@ -30,4 +30,5 @@ def search_step(error_of: Callable[[float], float]) -> float:
         if max(errors[left], errors[right]) - errors[best] <= ALIKE:
             break
         low, high = grid[left], grid[right]
-    return 10.0 ** min(tried, key=lambda exponent: (tried[exponent], exponent))
+    best_of_all = min(tried, key=lambda exponent: (tried[exponent], exponent))
+    return float(10.0**best_of_all)

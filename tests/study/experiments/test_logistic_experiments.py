@@ -8,6 +8,7 @@ import pytest
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments import hashing, personal, regularisation, streaming
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding
+from stream_apple.study.logistic.trial import load_rows
 from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner
 
 
@@ -135,7 +136,7 @@ def test_a_way_to_set_the_product_is_a_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_stream_begins_with_a_shuffle_of_all(words: Path, tmp_path: Path) -> None:
     """Not with the first rows of the file: those may be of one class."""
-    rows, _ = streaming.load_rows(DataSet("words", words), 10_000, tmp_path)
+    rows, _ = load_rows(DataSet("words", words), 10_000, tmp_path)
     order = np.random.default_rng(3).permutation(400)
     beginning = streaming.beginning_of(rows, 50, 3)
     np.testing.assert_array_equal(beginning.labels, rows.labels[order[:50]])

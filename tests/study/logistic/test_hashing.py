@@ -51,12 +51,12 @@ def test_the_kernel_in_the_mean() -> None:
     exact = x @ other
     # sum over i != j of x_i^2 x'_j^2 + x_i x'_i x_j x'_j, over the slots
     variance = ((x @ x) * (other @ other) + exact**2 - 2 * (x**2 @ other**2)) / (1 << bits)
-    signed = found[True]
-    assert signed.mean() == pytest.approx(exact, abs=4 * np.sqrt(variance / len(signed)))
-    assert signed.var() == pytest.approx(variance, rel=0.15)
+    unbiased = found[True]
+    assert unbiased.mean() == pytest.approx(exact, abs=4 * np.sqrt(variance / len(unbiased)))
+    assert unbiased.var() == pytest.approx(variance, rel=0.15)
     biased = exact + (x.sum() * other.sum() - exact) / (1 << bits)
     assert found[False].mean() == pytest.approx(biased, rel=0.02)
-    assert biased > exact + 10 * np.sqrt(variance / len(signed))
+    assert biased > exact + 10 * np.sqrt(variance / len(unbiased))
 
 
 def test_signs_do_not_depend_on_slots() -> None:

@@ -1,5 +1,6 @@
 """One pass of River's models: what they are given, and what is counted."""
 
+import subprocess
 from importlib.metadata import version
 
 import numpy as np
@@ -8,9 +9,8 @@ from study.logistic.sample_rows import dense, random_rows, rows_from
 from support.required import unavailable
 
 from stream_apple.study.logistic.sparse_rows import SparseRows, fold
-from stream_apple.study.runs import one_pass
 from stream_apple.study.runs.one_pass import StreamLearner, pass_over, river_version
-from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, run_pass
+from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively
 
 
 class Recorder:
@@ -53,7 +53,7 @@ def test_zeros_are_given_where_features_are_few() -> None:
 def test_each_is_predicted_before_it_is_learned() -> None:
     """In order; no opinion is the class of label 0, and counts as right or wrong like any other."""
     model = Recorder([None, None, True, True])
-    found = run_pass(model, ROWS)
+    found = learn_progressively(model, ROWS)
     assert found["error"] == 2 / 4  # the first by having no opinion, the third by a wrong one
     assert [(name, y) for name, _, y in model.calls] == [
         call for _, positive in dictionaries_of(ROWS) for call in (("predict", None), ("learn", positive))
@@ -116,5 +116,5 @@ def test_vowpal_wabbit_is_given_the_same() -> None:
 
 def test_a_model_that_fails_is_not_passed_over() -> None:
     """An unknown one, say: the process ends with a fault, and so does the experiment."""
-    with pytest.raises(one_pass.subprocess.CalledProcessError):
+    with pytest.raises(subprocess.CalledProcessError):
         pass_over(StreamLearner(river="oracle"), ROWS)

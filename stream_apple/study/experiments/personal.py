@@ -62,6 +62,10 @@ class _Outcome(NamedTuple):
     by_user: dict[int, float]
 
 
+_Outcomes = list[tuple[_Outcome, _Outcome, NDArray[np.int64]]]
+"""With each seed: shared weights alone, personal ones too, and how many mails each user had to learn from."""
+
+
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     for name, data_set in inquiry.sets.items():
         rows, keys = load_rows(data_set, inquiry.rows, inquiry.out / "sets")
@@ -69,7 +73,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         classes: list[tuple[TableCell, ...]] = []
         steps = len(_PLANS) * inquiry.seeds
         for place, plan in enumerate(_PLANS):
-            found: dict[str, list[tuple[_Outcome, _Outcome, NDArray[np.int64]]]] = {label: [] for label in FILTERS}
+            found: dict[str, _Outcomes] = {label: [] for label in FILTERS}
             for seed in range(inquiry.seeds):
                 inquiry.tell(name, place * inquiry.seeds + seed, steps)
                 users = np.random.default_rng(seed)
@@ -80,8 +84,8 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
                     shared, personal = (_judged(learn(learned, scored, each), scored) for each in (False, True))
                     found[label].append((shared, personal, history))
             for label, outcomes in found.items():
-                overview.append((f"{label}", plan.users, plan.inverted, *_overview(outcomes)))
-                classes += [(f"{label}", plan.users, plan.inverted, *row) for row in _by_history(outcomes)]
+                overview.append((label, plan.users, plan.inverted, *_overview(outcomes)))
+                classes += [(label, plan.users, plan.inverted, *row) for row in _by_history(outcomes)]
         inquiry.tell(name, steps, steps)
         yield from _findings(name, inquiry.seeds, overview, classes)
 
@@ -91,10 +95,6 @@ def _judged(scores: NDArray[np.float64], scored: Mailbox) -> _Outcome:
     threshold = filter_threshold(scores, spam, PERCENT)
     by_user = uncaught_by_user(scores, spam, scored.users, threshold)
     return _Outcome(float((scores[spam] <= threshold).mean()), by_user)
-
-
-_Outcomes = list[tuple[_Outcome, _Outcome, NDArray[np.int64]]]
-"""With each seed: shared weights alone, personal ones too, and how many mails each user had to learn from."""
 
 
 def _overview(outcomes: _Outcomes) -> tuple[TableCell, ...]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         yield _cost(name, rows, keys)
 
 
-def _learned(model: Any, rows: SparseRows, first: float, passes: int) -> float:  # noqa: ANN401  lazy or dense
+def _learned(model: LazyLogistic | DenseLogistic, rows: SparseRows, first: float, passes: int) -> float:
     """Learn so many passes; the seconds."""
     started = time.perf_counter()
     for rates in rates_of_passes(first, len(rows.labels), passes):

@@ -95,7 +95,8 @@ def _measured(
     """What the journal has of this pass, or the pass, which it then keeps."""
     key = _key(learner, data_set, len(stream.labels), seed)
     if key not in journal.records:
-        journal.add(key, {"data_set": data_set.name, "seed": seed, **learner._asdict(), **pass_over(learner, stream)._asdict()})
+        what = {"data_set": data_set.name, "seed": seed, **learner._asdict()}
+        journal.add(key, {**what, **pass_over(learner, stream)._asdict()})
     record = journal.records[key]
     return PassMeasures(*(record[name] for name in PassMeasures._fields))
 

@@ -50,6 +50,8 @@ def fold(rows: SparseRows, places: NDArray[np.int64], signs: NDArray[np.float64]
     Entries of one row at one place are summed here, before anything is learned: a row then has each column once, in
     ascending order. Sums that are zero are left out; those below zero are not.
     """
+    if len(rows.labels) * size >= 1 << 63:
+        raise ValueError(f"expected rows times slots below 2^63, found {len(rows.labels)} times {size}")
     values = rows.values if signs is None else rows.values * signs
     owners = np.repeat(np.arange(len(rows.labels)), np.diff(rows.indptr))
     cells, entry = np.unique(owners * size + places, return_inverse=True)

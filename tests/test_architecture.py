@@ -60,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
     "study.logistic": _CORE | {"core.learner.options", "study", "errors"},
     "study.runs": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
-    "study.tuples": _CORE | {"study", "errors"},
+    "study.tuples": _CORE | {"files", "study", "errors"},
     "study.experiments": _CORE
     | {
         "core.learner.options",

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ from study.tiny_sets import write_tiny_sets
 
 from stream_apple.cli.study import command
 from stream_apple.study import methods
+from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding
 
 QUICK = ("--rates", "0.5", "--alphas", "0.5,1", "--bits", "12", "--seeds", "2", "--epochs", "3,6", "--jobs", "1")
 OURS = ("--methods", "linear,quadratic,cubic,apple")
@@ -150,9 +152,101 @@ def test_what_was_asked_for_and_is_not_there_is_said_loudly(
     }
 
 
+class TestAnotherExperiment:
+    """The command with `--experiment`."""
+
+    @staticmethod
+    def planted(monkeypatch: pytest.MonkeyPatch, run: Callable[[Inquiry], Iterator[StudyFinding]]) -> None:
+        """In place of the experiment "tuples", one that is quick."""
+        experiment = Experiment(run, ("pairs", "elsewhere"))
+        monkeypatch.setattr("stream_apple.cli.study.load_experiment", lambda _name: experiment)
+
+    def test_it_is_asked_and_its_findings_are_written(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the sets it is made for, or those that are named; as they come, in a folder of its name."""
+        asked: list[Inquiry] = []
+
+        def run(inquiry: Inquiry) -> Iterator[StudyFinding]:
+            asked.append(inquiry)
+            for done, name in enumerate(inquiry.sets):
+                inquiry.tell(f"trying {name}", done, 3)
+                yield StudyFinding(name, f"Of {name}", ("set", "rows"), ((name, inquiry.rows),))
+                assert (tmp_path / "out" / "tuples" / f"{name}.csv").exists()
+
+        self.planted(monkeypatch, run)
+        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out", "--seeds", 4, "--rows", 70)
+        assert done.exit_code == 0, done.output
+        page = tmp_path / "out" / "tuples" / "summary.md"
+        assert done.stdout.strip() == str(page)
+        assert "trying pairs: 3 left" in done.stderr
+        assert list(asked[0].sets) == ["pairs"]
+        assert (asked[0].seeds, asked[0].rows, asked[0].out) == (4, 70, page.parent)
+        assert "**Seeds: 4; at most 70 rows of a set.**" in page.read_text()
+        assert (
+            study(folder, "--experiment", "tuples", "--out", tmp_path / "out", "--sets", "slope,pairs").exit_code == 0
+        )
+        assert list(asked[1].sets) == ["slope", "pairs"]
+        assert table(page.parent / "slope.csv") == [{"set": "slope", "rows": "50000"}]
+
+    @pytest.mark.parametrize(
+        "option", ["methods", "rates", "alphas", "epochs", "bits", "loss", "paper", "jobs", "timing"]
+    )
+    def test_options_of_the_expansion_are_not_for_it(self, folder: Path, tmp_path: Path, option: str) -> None:
+        """Nor would they be heard: they are refused, whatever they say."""
+        given = {"methods": "linear", "rates": "default", "loss": "logistic", "paper": "paper.tsv", "timing": None}
+        words = (
+            [f"--{option}"]
+            if option == "timing"
+            else [f"--{option}", str(given.get(option, "9" if option != "alphas" else "1"))]
+        )
+        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out", *words)
+        assert done.exit_code == 2
+        said = " ".join(done.stderr.split())
+        assert f"--{option}: expected only with --experiment expansion, found --experiment tuples" in said
+        assert not (tmp_path / "out").exists()
+
+    def test_what_it_needs_is_asked_for_early(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its packages, and a set that it is made for."""
+        arguments = (folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        monkeypatch.setattr("stream_apple.study.experiments.registry.find_spec", lambda _package: None)
+        missing = study(*arguments)
+        assert "expected sklearn to be installed, found none: pip install 'stream-apple[study]'" in str(
+            missing.exception
+        )
+        self.planted(monkeypatch, lambda _inquiry: iter(()))
+        monkeypatch.setattr(
+            "stream_apple.cli.study.load_experiment", lambda _name: Experiment(lambda _: iter(()), ("elsewhere",))
+        )
+        assert "made for (elsewhere)" in str(study(*arguments).exception)
+        assert "--sets: expected some of pairs, slope" in str(study(*arguments, "--sets", "none").exception)
+        assert not (tmp_path / "out").exists()
+
+    def test_a_signal_leaves_what_was_found(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The page is there, and the exit code is that of the signal."""
+
+        def run(_inquiry: Inquiry) -> Iterator[StudyFinding]:
+            yield StudyFinding("first", "First", ("a",), (("1",),))
+            signal.raise_signal(signal.SIGTERM)
+            yield StudyFinding("second", "Second", ("a",), (("1",),))
+
+        self.planted(monkeypatch, run)
+        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        assert done.exit_code == 128 + signal.SIGTERM
+        page = tmp_path / "out" / "tuples" / "summary.md"
+        assert f"stopped; what was found is in {page}" in "".join(done.stderr.splitlines())
+        assert "## First" in page.read_text()
+        assert "Second" not in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("--experiment", "other"), "'other' is not one of 'expansion', 'tuples'"),
         (("--methods", "apples"), "expected some of linear, quadratic"),
         (("--rates", "fast"), "expected numbers with commas between"),
         (("--rates", "0"), "expected a number above 0"),

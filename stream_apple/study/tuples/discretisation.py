@@ -16,7 +16,7 @@ class DiscreteTable(NamedTuple):
 
     names          of the attributes
     codes          int32[n, a]: values, below their attribute's cardinality
-    cardinalities  int64[a]: at least 2
+    cardinalities  int64[a]
     labels         int32[n]: classes
     classes        how many there are
     """
@@ -33,9 +33,11 @@ def discretised(
 ) -> DiscreteTable:
     """All examples of the table, by cuts that are found on the rows `learned`.
 
-    Attributes that have one value there are left out: they say nothing, and log θ of their only value is 0.
+    Attributes that have one value there are left out: they say nothing, and log θ of their only value is 0. If that is
+    all of them, the last is left in, for there to be one.
     """
-    made, cardinalities, names = [], [], []
+    made: list[Codes] = []
+    cardinalities, names = [], []
     for place, name in enumerate(table.names):
         values = table.values[:, place]
         if table.is_category[place]:
@@ -44,12 +46,10 @@ def discretised(
             seen = values[learned]
             cuts = equal_frequency_cuts(seen, bins) if how == "quantile" else mdl_cuts(seen, table.labels[learned])
             codes = np.searchsorted(cuts, values, side="right").astype(np.int32)
-        if len(np.unique(codes[learned])) > 1:
+        if len(np.unique(codes[learned])) > 1 or (not made and place == len(table.names) - 1):
             made.append(codes)
             names.append(name)
             cardinalities.append(int(codes.max()) + 1)
-    if not made:
-        raise ValueError("expected an attribute with two values, found none")
     return DiscreteTable(
         tuple(names), np.column_stack(made), np.array(cardinalities, np.int64), table.labels, len(table.classes)
     )
@@ -58,7 +58,7 @@ def discretised(
 def equal_frequency_cuts(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     """At most `bins` - 1 cuts, ascending, between which about equally many of the values lie.
 
-    A value is in the bin after the last cut that is not above it. One with more than its share has a bin of its own.
+    A value is in the bin after the last cut that is not above it. Where a value has several bins' share, they are one.
     """
     quantiles = np.quantile(values, np.arange(1, bins) / bins, method="inverted_cdf")
     cuts = np.unique(quantiles)

@@ -94,7 +94,7 @@ class TupleFitter:
     def __init__(self, table: DiscreteTable, folds: Folds) -> None:
         self._table = table
         self._folds = folds
-        self._scored: dict[tuple[str, str, bytes], tuple[NDArray[np.float64], float]] = {}
+        self._scored: dict[tuple[str, str, int, bytes], tuple[NDArray[np.float64], float]] = {}
 
     def fit(self, choice: TupleChoice, passes: int = PASSES) -> FittedModel:
         """A model of the tuples that are chosen, learned in so many passes; seconds are as if nothing had been kept."""
@@ -102,7 +102,7 @@ class TupleFitter:
 
         def score(members: Members) -> NDArray[np.float64]:
             nonlocal saved
-            key = (choice.score, choice.validation, members.tobytes())
+            key = (choice.score, choice.validation, members.shape[1], members.tobytes())
             known = key in self._scored
             if not known:
                 begun = time.perf_counter()

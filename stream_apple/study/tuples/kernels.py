@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
 
-Integers = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
+_Integers = NDArray[np.int32]
+_Longs = NDArray[np.int64]
+_Words = NDArray[np.uint64]
+_Floats = NDArray[np.float64]
 
 LOG_THETA, BETA, SQUARES = 0, 1, 2
 """Rows of a feature's state, each with a number of every class: log θ, β, and AdaGrad's sum of squared gradients."""
@@ -31,7 +31,7 @@ def _bits_of(word: np.uint64) -> np.int64:
 
 
 @part
-def _value_code(codes: Integers, row: int, members: Integers, which: int, cardinalities: Longs) -> int:
+def _value_code(codes: _Integers, row: int, members: _Integers, which: int, cardinalities: _Longs) -> int:
     """Of the values that the row has of the tuple's attributes: in mixed radix, the last attribute varying fastest."""
     code = 0
     for place in range(members.shape[1]):
@@ -42,7 +42,7 @@ def _value_code(codes: Integers, row: int, members: Integers, which: int, cardin
 
 @kernel
 def mark_seen(
-    codes: Integers, rows: Longs, members: Integers, cardinalities: Longs, offsets: Longs, bits: Words
+    codes: _Integers, rows: _Longs, members: _Integers, cardinalities: _Longs, offsets: _Longs, bits: _Words
 ) -> None:
     """Set the bit of each feature, a tuple with its values, that one of the rows has.
 
@@ -60,7 +60,7 @@ def mark_seen(
 
 
 @kernel
-def count_before(bits: Words, before: Longs) -> int:
+def count_before(bits: _Words, before: _Longs) -> int:
     """`before[w]`: how many bits are set in the words before the w-th; returns how many there are in all."""
     total = 0
     for word in range(len(bits)):
@@ -70,7 +70,7 @@ def count_before(bits: Words, before: Longs) -> int:
 
 
 @part
-def _rank(bits: Words, before: Longs, bit: int) -> int:
+def _rank(bits: _Words, before: _Longs, bit: int) -> int:
     """How many bits are set strictly before this one; -1 if it is not set itself."""
     word, place = bits[bit >> 6], np.uint64(1) << np.uint64(bit & 63)
     if not word & place:
@@ -79,7 +79,7 @@ def _rank(bits: Words, before: Longs, bit: int) -> int:
 
 
 @kernel
-def rank_all(bits: Words, before: Longs, wanted: Longs, found: Longs) -> None:
+def rank_all(bits: _Words, before: _Longs, wanted: _Longs, found: _Longs) -> None:
     """The rank of each wanted bit; -1 of those that are not set."""
     for at in range(len(wanted)):
         found[at] = _rank(bits, before, wanted[at])
@@ -87,8 +87,8 @@ def rank_all(bits: Words, before: Longs, wanted: Longs, found: Longs) -> None:
 
 @kernel
 def find_features(
-    codes: Integers, rows: Longs, members: Integers, cardinalities: Longs, offsets: Longs, bits: Words, before: Longs,
-    found: Integers,
+    codes: _Integers, rows: _Longs, members: _Integers, cardinalities: _Longs, offsets: _Longs, bits: _Words,
+    before: _Longs, found: _Integers,
 ) -> None:  # fmt: skip
     """`found[m, t]`: the index of the feature that each row has of each tuple; -1 if it was never seen in training."""
     for at in range(len(rows)):
@@ -98,7 +98,7 @@ def find_features(
 
 
 @kernel
-def count_features(features: Integers, labels: Integers, counts: Integers) -> None:
+def count_features(features: _Integers, labels: _Integers, counts: _Integers) -> None:
     """Add to `counts[feature, class]` what the rows of features[m, t], of the classes labels[m], have."""
     for at in range(len(features)):
         for which in range(features.shape[1]):
@@ -107,7 +107,7 @@ def count_features(features: Integers, labels: Integers, counts: Integers) -> No
 
 
 @part
-def _score(features: Integers, at: int, state: Floats, scores: Floats) -> None:
+def _score(features: _Integers, at: int, state: _Floats, scores: _Floats) -> None:
     """Σ β log θ of each class, the class's own term included."""
     prior = len(state) - 1
     for c in range(len(scores)):
@@ -120,7 +120,7 @@ def _score(features: Integers, at: int, state: Floats, scores: Floats) -> None:
 
 
 @part
-def _normalise(scores: Floats) -> None:
+def _normalise(scores: _Floats) -> None:
     """Scores become log probabilities."""
     greatest = scores[0]
     for c in range(1, len(scores)):
@@ -134,7 +134,7 @@ def _normalise(scores: Floats) -> None:
 
 
 @kernel
-def score_all(features: Integers, state: Floats, scores: Floats) -> None:
+def score_all(features: _Integers, state: _Floats, scores: _Floats) -> None:
     """`scores[m, classes]`: of each row of features[m, t], not yet normalised.
 
     state  float64[features + 1, 3, classes]: see LOG_THETA, BETA, SQUARES; the last is that of the class itself, with
@@ -145,14 +145,14 @@ def score_all(features: Integers, state: Floats, scores: Floats) -> None:
 
 
 @kernel
-def normalise_all(scores: Floats) -> None:
+def normalise_all(scores: _Floats) -> None:
     """Each row of scores becomes log probabilities, none far below the others: counts are too sure of themselves."""
     for at in range(len(scores)):
         _normalise(scores[at])
 
 
 @part
-def _step(state: Floats, feature: int, c: int, error: float, rate: float) -> None:
+def _step(state: _Floats, feature: int, c: int, error: float, rate: float) -> None:
     """AdaGrad's: the gradient of log P(y|x) is the error times log θ; its square is added before it is used."""
     gradient = error * state[feature, LOG_THETA, c]
     squares = state[feature, SQUARES, c] + gradient * gradient
@@ -162,7 +162,7 @@ def _step(state: Floats, feature: int, c: int, error: float, rate: float) -> Non
 
 
 @kernel
-def learn_all(features: Integers, labels: Integers, state: Floats, rate: float, scores: Floats) -> None:
+def learn_all(features: _Integers, labels: _Integers, state: _Floats, rate: float, scores: _Floats) -> None:
     """One pass: each row is scored, then learned. `scores` is for scratch, float64[classes]; see `score_all`."""
     prior = len(state) - 1
     for at in range(len(features)):

@@ -117,7 +117,8 @@ class FoldRunner:
         if not isinstance(trial.method, TupleChoice):
             return self._baselines[trial.method](trial.order)
         table, fitter = self._fitter(trial.discretisation)
-        fitted = fitter.fit(trial.method)
+        # Where nothing can be cut, there may be fewer attributes than elsewhere.
+        fitted = fitter.fit(trial.method._replace(order=min(trial.order, len(table.cardinalities))))
         return TrialResult(self._tested(fitted.model, table), fitted.model.parameters, fitted.step, fitted.seconds)
 
     def discrete(self, how: Discretisation) -> DiscreteTable:
@@ -149,7 +150,8 @@ class FoldRunner:
 
     def _anje(self, order: int) -> TrialResult:
         table, started = self.discrete("quantile"), time.perf_counter()
-        model = count_model(table, self._fold.trained, all_tuples(len(table.cardinalities), order))
+        attributes = len(table.cardinalities)
+        model = count_model(table, self._fold.trained, all_tuples(attributes, min(order, attributes)))
         seconds = time.perf_counter() - started
         return TrialResult(self._tested(model, table), model.parameters, np.nan, seconds)
 

@@ -246,7 +246,7 @@ class TestAnotherExperiment:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--experiment", "other"), "'other' is not one of 'expansion', 'tuples'"),
+        (("--experiment", "other"), "'other' is not one of 'expansion', "),
         (("--methods", "apples"), "expected some of linear, quadratic"),
         (("--rates", "fast"), "expected numbers with commas between"),
         (("--rates", "0"), "expected a number above 0"),

@@ -125,8 +125,9 @@ def findings_of(measures: Mapping[str, Mapping[str, list[PassMeasures]]]) -> Ite
     }
     seeds = len(next(iter(next(iter(measures.values())).values())))
     rows: list[tuple[TableCell, ...]] = [(name, *row.values()) for name, row in errors.items()]
-    level = [sum(row[label] <= row[RIVAL] for row in errors.values()) for label in labels]
-    rows.append((f"at or below {RIVAL}", *(f"{count} of {len(errors)}" for count in level)))
+    level = {label: sum(row[label] <= row[RIVAL] for row in errors.values()) for label in labels}
+    told = (None if label == RIVAL else f"{count} of {len(errors)}" for label, count in level.items())
+    rows.append((f"at or below {RIVAL}", *told))
     yield StudyFinding(
         "errors",
         f"Progressive error of the first {EXAMPLES:,} examples, nothing tuned, mean of {seeds} shuffles",

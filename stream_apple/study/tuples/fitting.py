@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from stream_apple.study.tuples.attributes import Codes
 from stream_apple.study.tuples.discretisation import DiscreteTable
-from stream_apple.study.tuples.index import Members, all_tuples
+from stream_apple.study.tuples.index import Members, all_tuples, index_features
 from stream_apple.study.tuples.measures import worth_of
-from stream_apple.study.tuples.model import TupleModel, count_model
+from stream_apple.study.tuples.model import TupleModel, count_known, count_model
 from stream_apple.study.tuples.selection import (
     errors_without,
     mutual_information,
     select_by_level,
+    select_features,
     select_tuples,
 )
 from stream_apple.study.tuples.step_search import search_step
@@ -42,17 +43,19 @@ _CV_LEARNED, _CV_TRIED = 0.6, 0.7  # while tuples are scored: learned up to here
 class TupleChoice(NamedTuple):
     """Which tuples a model is to have, and how that is found out.
 
-    order       how many attributes each has
-    score       what tuples are selected by
-    share       of the tuples that is kept, t of the paper; 1 is no selection
-    by_level    hsALR: candidates of an order are what was kept of the order before
-    validation  which rows teach the models that are only tried
+    order        how many attributes each has
+    score        what tuples are selected by
+    share        of the tuples that is kept, t of the paper; 1 is no selection
+    by_level     hsALR: candidates of an order are what was kept of the order before
+    of_features  hsALR(*): the same, but it is features that are kept, by information; `score` says nothing then
+    validation   which rows teach the models that are only tried
     """
 
     order: int
     score: TupleScore = "mi"
     share: float = 1.0
     by_level: bool = False
+    of_features: bool = False
     validation: Validation = "learned"
 
 
@@ -112,16 +115,19 @@ class TupleFitter:
             saved += seconds if known else 0.0
             return scores
 
-        select = select_by_level if choice.by_level else select_tuples
-        members = select(self._table, choice.order, choice.share, score)
-        model = count_model(self._table, self._folds.learned, members)
+        learned = self._folds.learned
+        if choice.of_features:
+            known = select_features(self._table, learned, choice.order, choice.share)
+        else:
+            select = select_by_level if choice.by_level else select_tuples
+            members = select(self._table, choice.order, choice.share, score)
+            known = index_features(self._table, learned, members)
+        model = count_known(self._table, learned, known)
         reservoir = self._folds.reservoir
         cut = int(_LEARNED * len(reservoir))
-        learned, tested = (
-            (self._folds.learned, reservoir) if choice.validation == "learned" else (reservoir[:cut], reservoir[cut:])
-        )
-        step = best_step(model, self._table, learned, tested)
-        model.learn(model.prepare(self._table, self._folds.learned), step, passes)
+        tried, tested = (learned, reservoir) if choice.validation == "learned" else (reservoir[:cut], reservoir[cut:])
+        step = best_step(model, self._table, tried, tested)
+        model.learn(model.prepare(self._table, learned), step, passes)
         return FittedModel(model, step, time.perf_counter() - started + saved)
 
 

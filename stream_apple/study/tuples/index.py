@@ -47,6 +47,15 @@ class FeatureIndex(NamedTuple):
         """int64[t]: the possible features of each tuple, |F|."""
         return np.diff(self.offsets)
 
+    def only(self, is_kept: NDArray[np.bool_]) -> "FeatureIndex":
+        """The same tuples with these of the features alone, bool[features], numbered as if only they were seen."""
+        words = np.flatnonzero(self.bits)
+        is_set = (self.bits[words, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1) != 0
+        lost = ((words[:, None] << 6) + np.arange(64))[is_set][~is_kept]
+        bits, before = self.bits.copy(), np.empty_like(self.before)
+        np.bitwise_and.at(bits, lost >> 6, ~(np.uint64(1) << (lost & 63).astype(np.uint64)))
+        return self._replace(bits=bits, before=before, features=int(count_before(bits, before)))
+
 
 def all_tuples(attributes: int, order: int) -> Members:
     """Every tuple of exactly `order` of the attributes; ValueError if there are fewer attributes."""

@@ -111,7 +111,11 @@ def count_model(table: DiscreteTable, rows: NDArray[np.int64], members: Members)
 
     Features that the rows don't have are no part of the model, now or later.
     """
-    known = index_features(table, rows, members)
+    return count_known(table, rows, index_features(table, rows, members))
+
+
+def count_known(table: DiscreteTable, rows: NDArray[np.int64], known: FeatureIndex) -> TupleModel:
+    """Count: AnJE of these features."""
     counts = np.zeros((known.features, table.classes), np.int32)
     count_features(known.find(table.codes, rows), table.labels[rows], counts)
     of_class = np.bincount(table.labels[rows], minlength=table.classes)

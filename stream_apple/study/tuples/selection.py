@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.study.tuples.discretisation import DiscreteTable
-from stream_apple.study.tuples.index import Members, all_tuples
+from stream_apple.study.tuples.index import FeatureIndex, Members, all_tuples, index_features
 from stream_apple.study.tuples.measures import worth_of
-from stream_apple.study.tuples.model import Prepared, TupleModel
+from stream_apple.study.tuples.model import Prepared, TupleModel, count_known
+
+Kept = TypeVar("Kept", bound=np.generic)
 
 Scorer = Callable[[Members], NDArray[np.float64]]
 """float64[t]: how much each tuple is worth keeping."""
@@ -46,8 +49,8 @@ def errors_without(model: TupleModel, rows: Prepared) -> NDArray[np.float64]:
     )
 
 
-def keep_best(members: Members, scores: NDArray[np.float64], share: float) -> Members:
-    """The share of the tuples with the greatest scores, at least one, in their order; of equal ones the first."""
+def keep_best(members: NDArray[Kept], scores: NDArray[np.float64], share: float) -> NDArray[Kept]:
+    """The share of tuples, or features, with the greatest scores, at least one, in order; of equal ones the first."""
     if not 0.0 < share <= 1.0:
         raise ValueError(f"expected a share above 0 and at most 1, found {share:g}")
     count = max(round(share * len(members)), 1)
@@ -59,6 +62,37 @@ def select_tuples(table: DiscreteTable, order: int, share: float, score: Scorer)
     """sALR: of all tuples of this order, the share that scores best. With a share of 1 nothing is scored."""
     candidates = all_tuples(len(table.cardinalities), order)
     return candidates if share == 1.0 else keep_best(candidates, score(candidates), share)
+
+
+def select_features(table: DiscreteTable, rows: NDArray[np.int64], order: int, share: float) -> FeatureIndex:
+    """hsALR(*): order by order, a share of those features of which all with one attribute less were kept.
+
+    For attributes with so many values that a tuple is all or nothing. The score is the feature's part of the tuple's
+    information, see `information`; that tells little of features that are rare.
+    """
+    of_class = np.bincount(table.labels[rows], minlength=table.classes)
+    known = index_features(table, rows, all_tuples(len(table.cardinalities), 1))
+    for level in range(1, order + 1):
+        is_candidate = np.ones(known.features, np.bool_)
+        if level > 1:
+            below, found = (
+                {tuple(each): place for place, each in enumerate(known.members.tolist())},
+                known.find(table.codes, rows),
+            )
+            known = index_features(table, rows, all_tuples(len(table.cardinalities), level))
+            is_candidate = np.zeros(known.features, np.bool_)
+            features = known.find(table.codes, rows)
+            for which, each in enumerate(known.members.tolist()):
+                parts = [below[part] for part in combinations(each, level - 1)]
+                # All rows that have a feature have the same of its parts.
+                is_candidate[features[(found[:, parts] >= 0).all(axis=1), which]] = True
+        if share < 1.0:
+            scores = information(count_known(table, rows, known).counts, of_class)
+            candidates = np.flatnonzero(is_candidate)
+            is_candidate[:] = False
+            is_candidate[keep_best(candidates, scores[candidates], share)] = True
+        known = known.only(is_candidate)
+    return known
 
 
 def select_by_level(table: DiscreteTable, order: int, share: float, score: Scorer) -> Members:

@@ -86,6 +86,7 @@ def planned_trials(orders: tuple[int, ...]) -> list[Trial]:
             trials += [Trial(order, TupleChoice(order, score, share)) for score in SCORES]
             if order > 1:
                 trials += [Trial(order, TupleChoice(order, score, share, by_level=True)) for score in SCORES[:2]]
+                trials.append(Trial(order, TupleChoice(order, "mi", share, of_features=True)))
         for choice in variants(order):
             trials += [Trial(order, choice._replace(validation="reservoir")), Trial(order, choice, "mdl")]
     return trials

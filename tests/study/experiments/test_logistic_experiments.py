@@ -111,7 +111,9 @@ def test_streams_are_kept(words: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert found["errors"].columns == ("set", *learners)
     assert found["errors"].rows[0][1] == 0.1
     assert found["errors"].rows[1][0] == "at or below River, forest"
-    assert set(found["errors"].rows[1][1:]) == {"1 of 1"}
+    assert found["errors"].rows[1][1] is None
+    assert set(found["errors"].rows[1][2:4]) == {"1 of 1"}
+    assert found["errors"].rows[1][-1] == "1 of 1"
     assert set(found["rates"].rows[0][1:]) == {800}
     assert set(found["memory"].rows[0][1:]) == {3.0}
 

@@ -1,5 +1,6 @@
 """Every experiment that is named can be loaded, and says what it is made for."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ FOUND = {name: DataSet(name, Path(f"{name}.svm")) for name in ("a", "b", "c")}
 @pytest.mark.parametrize("name", registry.EXPERIMENTS)
 def test_each_is_a_module(name: str) -> None:
     """Of its name; its packages are those of the extra."""
-    experiment = registry.load_experiment(name)
+    experiment = import_module(f"{registry.__package__}.{name}").EXPERIMENT
     assert set(experiment.requires) <= {"sklearn", "river", "vowpalwabbit", "matplotlib"}
+    for package in experiment.requires:
+        pytest.importorskip(package)
+    assert registry.load_experiment(name) is experiment
 
 
 def test_an_experiment_gets_the_sets_it_is_made_for() -> None:

@@ -88,6 +88,6 @@ def test_the_whole_experiment(path: Path, tmp_path: Path) -> None:
     assert [row[0] for row in shares.rows] == [*(f"{share:g}" for share in trials.SHARES), "1"]
     assert set(shares.rows[-1][1:]) == {plain}
     assert shares.plot is not None
-    assert [len(curve.x) for curve in shares.plot.curves] == [7] * 5 + [1] * 2
+    assert [len(curve.x) for curve in shares.plot.curves] == [7] * 6 + [1] * 2
     assert told[-1] == ("planted", told[-1][2], told[-1][2])
     assert all(a[1] <= b[1] for a, b in pairwise(told))

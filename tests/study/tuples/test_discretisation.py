@@ -50,6 +50,22 @@ def test_mdl_is_the_printed_rule(seed: int, classes: int) -> None:
     np.testing.assert_allclose(found, slow_mdl_cuts(values.tolist(), labels.tolist()))
 
 
+def test_mdl_accepts_as_the_printed_rule_does() -> None:
+    """On few examples, where each term of the description decides for some of them."""
+    rng = np.random.default_rng(0)
+    counts = []
+    for _ in range(400):
+        size, classes = int(rng.integers(4, 16)), int(rng.integers(2, 4))
+        values = rng.permutation(size) / 1.0
+        labels = np.where(rng.random(size) < 0.8, values * classes // size, rng.integers(0, classes, size)).astype(
+            np.int32
+        )
+        found = mdl_cuts(values, labels)
+        assert found.tolist() == slow_mdl_cuts(values.tolist(), labels.tolist())
+        counts.append(len(found))
+    assert {0, 1, 2} <= set(counts)
+
+
 def test_mdl_cuts_nothing_out_of_noise() -> None:
     """What does not pay for its description is left whole."""
     rng = np.random.default_rng(1)

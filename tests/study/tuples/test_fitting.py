@@ -101,6 +101,7 @@ def test_pairs_of_cards_tell_pairs() -> None:
         TupleChoice(2, "random"),
         TupleChoice(2, by_level=True),
         TupleChoice(2, "cv", by_level=True),
+        TupleChoice(2, of_features=True),
     ],
 )
 def test_all_tuples_are_no_selection_to_the_bit(choice: TupleChoice) -> None:
@@ -135,6 +136,14 @@ def test_scores_are_kept_and_their_time_is_counted() -> None:
     assert second.seconds > 0.3 * first.seconds
     alone = TupleFitter(table, folds).fit(TupleChoice(2, "cv", 0.5))
     assert alone.model.state.tobytes() == first.model.state.tobytes()
+
+
+def test_scores_are_kept_of_the_tuples_they_are_of() -> None:
+    """The three single attributes of a table, and its one triple, are the same three numbers in a row."""
+    table = exclusive_or(900, 1)
+    fitter = TupleFitter(table, draw_reservoir(table.labels, np.arange(900), 0))
+    for order, kept in ((1, 2), (3, 1), (2, 2)):
+        assert fitter.fit(TupleChoice(order, "mi", 0.6)).model.known.members.shape == (kept, order)
 
 
 def test_the_order_is_raised_while_it_helps() -> None:

@@ -16,6 +16,7 @@ from stream_apple.study.tuples.selection import (
     keep_best,
     mutual_information,
     select_by_level,
+    select_features,
     select_tuples,
 )
 
@@ -101,6 +102,30 @@ def test_levels_have_all_their_parts() -> None:
     best = asked[0][np.argsort(-scores_of(table, asked[0]))[:3], 0]
     assert asked[1].tolist() == [list(each) for each in combinations(sorted(best.tolist()), 2)]
     assert (len(asked), kept.shape) == (2, (2, 2))
+
+
+def test_features_have_all_their_parts() -> None:
+    """Of features, too: those are kept that say most, of the ones whose parts were all kept."""
+    table, rows = noisy_classes(300), np.arange(200)
+    of_class = np.bincount(table.labels[:200])
+    kept: dict[tuple[tuple[int, int], ...], bool] = {}
+    for order in (1, 2, 3):
+        scores = {}
+        for chosen in combinations(range(4), order):
+            for values in np.unique(table.codes[:200][:, chosen], axis=0):
+                feature = tuple(zip(chosen, values.tolist(), strict=True))
+                if order == 1 or all(kept.get(part, False) for part in combinations(feature, order - 1)):
+                    has = (table.codes[:200][:, chosen] == values).all(axis=1)
+                    counts = np.bincount(table.labels[:200][has], minlength=2)
+                    scores[feature] = information(counts[None].astype(np.int32), of_class)[0]
+        best = sorted(scores, key=lambda feature: -scores[feature])[: round(0.6 * len(scores))]
+        kept |= dict.fromkeys(best, True)
+        found = select_features(table, rows, order, 0.6)
+        assert found.features == len(best) > 0
+        is_known = found.find(table.codes, np.arange(300)) >= 0
+        for which, chosen in enumerate(combinations(range(4), order)):
+            features = [tuple(zip(chosen, codes[list(chosen)].tolist(), strict=True)) for codes in table.codes]
+            assert is_known[:, which].tolist() == [feature in best for feature in features]
 
 
 def test_a_share_of_tuples_is_kept() -> None:

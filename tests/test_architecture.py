@@ -66,10 +66,21 @@ ALLOWED: dict[str, set[str]] = {
     | {"core.learner.options", "adapters.kafka", "adapters.http", "config", "signals", "errors"},
     "files": _CORE | {"errors"},
     "study": _CORE | {"core.learner.options", "files", "errors"},
-    "study.runs": _CORE | {"core.learner.options", "study", "errors"},
+    "study.logistic": _CORE | {"core.learner.options", "study", "errors"},
+    "study.runs": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
     "study.tuples": _CORE | {"files", "study", "errors"},
-    "study.experiments": _CORE | {"core.learner.options", "files", "study", "study.report", "study.tuples", "errors"},
+    "study.experiments": _CORE
+    | {
+        "core.learner.options",
+        "files",
+        "study",
+        "study.logistic",
+        "study.report",
+        "study.runs",
+        "study.tuples",
+        "errors",
+    },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "cli": _CORE
     | _RUNTIME

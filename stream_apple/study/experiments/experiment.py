@@ -75,3 +75,8 @@ class Experiment(NamedTuple):
     run: Callable[[Inquiry], Iterator[StudyFinding]]
     sets: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+
+
+def slug(name: str) -> str:
+    """The name of a data set as a part of a finding's."""
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in name.lower())

@@ -12,6 +12,10 @@ from stream_apple.study.experiments.experiment import Experiment
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
         "tuples": "selected tuples of higher order (sALR, hsALR) beside AnJE, KDB and a random forest",
+        "regularisation": "L2 and L1, lazily and densely: the same weights; error, size and seconds",
+        "hashing": "features that share slots, beside the product's table at the same sizes",
+        "personal": "personal weights beside shared ones: spam not caught, with planted users",
+        "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
     }
 )
 """Name -> what it shows, in a line."""

@@ -1,6 +1,5 @@
 """The runs of a study in their order: rates are tuned, then all seeds are run, then seconds are measured one by one."""
 
-import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-import stream_apple.core
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.study import evaluation
@@ -20,6 +18,7 @@ from stream_apple.study.runs import learning, vowpal, vowpal_pass
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.runs.learning import learn
 from stream_apple.study.runs.processes import run_all
+from stream_apple.study.runs.sources import digest_of_files, sources_of_core
 from stream_apple.study.runs.vowpal import learn_with_vowpal
 from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import Measures, Purpose, Task
@@ -80,8 +79,8 @@ class Campaign:
         self.finished: dict[Task, Measures] = {}
         self._journal = journal
         self._jobs = jobs
-        protocol = {"protocol": _digest_of([Path(module.__file__ or "") for module in _PROTOCOL])}
-        self._ours = {"stream-apple": version("stream-apple"), "core": _digest_of(_sources_of_core()), **protocol}
+        protocol = {"protocol": digest_of_files([Path(module.__file__ or "") for module in _PROTOCOL])}
+        self._ours = {"stream-apple": version("stream-apple"), "core": digest_of_files(sources_of_core()), **protocol}
         self._theirs = {"vowpalwabbit": vowpal_version() or "", **protocol}
 
     def steps(self) -> Iterator[PhaseProgress]:
@@ -196,15 +195,3 @@ def _run(task: Task, sets: Mapping[str, SetFacts]) -> Measures:
     if METHODS[task.method].is_vowpal:
         return learn_with_vowpal(task, batch, arrays.parent / f"{arrays.stem}-text")
     return learn(task, batch)
-
-
-def _sources_of_core() -> list[Path]:
-    """All that decides what is learned: results of another learner are not taken for this one's."""
-    return [path for folder in stream_apple.core.__path__ for path in sorted(Path(folder).rglob("*.py"))]
-
-
-def _digest_of(sources: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in sources:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

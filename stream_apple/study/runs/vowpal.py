@@ -44,15 +44,17 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
         if not path.exists():
             # Renamed when it is whole: other processes may want the same text.
             unfinished = scratch / path.name
-            _write_text(part, unfinished)
+            write_vowpal_text(part, unfinished)
             folder.mkdir(parents=True, exist_ok=True)
             copied = folder / f"{path.name}.{scratch.name}"
             copied.write_bytes(unfinished.read_bytes())
             copied.rename(path)
     model, scores, test_scores = (scratch / name for name in ("model", "scores", "test_scores"))
-    learned = _pass(["-d", str(texts[0]), "-f", str(model), "-p", str(scores), *_arguments(task, len(trained.labels))])
+    learned = run_vowpal(
+        ["-d", str(texts[0]), "-f", str(model), "-p", str(scores), *_arguments(task, len(trained.labels))]
+    )
     # The model keeps its flags, but not the loss function; `-t` learns nothing.
-    _pass(["-d", str(texts[1]), "-t", "-i", str(model), "-p", str(test_scores), "--loss_function", task.loss])
+    run_vowpal(["-d", str(texts[1]), "-t", "-i", str(model), "-p", str(test_scores), "--loss_function", task.loss])
     losses = _losses(np.loadtxt(scores, ndmin=1), trained, task)
     predictions = np.loadtxt(test_scores, ndmin=1)
     ends = epoch_ends(len(trained.labels), schedule_of(task))
@@ -69,16 +71,16 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
 def _seconds(task: Task, trained: Batch, tested: Batch, scratch: Path) -> float:
     """Of learning and scoring in one pass. What is read is Vowpal Wabbit's own binary cache, not text."""
     text, cache = scratch / "all.vw", scratch / "cache"
-    _write_text(trained, text)
-    _write_text(tested, text, labelled=False)
+    write_vowpal_text(trained, text)
+    write_vowpal_text(tested, text, labelled=False)
     bits = ["-b", str(task.bits)]
     shared = ["-d", str(text), "--cache_file", str(cache)]
-    _pass([*shared, "-k", *bits])
+    run_vowpal([*shared, "-k", *bits])
     # A cache that it does not like is passed over in silence: then there shall be nothing to read instead.
     text.write_text("", encoding="utf-8")
     seconds: list[float] = []
     while not seconds or (len(seconds) < REPEATS and seconds[0] < REPEATED_S):
-        found = _pass([*shared, *_arguments(task, len(trained.labels))])
+        found = run_vowpal([*shared, *_arguments(task, len(trained.labels))])
         if not found["features"]:
             raise ModelError("expected Vowpal Wabbit to read its cache, found that it has learned nothing")
         seconds.append(found["seconds"])
@@ -92,7 +94,7 @@ def _arguments(task: Task, trained: int) -> list[str]:
     return [*shared, *(method.arguments or ()), *length]
 
 
-def _pass(arguments: Sequence[str]) -> dict[str, Any]:
+def run_vowpal(arguments: Sequence[str]) -> dict[str, Any]:
     """One pass in a process of its own: Vowpal Wabbit can end a process, and its memory ends with it."""
     command = [sys.executable, "-m", "stream_apple.study.runs.vowpal_pass", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  our own module
@@ -100,7 +102,7 @@ def _pass(arguments: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _write_text(batch: Batch, path: Path, *, labelled: bool = True) -> None:
+def write_vowpal_text(batch: Batch, path: Path, *, labelled: bool = True) -> None:
     """Append the examples as Vowpal Wabbit reads them; names are hexadecimal keys, which it hashes.
 
     9 digits tell all 32-bit floats apart, and write 1 as "1": of "1.0" Vowpal Wabbit reads something else.

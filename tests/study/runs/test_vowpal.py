@@ -77,7 +77,7 @@ def test_seconds_without_learning_are_a_failure(
     sets: dict[str, Batch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pass that reads nothing is fast, and no result."""
-    monkeypatch.setattr(vowpal, "_pass", lambda _: {"seconds": 0.001, "loss": None, "features": 0.0})
+    monkeypatch.setattr(vowpal, "run_vowpal", lambda _: {"seconds": 0.001, "loss": None, "features": 0.0})
     task = Task("timing", "pairs", "vw-linear", None, 0.5, 0, 0, 18, "squared")
     measures = learn_with_vowpal(task, sets["pairs"], tmp_path)
     assert measures.seconds is None

@@ -1,0 +1,1 @@
+"""Logistic regression by stochastic gradient descent, as a lecture has it: lazily regularised, hashed, personalised."""

@@ -1,0 +1,108 @@
+"""One pass over the beginning of a stream by whatever learns: the product, Vowpal Wabbit or River."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_apple.core.learner.options import Options
+from stream_apple.study.evaluation import Schedule, evaluate
+from stream_apple.study.logistic.sparse_rows import SparseRows
+from stream_apple.study.logistic.trial import batch_of
+from stream_apple.study.runs.vowpal import run_vowpal, write_vowpal_text
+
+REPEATS = 3  # of the product's pass, which takes less than a tenth of a second: the quickest counts
+_EPOCHS = 6
+
+
+class StreamLearner(NamedTuple):
+    """What learns from a stream; one of the three is given.
+
+    options    the product with these fields of `Options`
+    arguments  Vowpal Wabbit with these
+    river      a name of `stream_apple.study.runs.river_pass.RIVER_MODELS`
+    """
+
+    options: Mapping[str, Any] | None = None
+    arguments: tuple[str, ...] | None = None
+    river: str | None = None
+
+
+class PassMeasures(NamedTuple):
+    """What a pass showed.
+
+    examples   how many there were
+    error      share of them on the wrong side of the middle before they were learned
+    seconds    of predicting and learning
+    megabytes  of memory that it took; None where it is not measured
+    load       of the machine at its end: 1 is the pass itself
+    """
+
+    examples: int
+    error: float
+    seconds: float
+    megabytes: float | None
+    load: float
+
+
+def river_version() -> str | None:
+    """Of the installed package; None if there is none."""
+    try:
+        return version("river")
+    except PackageNotFoundError:
+        return None
+
+
+def pass_over(learner: StreamLearner, rows: SparseRows) -> PassMeasures:
+    """Predict, then learn, each example in order; labels are 0 and 1.
+
+    subprocess.CalledProcessError if a process that learns for us fails.
+    """
+    if learner.options is not None:
+        error, seconds, size = _product(learner.options, rows)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            if learner.river is not None:
+                error, seconds, size = _river(learner.river, rows, Path(scratch))
+            else:
+                error, seconds, size = _vowpal(learner.arguments or (), rows, Path(scratch))
+    return PassMeasures(len(rows.labels), error, seconds, size, os.getloadavg()[0])
+
+
+def _product(given: Mapping[str, Any], rows: SparseRows) -> tuple[float, float, float | None]:
+    options = Options(**given)
+    batch = batch_of(rows, logistic=options.loss == "logistic")
+    results = [
+        evaluate(batch, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result for _ in range(REPEATS)
+    ]
+    error = results[0].progressive_error
+    if error is None:
+        raise ValueError("expected two labels, found one")
+    return error, min(result.seconds for result in results), options.model_bytes() / 1e6
+
+
+def _vowpal(arguments: tuple[str, ...], rows: SparseRows, scratch: Path) -> tuple[float, float, float | None]:
+    text, scores = scratch / "examples.vw", scratch / "scores"
+    write_vowpal_text(batch_of(rows, logistic="logistic" in arguments), text)
+    found = run_vowpal(["-d", str(text), "-p", str(scores), *arguments])
+    predictions = np.loadtxt(scores, ndmin=1)
+    middle = 0.0 if "logistic" in arguments else 0.5
+    error = float(((predictions > middle) != (rows.labels > 0.5)).mean())
+    return error, found["seconds"], None
+
+
+def _river(model: str, rows: SparseRows, scratch: Path) -> tuple[float, float, float | None]:
+    """In a process of its own, whose memory can be measured."""
+    path = scratch / "examples.npz"
+    np.savez(path, **rows._asdict())
+    command = [sys.executable, "-m", "stream_apple.study.runs.river_pass", model, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  our own module
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["error"], found["seconds"], found["bytes"] / 1e6

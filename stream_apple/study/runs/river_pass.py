@@ -1,0 +1,95 @@
+"""One pass of a model of River: `python -m stream_apple.study.runs.river_pass MODEL EXAMPLES` prints a line of JSON.
+
+error    share of examples whose class was not what the model said before it learned them
+seconds  of predicting and learning; making River's dictionaries is not counted
+bytes    by which the most memory that the process had is above what it had before it learned
+
+MODEL is one of `RIVER_MODELS`, EXAMPLES a file of rows as `SparseRows` has them, written by `numpy.savez`.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from stream_apple.study.logistic.sparse_rows import SparseRows
+
+DENSE_UP_TO = 1000
+"""With more features than these, what is 0 is left out: it would be most of the time. Else it is given, which River's
+trees need: to them, a feature that is missing is not one that is 0."""
+
+
+class Incremental(Protocol):
+    """What River's classifiers can do."""
+
+    def predict_one(self, x: dict[int, float], /) -> bool | None:
+        """The class, or None if there is no opinion yet."""
+
+    def learn_one(self, x: dict[int, float], y: bool, /) -> object:  # noqa: FBT001  River's
+        """Learn an example."""
+
+
+def _forest() -> Any:  # noqa: ANN401  River's
+    from river.forest import ARFClassifier
+
+    return ARFClassifier(n_models=10, seed=0)
+
+
+def _tree() -> Any:  # noqa: ANN401  River's
+    from river.tree import HoeffdingAdaptiveTreeClassifier
+
+    return HoeffdingAdaptiveTreeClassifier(seed=0)
+
+
+def _logistic() -> Any:  # noqa: ANN401  River's
+    from river.linear_model import LogisticRegression
+    from river.preprocessing import StandardScaler
+
+    return StandardScaler() | LogisticRegression()
+
+
+RIVER_MODELS: Mapping[str, Callable[[], Incremental]] = MappingProxyType(
+    {"adaptive-random-forest": _forest, "hoeffding-adaptive-tree": _tree, "scaled-logistic": _logistic}
+)
+"""With the settings that they come with, but for the forest's ten trees, which is its default too, and seeds."""
+
+
+def dictionaries_of(rows: SparseRows) -> Iterator[tuple[dict[int, float], bool]]:
+    """Each example as River takes it, a dictionary, and whether its label is 1. Rows have each column once."""
+    zeros = dict.fromkeys(range(rows.size), 0.0) if rows.size <= DENSE_UP_TO else {}
+    for row, label in enumerate(rows.labels.tolist()):
+        part = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
+        yield zeros | dict(zip(rows.columns[part].tolist(), rows.values[part].tolist(), strict=True)), label > 0.5
+
+
+def learn_progressively(model: Incremental, rows: SparseRows) -> dict[str, float]:
+    """Predict, then learn, each example; no opinion counts as the class of label 0."""
+    wrong, seconds, before = 0, 0.0, _memory("VmRSS")
+    for features, positive in dictionaries_of(rows):
+        started = time.perf_counter()
+        said = model.predict_one(features)
+        model.learn_one(features, positive)
+        seconds += time.perf_counter() - started
+        wrong += bool(said) != positive
+    return {"error": wrong / len(rows.labels), "seconds": seconds, "bytes": _memory("VmHWM") - before}
+
+
+def _memory(which: str) -> int:
+    """Bytes that this process has now (VmRSS), or had at most (VmHWM); `getrusage` counts its parent's in, too."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    found = next(line for line in status.splitlines() if line.startswith(f"{which}:"))
+    return 1024 * int(found.split()[1])
+
+
+def _load(path: Path) -> SparseRows:
+    with np.load(path) as kept:
+        return SparseRows(kept["indptr"], kept["columns"], kept["values"], kept["labels"], int(kept["size"]))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(learn_progressively(RIVER_MODELS[sys.argv[1]](), _load(Path(sys.argv[2])))) + "\n")

@@ -1,0 +1,120 @@
+"""One pass of River's models: what they are given, and what is counted."""
+
+import subprocess
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+from study.logistic.sample_rows import dense, random_rows, rows_from
+from support.required import unavailable
+
+from stream_apple.study.logistic.sparse_rows import SparseRows, fold
+from stream_apple.study.runs.one_pass import StreamLearner, pass_over, river_version
+from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively
+
+
+class Recorder:
+    """Says what it is told to say, and notes what is asked of it."""
+
+    def __init__(self, said: list[bool | None]) -> None:
+        self._said = iter(said)
+        self.calls: list[tuple[str, dict[int, float], bool | None]] = []
+
+    def predict_one(self, x: dict[int, float], /) -> bool | None:
+        """As it was told."""
+        self.calls.append(("predict", x, None))
+        return next(self._said)
+
+    def learn_one(self, x: dict[int, float], y: bool, /) -> None:  # noqa: FBT001  River's
+        """Nothing."""
+        self.calls.append(("learn", x, y))
+
+
+ROWS = rows_from([(1.0, {2: 0.5}), (0.0, {0: 1.0, 1: -2.0}), (0.0, {}), (1.0, {1: 4.0})], 3)
+
+
+def planted(examples: int) -> SparseRows:
+    """The label is whether the first of four numbers is above 0."""
+    rng = np.random.default_rng(7)
+    values = rng.normal(size=(examples, 4))
+    return rows_from([(float(x[0] > 0), dict(enumerate(x.tolist()))) for x in values], 4)
+
+
+def test_zeros_are_given_where_features_are_few() -> None:
+    """River's trees take what is missing for unknown; where features are many, nobody could wait for it."""
+    assert [x for x, _ in dictionaries_of(ROWS)] == [
+        {0: 0.0, 1: 0.0, 2: 0.5}, {0: 1.0, 1: -2.0, 2: 0.0}, {0: 0.0, 1: 0.0, 2: 0.0}, {0: 0.0, 1: 4.0, 2: 0.0},
+    ]  # fmt: skip
+    wide = ROWS._replace(size=DENSE_UP_TO + 1)
+    assert [x for x, _ in dictionaries_of(wide)] == [{2: 0.5}, {0: 1.0, 1: -2.0}, {}, {1: 4.0}]
+    assert [positive for _, positive in dictionaries_of(wide)] == [True, False, False, True]
+
+
+def test_each_is_predicted_before_it_is_learned() -> None:
+    """In order; no opinion is the class of label 0, and counts as right or wrong like any other."""
+    model = Recorder([None, None, True, True])
+    found = learn_progressively(model, ROWS)
+    assert found["error"] == 2 / 4  # the first by having no opinion, the third by a wrong one
+    assert [(name, y) for name, _, y in model.calls] == [
+        call for _, positive in dictionaries_of(ROWS) for call in (("predict", None), ("learn", positive))
+    ]
+    assert found["seconds"] > 0
+
+
+@pytest.fixture
+def river() -> None:
+    """What needs River itself."""
+    if river_version() is None:
+        unavailable("River is not installed: pip install 'stream-apple[study]'")
+
+
+@pytest.mark.usefixtures("river")
+@pytest.mark.parametrize("model", RIVER_MODELS)
+def test_river_learns(model: str) -> None:
+    """In a process of its own: each of its models beats a coin on what is easy, and says what it took."""
+    rows = planted(400)
+    found = pass_over(StreamLearner(river=model), rows)
+    assert found.error < 0.25
+    assert found.examples == 400
+    assert found.seconds > 0
+    assert found.megabytes is not None
+    assert 0 <= found.megabytes < 500
+    assert pass_over(StreamLearner(river=model), rows).error == found.error, "River's seeds are fixed"
+
+
+@pytest.mark.usefixtures("river")
+def test_the_version_is_river_s() -> None:
+    """By which its results are kept."""
+    assert river_version() == version("river")
+
+
+def test_the_product_s_error_is_progressive() -> None:
+    """Both losses, labels 0 and 1 as they are in the rows; what is learned later can't help what came before."""
+    rows = planted(600)
+    for options in ({"loss": "logistic", "method": "linear"}, {"method": "linear"}):
+        learner = StreamLearner(options=options)
+        found = pass_over(learner, rows)
+        half = pass_over(learner, rows.select(np.arange(300)))
+        assert found.error < 0.1
+        assert 0 < round(300 * half.error) <= round(600 * found.error)
+        assert found.megabytes == pytest.approx(14, abs=1)
+
+
+def test_vowpal_wabbit_is_given_the_same() -> None:
+    """Its error is ours: same examples, order, loss, rate and bits; with a row in which one column stands twice."""
+    pytest.importorskip("vowpalwabbit")
+    rows = random_rows(np.random.default_rng(3), 500, 12)
+    rows = fold(rows, rows.columns, None, 12)
+    assert len(dense(rows)) == 500
+    for loss in ("logistic", "squared"):
+        for arguments, method in (((), "linear"), (("-q", "::"), "quadratic")):
+            theirs = pass_over(StreamLearner(arguments=("--loss_function", loss, *arguments)), rows)
+            ours = pass_over(StreamLearner(options={"loss": loss, "method": method}), rows)
+            assert theirs.error == ours.error
+            assert theirs.seconds > 0
+
+
+def test_a_model_that_fails_is_not_passed_over() -> None:
+    """An unknown one, say: the process ends with a fault, and so does the experiment."""
+    with pytest.raises(subprocess.CalledProcessError):
+        pass_over(StreamLearner(river="oracle"), ROWS)

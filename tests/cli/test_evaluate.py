@@ -210,6 +210,8 @@ def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
         ("--selection", "weight", "--parents", 1),
         ("--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", 0.01),
         ("--method", "cubic"),
+        ("--loss", "logistic", "--selection", "mi"),
+        ("--loss", "logistic", "--warm-start", "naive_bayes"),
     ],
     ids=str,
 )
@@ -224,9 +226,11 @@ def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tup
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("--selection", "ssm"), "--selection: expected evidence or weight with combine = mix, found 'ssm'"),
+        (("--selection", "ssm"), "--selection: expected evidence, weight or mi with combine = mix, found 'ssm'"),
         (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
         (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
+        (("--selection", "mi"), "--selection: expected evidence, weight or ssm with loss squared, found 'mi'"),
+        (("--warm-start", "naive_bayes"), "--warm-start: expected none with loss squared, found 'naive_bayes'"),
         (("--descent", "plain", "--l2", 0.1), "--descent: expected adaptive with combine = mix, found 'plain'"),
     ],
     ids=str,

@@ -50,11 +50,15 @@ def _options(draw: st.DrawFn) -> Options:
         chosen["selection"] = draw(st.sampled_from(["mi", "cv"] if chosen["loss"] == "logistic" else ["cv"]))
     if method == "apple":
         chosen["combine"] = draw(st.sampled_from(["mix", "off"]))
-        if chosen["combine"] == "off":
+        if chosen["loss"] == "logistic":
+            chosen["selection"] = draw(st.sampled_from([None, "weight", "mi"]))
+        if chosen["combine"] == "off" and chosen.get("selection") is None:
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
                 plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
+    if chosen["loss"] == "logistic" and "descent" not in chosen:
+        chosen["warm_start"] = draw(st.sampled_from(["none", "naive_bayes"]))
     return Options(**chosen)
 
 

@@ -14,7 +14,7 @@ from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, e
 
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.learner.kernels.table import COMPANION, base_features
-from stream_apple.core.learner.options import Combine, Method, Options
+from stream_apple.core.learner.options import Options
 from stream_apple.errors import ModelError, SnapshotError
 from stream_apple.runtime.lineage import Gap, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
@@ -67,11 +67,20 @@ class TestRoundTrip:
 
     @given(
         cut=st.integers(0, PAST),
-        kind=st.sampled_from([("apple", "mix"), ("apple", "off"), ("linear", "off"), ("quadratic", "off")]),
+        options=st.sampled_from(
+            [
+                Options(bits=8),
+                Options(combine="off", bits=8),
+                Options(combine="off", selection="ssm", bits=8),
+                Options(loss="logistic", selection="mi", bits=8),
+                Options(method="linear", bits=8),
+                Options(method="quadratic", bits=8),
+                Options(method="quadratic", loss="logistic", warm_start="naive_bayes", bits=8),
+            ]
+        ),
     )
-    def test_at_any_record(self, cut: int, kind: tuple[Method, Combine]) -> None:
+    def test_at_any_record(self, cut: int, options: Options) -> None:
         """Wherever the stream is interrupted, the result is that of no interruption."""
-        options = Options(method=kind[0], combine=kind[1], bits=8)
         settings = SETTINGS._replace(options=options)
         whole, first, second = (PartitionModel(TOPIC, 0, LINEAGE, settings, DECODER) for _ in range(3))
         whole.process(RECORDS)

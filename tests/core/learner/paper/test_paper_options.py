@@ -19,8 +19,8 @@ def test_bits_go_by_the_method(method: Method, bits: int) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"combine": "mix", "selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
-        ({"selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
+        ({"combine": "mix", "selection": "ssm"}, "selection: expected evidence, weight or mi with combine = mix"),
+        ({"selection": "ssm"}, "selection: expected evidence, weight or mi with combine = mix"),
         ({"loss": "logistic", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with combine = mix"),
         ({"combine": "off", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with loss squared"),
         ({"descent": "steep"}, "descent: expected one of adaptive, plain, found 'steep'"),

@@ -55,8 +55,6 @@ class TestDefaults:
                 "parents": 2.0,
                 "product_budget": 1000,
                 "learning_rate": 0.5,
-                "selection": "evidence",
-                "warm_start": "none",
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
             "http": {"host": "0.0.0.0", "port": 9400},

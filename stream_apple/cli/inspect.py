@@ -128,7 +128,7 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(_monomials("Heaviest products", facts["products"]))
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
-    if facts["tuples"]:
+    if facts.get("tuples"):  # a worker of an older version says nothing of them
         for part in _tuples(**facts["tuples"]):
             console.print(part)
     if facts.get("shared"):  # a worker of an older version does not say

@@ -111,6 +111,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
+        *_start(facts),
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
         *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
@@ -127,6 +128,11 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(_parents(facts["parents"]))
     if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
+
+
+def _start(facts: Facts) -> list[str]:
+    trust = facts.get("trust")  # a worker of an older version has none
+    return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, '.2f')} times its log-odds"]
 
 
 def _digest(facts: Facts) -> str:

@@ -24,7 +24,7 @@ from stream_apple.core.learner.kernels.model import (
     Model,
     empty_scalars,
 )
-from stream_apple.core.learner.kernels.naive_bayes import empty_start
+from stream_apple.core.learner.kernels.naive_bayes import TRUST, empty_start
 from stream_apple.core.learner.kernels.recent import empty_recent, longest_recent
 from stream_apple.core.learner.kernels.table import Extent, Table, empty_table
 from stream_apple.core.learner.kernels.work import empty_work
@@ -219,6 +219,11 @@ class Learner:
     def mixture_shares(self) -> NDArray[np.float64]:
         """float64[3]: the shares of linear, average and stack in what is published; float64[0] if nothing is mixed."""
         return self._mixture.shares.copy()
+
+    @property
+    def trust(self) -> float | None:
+        """How far naive Bayes is believed, from which scores start; None if they start at 0."""
+        return float(self._start[TRUST]) if len(self._start) else None
 
     def census(self) -> Census:
         """How many monomials and parents there are of each degree. Reads the whole table."""

@@ -114,6 +114,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
         *_discretised(facts),
+        *_start(facts),
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
         *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
@@ -157,6 +158,11 @@ def _discretised(facts: Facts) -> Iterator[str]:
     if options["discretise"] != "none":
         waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
         yield f"discretised ({options['discretise']}): {count:,} features are cut into intervals{waits}"
+
+
+def _start(facts: Facts) -> list[str]:
+    trust = facts.get("trust")  # a worker of an older version has none
+    return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, '.2f')} times its log-odds"]
 
 
 def _digest(facts: Facts) -> str:

@@ -10,6 +10,7 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.cli.inspect import command
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.options import Options
 from stream_apple.runtime.monitoring.inspection import view_model
 from stream_apple.runtime.partition_model import PartitionModel
 
@@ -43,6 +44,19 @@ def test_weights_shares_and_losses_of_a_mixture(tmp_path: Path, monkeypatch: pyt
     losses = facts["losses"]["start"]
     means = [f"{losses[name]:.4f}" for name in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
     assert row(text, "since the start")[3:7] == means
+
+
+def test_how_far_naive_bayes_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where scores start from it; of other models nothing is said."""
+    options = Options(method="quadratic", loss="logistic", warm_start="naive_bayes", bits=10)
+    model = PartitionModel(TOPIC, 0, new_model().lineage, SETTINGS._replace(options=options), DECODER)
+    model.process(RECORDS)
+    text, facts = printed(model, tmp_path / "model", monkeypatch)
+    assert facts["trust"] == model.learner.trust
+    assert f"scores start from naive Bayes: {model.learner.trust:.2f} times its log-odds" in text
+    text, facts = printed(new_model(), tmp_path / "other", monkeypatch)
+    assert facts["trust"] is None
+    assert "naive Bayes" not in text
 
 
 def test_a_plain_model_has_no_mixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

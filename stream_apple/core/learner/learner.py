@@ -21,6 +21,7 @@ from stream_apple.core.learner.kernels.model import (
     TRUNCATED,
     Model,
 )
+from stream_apple.core.learner.kernels.naive_bayes import TRUST
 from stream_apple.core.learner.kernels.recent import longest_recent
 from stream_apple.core.learner.kernels.table import Table
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
@@ -236,6 +237,11 @@ class Learner:
     def mixture_shares(self) -> NDArray[np.float64]:
         """float64[3]: the shares of linear, average and stack in what is published; float64[0] if nothing is mixed."""
         return self._state.mixture.shares.copy()
+
+    @property
+    def trust(self) -> float | None:
+        """How far naive Bayes is believed, from which scores start; None if they start at 0."""
+        return float(self._state.start[TRUST]) if len(self._state.start) else None
 
     def census(self) -> Census:
         """How many monomials and parents there are of each degree. Reads the whole table."""

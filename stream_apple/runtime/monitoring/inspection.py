@@ -121,6 +121,7 @@ class LearningView(NamedTuple):
     losses    by span: start, epoch, last_epoch, recent
     quality   AUC and calibration, by span and predictor
     mixture   of what its predictions are mixed
+    trust     how far naive Bayes is believed, from which scores start; None if they start at 0
     constant  weight of the constant
     discretised  how many features are cut into intervals by now
     """
@@ -132,6 +133,7 @@ class LearningView(NamedTuple):
     losses: dict[str, LossReport]
     quality: dict[str, dict[str, QualityReport]]
     mixture: MixtureView
+    trust: float | None
     constant: float
     fill: Fill
     discretised: int
@@ -197,6 +199,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         losses=losses_of(learner),
         quality=qualities_of(learner),
         mixture=mixture_of(learner),
+        trust=learner.trust,
         constant=float(table.slots["weight"][-1]),
         fill=Fill(
             learner.capacity,

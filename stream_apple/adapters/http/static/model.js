@@ -96,9 +96,10 @@ function drawMixture(model) {
   });
   putRows("#predictors", rows);
   const trust = Object.entries(shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
-  put("mixture-more", mixed.length
+  put("mixture-more", (mixed.length
     ? `A mixture of six predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
-    : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.");
+    : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.")
+    + (typeof model.trust === "number" ? ` Scores start from naive Bayes: ${model.trust.toPrecision(2)} times its log-odds.` : ""));
 }
 
 function drawParents(model) {

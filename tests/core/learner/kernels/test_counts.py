@@ -10,7 +10,7 @@ import pytest
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.counts import information_of
-from stream_apple.core.learner.kernels.table import COUNTS
+from stream_apple.core.learner.kernels.table import COUNTS, PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Method, Options
 
@@ -128,3 +128,32 @@ def test_summands_are_those_of_the_mutual_information() -> None:
         summands = [information_of(counted(*row), totals) for row in table]
         assert min(summands) >= 0.0
         assert sum(summands) == pytest.approx(defined, rel=1e-12)
+
+
+def test_a_planted_irrelevant_attribute_is_last() -> None:
+    """By the sums over its values, as they are counted by a learner; and none of its values grows before the others."""
+    rng = np.random.default_rng(5)
+    size, strengths = 6000, (0.95, 0.8, 0.65, 0.5)
+    labels = np.where(rng.random(size) < 0.5, 1.0, -1.0)
+    agree = rng.random((size, len(strengths))) < strengths
+    values = np.where(agree, labels[:, None] > 0, labels[:, None] < 0).astype(int)
+    keys = rng.integers(1, 1 << 62, (len(strengths), 2), np.uint64)
+    present = np.stack([keys[attribute, values[:, attribute]] for attribute in range(len(strengths))], axis=1)
+    batch = Batch(
+        np.arange(0, 4 * size + 1, 4), present.ravel(), np.ones(4 * size, np.float32), labels, np.ones(size)
+    )  # fmt: skip
+    options = replace(PRODUCTS, parents=1.5, alpha=1.0)  # six parents
+    learner = Learner(options)
+    learner.learn(batch, 0, size, Scores.empty(size))
+    table = learner.table
+    told = {
+        int(owner): information_of(row, table.counts[-1])
+        for owner, row in zip(table.slots["key"][:-1], table.counts[:-1], strict=True)
+    }
+    by_attribute = [sum(told[int(value)] for value in each) for each in keys]
+    assert by_attribute == sorted(by_attribute, reverse=True)
+    assert by_attribute[-1] < 0.001
+    assert by_attribute[-2] > 0.03
+    learner.end_epoch()
+    parents = set(table.slots["key"][:-1][table.slots["parent"][:-1] == PARENT].tolist())
+    assert parents == {*keys[:3].ravel().tolist()}

@@ -9,7 +9,11 @@ from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.core.learner.options import Loss, Method
 
-_FURTHER: tuple[dict[str, str], ...] = ({}, {"STREAM_APPLE_LEARNER__PERSONALISE": "key"})
+_FURTHER: tuple[dict[str, str], ...] = (
+    {},
+    {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"},
+    {"STREAM_APPLE_LEARNER__PERSONALISE": "key"},
+)
 """What else has kernels of its own, or gives others further types of arrays."""
 
 

@@ -111,6 +111,7 @@ def _show(console: Console, facts: Facts) -> None:
         f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
+        *_discretised(facts),
         _digest(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
         *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
@@ -129,6 +130,14 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(Text("  features of equal hash share these weights (collisions = share): they have no names"))
     elif facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
+
+
+def _discretised(facts: Facts) -> Iterator[str]:
+    """What numbers are learned as, unless it is themselves."""
+    options, count = facts["options"], facts["discretised"]
+    if options["discretise"] != "none":
+        waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
+        yield f"discretised ({options['discretise']}): {count:,} features are cut into intervals{waits}"
 
 
 def _digest(facts: Facts) -> str:

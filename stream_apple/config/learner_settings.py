@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from stream_apple.config.discretisation_settings import DiscretisationSettings
 from stream_apple.config.personalisation_settings import PersonalisationSettings
 from stream_apple.config.section import Integer, Number
 from stream_apple.core.learner.options import (
@@ -19,7 +20,7 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(PersonalisationSettings):
+class LearnerSettings(DiscretisationSettings, PersonalisationSettings):
     """What is learned, and how fast."""
 
     method: Method = Options.method
@@ -41,14 +42,15 @@ class LearnerSettings(PersonalisationSettings):
     """See `alpha`. The default is 1 with `combine = "off"`."""
     product_budget: Annotated[Integer, Field(ge=PRODUCT_BUDGET.low, le=PRODUCT_BUDGET.high)] | None = None
     """How many products of parents with features an example may have in the mean: time is proportional to it. When it
-    is used up, the parents that earn least make room. 0: no limit, the default and only choice of `combine = "off"`."""
+    is used up, the parents that earn least make room. The default is 500 with `discretise = "auto"`. 0: no limit, the
+    default and only choice of `combine = "off"`."""
     learning_rate: Number = Field(default=Options.learning_rate, gt=LEARNING_RATE.above, le=LEARNING_RATE.high)
     """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
         options = self.options()
-        for name in ("combine", "bits", "parents", "product_budget"):
+        for name in ("combine", "bits", "parents", "product_budget", "bins", "reservoir"):
             object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
         return self
 

@@ -42,6 +42,10 @@ class TestDefaults:
                 "skip": [],
             },
             "learner": {
+                "discretise": "none",
+                "bins": 12,
+                "reservoir": 500,
+                "discretise_namespaces": "",
                 "method": "apple",
                 "loss": "squared",
                 "combine": "mix",

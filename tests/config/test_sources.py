@@ -8,7 +8,15 @@ from config.refusals import KEYS, faults_of, written
 from stream_apple.config import load
 from stream_apple.config.sources import variable
 
-TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "personalise"}
+TEXTS = {key for section, key in KEYS if section == "topics"} | {
+    "group",
+    "id",
+    "host",
+    "discretise_namespaces",
+    "personalise",
+}
+NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
+"""What else has to be set."""
 
 
 class TestSources:
@@ -18,10 +26,10 @@ class TestSources:
     def test_every_setting_has_a_variable(self, section: str, key: str) -> None:
         """Each setting can be given by its variable, and a wrong text is refused by that name."""
         if key in TEXTS:
-            config = load(None, {variable(section, key): "some-name"})
+            config = load(None, {variable(section, key): "some-name", **NEEDED.get(key, {})})
             assert getattr(getattr(config, section), key) == "some-name"
         wrong = "white space" if key in TEXTS else "many"
-        (fault,) = faults_of(None, {variable(section, key): wrong})
+        (fault,) = faults_of(None, {variable(section, key): wrong, **NEEDED.get(key, {})})
         assert fault.startswith(f"{section}.{key} (from {variable(section, key)}): expected ")
         assert fault.endswith(f", found {wrong!r}")
 

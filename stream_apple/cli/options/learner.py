@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from stream_apple.cli.options.discretisation import DISCRETISATION
 from stream_apple.cli.options.personalisation import PERSONALISATION
 from stream_apple.core.learner.options import (
     ALPHA,
@@ -114,6 +115,7 @@ _ALL: list[Callable[[Any], Any]] = [
         show_default=True,
         help="Regularisation, with --descent plain.",
     ),
+    *DISCRETISATION,
     *PERSONALISATION,
 ]
 

@@ -86,6 +86,7 @@ class Learner:
             users=np.ones(1 if "users" in wanted else 0, np.uint64),
         )
         trial = Learner(self.options)
+        trial.preparation.warm_up(batch)
         trial.learn(batch, 0, 1, Scores.empty(1))
         trial.end_epoch()
         trial.predict(batch)

@@ -7,7 +7,7 @@ number that is a moment older than its neighbour does no harm in a display. The 
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from stream_apple.core.learner.factorization import Factors, Product
 from stream_apple.core.learner.kernels.table import PARENT, Slots
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
+from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
 from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
@@ -116,6 +117,7 @@ class LearningView(NamedTuple):
     quality   AUC and calibration, by span and predictor
     mixture   of what its predictions are mixed
     constant  weight of the constant
+    discretised  how many features are cut into intervals by now
     """
 
     options: dict[str, Any]
@@ -127,6 +129,7 @@ class LearningView(NamedTuple):
     mixture: MixtureView
     constant: float
     fill: Fill
+    discretised: int
 
 
 class MonomialsView(NamedTuple):
@@ -186,6 +189,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         mixture=mixture_of(learner),
         constant=float(learner.table.slots["weight"][-1]),
         fill=Fill(learner.capacity, learner.occupied, learner.evicted, learner.deferred, learner.refused),
+        discretised=len(learner.preparation.intervals.features),
     )
     monomials = _monomials(learner, names, top)
     return ModelView(state, learning, monomials, time.perf_counter() - began)
@@ -198,7 +202,7 @@ def _monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
     degree = slots["degree"][:-1]
     shared = learner.options.collisions == "share"
     factors = None if shared else Factors(learner.table, np.fromiter(names.known(), np.uint64))
-    formatter = _MonomialFormatter(slots, salience, factors, names)
+    formatter = _MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
@@ -241,13 +245,21 @@ class _MonomialFormatter:
     used  keys of the base features that were named, or would have been
     """
 
-    def __init__(self, slots: Slots, salience: NDArray[np.float32], factors: Factors | None, names: Names) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        salience: NDArray[np.float32],
+        factors: Factors | None,
+        names: Names,
+        derived: Mapping[int, Derived],
+    ) -> None:
         self.used: set[int] = set()
         self._described: dict[int, Monomial] = {}
         self._slots = slots
         self._salience = salience
         self._factors = factors
         self._names = names
+        self._derived = derived
 
     @property
     def share_named(self) -> float:
@@ -299,10 +311,17 @@ class _MonomialFormatter:
         ), len(examined)
 
     def _named(self, product: Product) -> Iterator[str]:
-        self.used.update(product.bases)
-        names = [self._names.get(key) for key in product.bases]
-        yield from sorted(name for name in names if name is not None)
-        yield from (f"?{key:016x}" for key, name in zip(product.bases, names, strict=True) if name is None)
+        named, unnamed = [], []
+        for key in product.bases:
+            feature, ending = self._derived.get(key, (key, ""))
+            self.used.add(feature)
+            name = self._names.get(feature)
+            if name is None:
+                unnamed.append(f"?{feature:016x}{ending}")
+            else:
+                named.append(name + ending)
+        yield from sorted(named)
+        yield from unnamed
         yield from (_UNKNOWN for _ in range(product.unknown))
 
 

@@ -49,6 +49,9 @@ def _options(draw: st.DrawFn) -> Options:
             if chosen["loss"] == "logistic":
                 plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
+    chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
+    if chosen["discretise"] != "none":
+        chosen["reservoir"] = 20
     if method in {"linear", "quadratic"}:
         chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
     chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from support.planted_pair import PAIR, finder, planted
 from support.records import SETTINGS, good, new_model
 from support.snapshots import PLAIN, empty, pointer
 
-from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.feature_hashing import feature_key
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.runtime.lineage import SnapshotPointer
 from stream_apple.runtime.monitoring.inspection import name_of, plain, view_model
 from stream_apple.runtime.monitoring.predictors import losses_of
@@ -28,6 +32,32 @@ def test_the_planted_pair_is_named_first() -> None:
     assert view.monomials.parents[0].name == "price"
     assert view.monomials.parents[0].heaviest == PAIR
     assert view.monomials.named == 1.0
+
+
+def test_intervals_are_named_by_feature_and_cuts() -> None:
+    """With those of products too; the names of their features are asked for, and found by their own keys."""
+    options = replace(SETTINGS.options, discretise="quantile", bins=4, reservoir=200, product_budget=500)
+    model = empty(settings=SETTINGS._replace(options=options))
+    names, rng = Names(), np.random.default_rng(4)
+    records = []
+    for at in range(1500):
+        price, size = (float(np.float32(value)) for value in rng.uniform(1, 9, 2))
+        label = 4.0 if price < 3 and size > 5 else -1.0
+        value = encode_example(Example(label, 1.0, at, {"price": price, "size": size}))
+        records.append(good(at, hours=at / 300)._replace(payload=value))
+    names.add(names_in(records[0].value()))
+    model.process(records)
+    view = view_model(model, names, top=30)
+    assert view.learning.discretised == 2
+    shown = [each.name for each in view.monomials.top if "\u2208" in each.name]
+    cheap, large = r"price\u2208\(\u2212\u221e,[\d.]+\)", r"size\u2208\[[\d.]+,[\d.\u221e]+\)"
+    assert any(re.fullmatch(f"{cheap} \u00d7 {large}", name) for name in shown)
+    assert any(re.fullmatch(cheap, name) for name in shown)
+    assert not any(each.name.startswith("?") for each in view.monomials.top)
+    assert view.monomials.named == 1.0
+    unnamed = view_model(model, (nobody := Names()), top=30)
+    assert all(each.name.startswith("?") for each in unnamed.monomials.top)
+    assert nobody.missing == {feature_key("price"), feature_key("size")}
 
 
 def test_numbers_are_those_of_the_model() -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord
 from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, empty, golden, grown, pointer
 
+from stream_apple.core.batch import Batch
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.learner.kernels.table import COMPANION, base_features
-from stream_apple.core.learner.options import Combine, Method, Options
+from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Combine, Discretise, Method, Options
 from stream_apple.errors import ModelError, SnapshotError
 from stream_apple.runtime.lineage import Gap, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
@@ -80,6 +82,42 @@ class TestRoundTrip:
         taken = encode_snapshot(first)
         restore(second, taken.messages, pointer(taken)).process(RECORDS[cut:])
         assert second.digest() == whole.digest()
+
+    @pytest.mark.parametrize("cut", [60, 160, 399])
+    @pytest.mark.parametrize("discretise", ["quantile", "auto"])
+    def test_before_and_after_cuts_are_made(self, cut: int, discretise: Discretise) -> None:
+        """A reservoir that is filling, and cuts, go on as if nothing had been; the manifest has room for a full one."""
+        settings = SETTINGS._replace(options=Options(bits=8, discretise=discretise, reservoir=100))
+        model = empty(settings=settings)
+        model.process(RECORDS[:cut])
+        fitted = bool(model.sums["prepared_fitted"][0])
+        assert fitted == (cut > 150)
+        assert bool(len(model.sums["prepared_reservoir_keys"])) != fitted
+        snapshot = encode_snapshot(model)
+        restored = restore(empty(settings=settings), snapshot.messages, pointer(snapshot))
+        assert restored.digest() == model.digest()
+        for each in (model, restored):
+            each.process(RECORDS[cut:])
+        assert restored.digest() == model.digest()
+        assert len(restored.learner.preparation.intervals.features)
+
+    def test_a_manifest_with_a_full_reservoir(self) -> None:
+        """As large as a reservoir can be, of what can't be compressed: below Kafka's default limit for a message."""
+        settings = SETTINGS._replace(options=Options(bits=8, discretise="auto", reservoir=10_000))
+        model, rng = empty(settings=settings), np.random.default_rng(1)
+        size, each = RESERVOIR_ENTRIES // 256, 256
+        numbers = rng.integers(1, 1 << 64, size * each, np.uint64)
+        batch = Batch(
+            np.arange(size + 1) * each,
+            numbers,
+            rng.normal(size=size * each).astype(np.float32),
+            rng.normal(size=size),
+            np.ones(size),
+            attributes=numbers * np.uint64(3),
+        )
+        model.learner.learn(batch, 0, size, Scores.empty(size))
+        assert len(model.sums["prepared_reservoir_keys"]) == RESERVOIR_ENTRIES
+        assert max(map(len, encode_snapshot(model).messages)) < 1_000_000
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""

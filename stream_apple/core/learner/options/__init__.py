@@ -2,6 +2,7 @@
 
     learner_options.py   all of them, and what of them names a model
     regularisation.py    how weights are held small
+    discretisation.py    how values become intervals
     personalisation.py   whether users have weights of their own
     collisions.py        what becomes of features for which there is no room
     bounds.py            between which numbers a value lies
@@ -12,6 +13,7 @@ imports, so nothing here may import numpy or numba.
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.collisions import Collisions
+from stream_apple.core.learner.options.discretisation import BINS, RESERVOIR, RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.options.learner_options import (
     ALPHA,
     BITS,
@@ -30,6 +32,7 @@ from stream_apple.core.learner.options.regularisation import L2, Descent
 
 __all__ = [
     "ALPHA",
+    "BINS",
     "BITS",
     "BY_KEY",
     "L2",
@@ -37,9 +40,12 @@ __all__ = [
     "MAX_FEATURES_PER_EXAMPLE",
     "PARENTS",
     "PRODUCT_BUDGET",
+    "RESERVOIR",
+    "RESERVOIR_ENTRIES",
     "Collisions",
     "Combine",
     "Descent",
+    "Discretise",
     "IntegerBounds",
     "Loss",
     "Method",

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.collisions import Collision
+from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.personalisation import Personalisation
 from stream_apple.core.learner.options.regularisation import Regularisation
 
@@ -34,10 +35,14 @@ _PLAIN = {"combine": "off", "parents": 1.0, "selection": "weight", "product_budg
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "selection": "evidence", "product_budget": 1000}
 
+_BUDGET_OF_BOTH = 500
+"""With values and their intervals, whose products are many: a tenth of the speed is worth more than the rest."""
+
 _FIRST: dict[str, object] = {
     **_PLAIN,
     "fallback": False,
     **Regularisation.FIRST,
+    **Discretisation.FIRST,
     **Personalisation.FIRST,
     **Collision.FIRST,
 }
@@ -45,7 +50,7 @@ _FIRST: dict[str, object] = {
 
 
 @dataclass(frozen=True)
-class Options(Personalisation, Collision, Regularisation):
+class Options(Regularisation, Discretisation, Personalisation, Collision):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -61,7 +66,8 @@ class Options(Personalisation, Collision, Regularisation):
     parents         see alpha; 2 in a mixture, else 1
     selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
                     share of squared residuals that the monomial explains (the paper's heuristic of that name)
-    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, else 0
+    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, or 500
+                    with discretise = auto, else 0
     fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
     """
 
@@ -102,6 +108,7 @@ class Options(Personalisation, Collision, Regularisation):
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_collisions(self.method, self.descent)
         self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
+        self._check_discretisation()
 
     @property
     def mixed(self) -> bool:
@@ -110,7 +117,7 @@ class Options(Personalisation, Collision, Regularisation):
 
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        return self._columns_of_users()
+        return self._columns_of_users() | frozenset({"spaces"} if self.discretise_namespaces else ())
 
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
@@ -121,7 +128,7 @@ class Options(Personalisation, Collision, Regularisation):
         scratch = self.max_features_per_example * _SCRATCH_BYTES
         if self.personalise:  # examples become as long before they are expanded, many at once
             scratch += self.max_features_per_example * _SCRATCH_BYTES + _PREPARED_BYTES
-        return table + residuals + shared + scratch
+        return table + residuals + shared + self._discretisation_bytes() + scratch
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
@@ -137,6 +144,8 @@ class Options(Personalisation, Collision, Regularisation):
         """Replace what is None."""
         mixed = self.method == "apple" and self.combine != "off"
         defaults = {"bits": 24 if self.method == "cubic" else 18} | (_MIXED if mixed else _PLAIN)
+        if mixed and self.discretise == "auto":
+            defaults["product_budget"] = _BUDGET_OF_BOTH
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

@@ -10,42 +10,63 @@ batches.
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.discretisation import Discretiser
+from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
 
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = dict[str, NDArray[Any]]
 
+_TRUNCATED = "users_truncated"
 _PORTION = 1 << 20  # features; a part has the products of one example more
 
 
 class Preparation:
     """The stages that the options ask for; with none, batches are handed on as they are.
 
-    active  whether there is a stage: then batches have roles
+    active  whether there is a stage: then features may have roles
     """
 
     def __init__(self, options: Options) -> None:
+        self._discretiser = None if options.discretise == "none" else Discretiser(options)
         self._users = None
         if options.personalise:
             self._users = UserFeatures(options.personalise, options.max_features_per_example)
-        self.active = self._users is not None
+        self.active = self._discretiser is not None or self._users is not None
         self._truncated = np.zeros(1, np.int64)
+
+    @property
+    def intervals(self) -> Intervals:
+        """The features that are cut; replaced whole, for those who look from other threads."""
+        return no_intervals() if self._discretiser is None else self._discretiser.intervals
+
+    def warm_up(self, batch: Batch) -> None:
+        """Compile what the stages need."""
+        if self._discretiser is not None:
+            self._discretiser.warm_up(batch)
 
     def prepare(self, batch: Batch) -> Batch:
         """All rows, to be scored; the state stays as it is."""
+        if self._discretiser is not None:
+            batch = self._discretiser.prepare(batch)
         return batch if self._users is None else self._users.add(batch).batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
-        """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state.
-
-        Only to be called if `active`.
-        """
-        batch = batch.select(np.arange(start, stop))
+        """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state."""
+        batch = _rows(batch, start, stop)
+        if self._discretiser is not None:
+            size = stop - start
+            first = self._discretiser.learn(batch)
+            if first == 0:
+                batch = self._discretiser.prepare(batch)
+            elif first < size and len(self.intervals.features):
+                batch = _joined(_rows(batch, 0, first), self._discretiser.prepare(_rows(batch, first, size)))
         if self._users is not None:
             batch, truncated = self._users.add(batch)
             learned = (batch.weights > 0.0) & ~np.isnan(batch.labels)
@@ -68,12 +89,45 @@ class Preparation:
     @property
     def arrays(self) -> Arrays:
         """Its state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
-        return {} if self._users is None else {"truncated": self._truncated}
+        arrays = {} if self._discretiser is None else self._discretiser.arrays
+        return arrays if self._users is None else arrays | {_TRUNCATED: self._truncated}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state; lengths may be others. ValueError if it is not of this kind."""
-        own, found = sorted(self.arrays), sorted(arrays)
-        if own != found:
-            raise ValueError(f"expected arrays of a preparation: {own}, found {found}")
+        own = self.arrays
+        if sorted(arrays) != sorted(own):
+            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
+        for name, array in own.items():
+            if arrays[name].dtype != array.dtype:
+                raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
         if self._users is not None:
-            self._truncated = arrays["truncated"].astype(np.int64)
+            self._truncated = arrays[_TRUNCATED].astype(np.int64)
+        if self._discretiser is not None:
+            self._discretiser.restore({name: array for name, array in arrays.items() if name != _TRUNCATED})
+
+
+def _rows(batch: Batch, start: int, stop: int) -> Batch:
+    """Those of [start, stop), as views; `indptr` goes on from where it was."""
+    return batch._replace(
+        indptr=batch.indptr[start : stop + 1],
+        labels=batch.labels[start:stop],
+        weights=batch.weights[start:stop],
+        users=batch.users[start:stop] if len(batch.users) else batch.users,
+    )
+
+
+def _joined(before: Batch, after: Batch) -> Batch:
+    """The rows of both, which ask for the same; those that have no roles get 0."""
+    parts = [(part, slice(int(part.indptr[0]), int(part.indptr[-1]))) for part in (before, after)]
+    features: Arrays = {
+        name: np.concatenate([getattr(part, name)[own] for part, own in parts if len(getattr(part, name))])
+        for name in ("keys", "values", "spaces", "attributes")
+        if len(getattr(before, name)) or len(getattr(after, name))
+    }
+    roles = [part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in parts]
+    rows: Arrays = {
+        name: np.concatenate([getattr(before, name), getattr(after, name)]) for name in ("labels", "weights", "users")
+    }
+    lengths = np.concatenate([np.diff(part.indptr) for part, _ in parts])
+    indptr = np.concatenate([[0], lengths.cumsum()])
+    return after._replace(indptr=indptr, roles=np.concatenate(roles), **features, **rows)

@@ -1,0 +1,73 @@
+"""How values of numeric features become intervals before they are learned."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from stream_apple.core.learner.options.bounds import IntegerBounds
+
+Discretise = Literal["none", "quantile", "mdl", "auto"]
+
+BINS = IntegerBounds(2, 64)
+RESERVOIR = IntegerBounds(20, 10_000)
+RESERVOIR_ENTRIES = 1 << 15
+"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
+manifest, which has them all, stays below Kafka's default limit for a message."""
+_ENTRY_BYTES = 28  # key, value, namespace and attribute
+_BINS, _BINS_OF_BOTH, _RESERVOIR = 12, 6, 500
+
+
+@dataclass(frozen=True)
+class Discretisation:
+    """Options of discretisation; out of their bounds they raise ValueError.
+
+    discretise  none: values are learned as they are; quantile, mdl: a numeric feature is the interval that its value
+                lies in, between quantiles or between cuts that tell labels apart (Fayyad, Irani 1993); auto: it is
+                both, the value and the interval between quantiles
+    bins        intervals of a feature between quantiles, at most; None: 12, with auto 6; mdl finds their number
+    reservoir   after so many learned examples cuts are fitted, once, and frozen; until then values are learned as they
+                are; None: 500
+    discretise_namespaces  names, with commas between, of the namespaces whose features are discretised; "": of all
+    """
+
+    FIRST: ClassVar[dict[str, object]] = {
+        "discretise": "none",
+        "bins": _BINS,
+        "reservoir": _RESERVOIR,
+        "discretise_namespaces": "",
+    }
+
+    discretise: Discretise = "none"
+    bins: int | None = None
+    reservoir: int | None = None
+    discretise_namespaces: str = ""
+
+    def _check_discretisation(self) -> None:
+        """Fill in what is None, and find contradictions."""
+        if self.discretise not in get_args(Discretise):
+            choices = ", ".join(get_args(Discretise))
+            raise ValueError(f"Options.discretise: expected one of {choices}, found {self.discretise!r}")
+        defaults = {"bins": _BINS_OF_BOTH if self.discretise == "auto" else _BINS, "reservoir": _RESERVOIR}
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        without_effect = {"none": ("bins", "reservoir", "discretise_namespaces"), "mdl": ("bins",)}
+        for name in without_effect.get(self.discretise, ()):
+            value, only = getattr(self, name), Discretisation.FIRST[name]
+            if value != only:
+                found = f"expected {only!r} with discretise = {self.discretise}, found {value!r}"
+                raise ValueError(f"Options.{name}: {found}")
+        if self.bins is None or not BINS.hold(self.bins):
+            raise ValueError(f"Options.bins: expected {BINS}, found {self.bins!r}")
+        if self.reservoir is None or not RESERVOIR.hold(self.reservoir):
+            raise ValueError(f"Options.reservoir: expected {RESERVOIR}, found {self.reservoir!r}")
+        if "" in (names := self.namespaces_to_discretise) and names != ("",):
+            found = self.discretise_namespaces
+            raise ValueError(f"Options.discretise_namespaces: expected names with commas between, found {found!r}")
+
+    @property
+    def namespaces_to_discretise(self) -> tuple[str, ...]:
+        """The names; ("",) for all."""
+        return tuple(name.strip() for name in self.discretise_namespaces.split(","))
+
+    def _discretisation_bytes(self) -> int:
+        return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES if self.discretise != "none" else 0

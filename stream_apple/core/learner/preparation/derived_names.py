@@ -1,0 +1,40 @@
+"""What features are called that were made of others: `age\u2208[25,37)`, and `age\u221230` for a centred value."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_apple.core.learner.preparation.intervals import CENTRED, Intervals, centre_of, centred_key, interval_keys
+
+_IN = "\u2208"
+_MINUS = "\u2212"
+_INFINITE = "\u221e"
+
+
+class Derived(NamedTuple):
+    """The key of the feature that it was made of, and what comes behind that one's name."""
+
+    feature: int
+    ending: str
+
+
+def derived_names(intervals: Intervals) -> dict[int, Derived]:
+    """By key: all intervals, and all centred values."""
+    found: dict[int, Derived] = {}
+    start = 0
+    for number, stop in enumerate(intervals.ends.tolist()):
+        feature, cuts = int(intervals.features[number]), intervals.cuts[start:stop]
+        ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
+        for at, key in enumerate(interval_keys(feature, cuts).tolist()):
+            opening = "[" if at else "("
+            found[key] = Derived(feature, f"{_IN}{opening}{ends[at]},{ends[at + 1]})")
+        if intervals.kept[number] == CENTRED:
+            centre, width = centre_of(cuts)
+            sign = "+" if centre < 0 else _MINUS
+            found[centred_key(feature, centre, width)] = Derived(feature, f"{sign}{_shown(abs(centre))}")
+        start = stop
+    return found
+
+
+def _shown(cut: np.float32) -> str:
+    return f"{cut:.6g}".replace("-", _MINUS)

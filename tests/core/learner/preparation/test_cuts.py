@@ -1,0 +1,86 @@
+"""Where values are cut: against NumPy's quantiles, and against Fayyad and Irani's rule written down slowly."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from stream_apple.core.learner.preparation.cuts import mdl_cuts, quantile_cuts
+
+
+def entropy(labels: list[bool]) -> float:
+    """Of two classes, in bits."""
+    shares = [labels.count(each) / len(labels) for each in set(labels)]
+    return -sum(share * math.log2(share) for share in shares)
+
+
+def slow_mdl(pairs: list[tuple[float, bool]]) -> set[float]:
+    """The cuts of all examples, by trying each."""
+    pairs, n = sorted(pairs), len(pairs)
+    distinct = sorted({value for value, _ in pairs})
+    labels = [label for _, label in pairs]
+    best = (math.inf, 0.0)
+    for cut in distinct[1:]:
+        below, above = ([label for value, label in pairs if (value >= cut) is side] for side in (False, True))
+        best = min(best, ((len(below) * entropy(below) + len(above) * entropy(above)) / n, cut))
+    if best[0] == math.inf:
+        return set()
+    low, high = ([pair for pair in pairs if (pair[0] >= best[1]) is above] for above in (False, True))
+    parts = [labels, [label for _, label in low], [label for _, label in high]]
+    k, k1, k2 = (len(set(part)) for part in parts)
+    e, e1, e2 = (entropy(part) for part in parts)
+    delta = math.log2(3**k - 2) - (k * e - k1 * e1 - k2 * e2)
+    if e - best[0] <= (math.log2(n - 1) + delta) / n:
+        return set()
+    return {best[1]} | slow_mdl(low) | slow_mdl(high)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_mdl_against_the_slow_way(seed: int) -> None:
+    """Labels that change two or three times along the values, with noise, and values that are often equal."""
+    rng = np.random.default_rng(seed)
+    values = np.round(rng.normal(size=200) * (2 + seed), 1).astype(np.float32)
+    label = (np.abs(values) > 2) ^ (rng.random(200) < 0.02 * seed)
+    cuts = mdl_cuts(values, label)
+    assert set(cuts.tolist()) == slow_mdl(list(zip(values.tolist(), label.tolist(), strict=True)))
+    assert cuts.tolist() == sorted(cuts.tolist())
+    if seed == 0:
+        assert len(cuts) == 2
+
+
+def test_mdl_of_noise_and_of_one_class() -> None:
+    """Nothing is cut that tells nothing."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=500).astype(np.float32)
+    assert not len(mdl_cuts(values, rng.random(500) < 0.5))
+    assert not len(mdl_cuts(values, np.ones(500, np.bool_)))
+    assert not len(mdl_cuts(np.ones(500, np.float32), rng.random(500) < 0.5))
+
+
+@pytest.mark.parametrize("bins", [2, 6, 12, 64])
+def test_quantiles_are_numpys(bins: int) -> None:
+    """Of many different values each interval has its share."""
+    values = np.random.default_rng(bins).lognormal(size=777).astype(np.float32)
+    cuts = quantile_cuts(values, bins)
+    expected = np.quantile(values, np.arange(1, bins) / bins, method="lower")
+    assert cuts.tolist() == expected.astype(np.float32).tolist()
+    sizes = np.bincount(np.searchsorted(cuts, values, side="right"))
+    assert len(sizes) == bins
+    assert sizes.max() - sizes.min() <= 2
+
+
+def test_few_values_have_an_interval_each() -> None:
+    """However often there is each of them."""
+    values = np.repeat(np.array([-3.0, 0.0, 0.5, 9.0], np.float32), [1, 500, 2, 30])
+    assert quantile_cuts(values, 4).tolist() == [0.0, 0.5, 9.0]
+    assert quantile_cuts(values[:1], 4).tolist() == []
+
+
+def test_a_value_with_more_than_its_share_stands_alone() -> None:
+    """Zeros of most examples do not share their interval with the smallest of the others."""
+    values = np.concatenate([np.zeros(400), np.arange(1, 101)]).astype(np.float32)
+    cuts = quantile_cuts(values, 6)
+    assert cuts.tolist() == [1.0, 16.0]
+    for low, high in itertools.pairwise([*cuts.tolist(), np.inf]):
+        assert ((values >= low) & (values < high)).any()

@@ -8,10 +8,15 @@ from config.refusals import KEYS, faults_of, written
 from stream_apple.config import load
 from stream_apple.config.sources import variable
 
-TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "discretise_namespaces"}
+TEXTS = {key for section, key in KEYS if section == "topics"} | {
+    "group",
+    "id",
+    "host",
+    "discretise_namespaces",
+    "personalise",
+}
 NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
 """What else has to be set."""
-TEXTS = {key for section, key in KEYS if section == "topics"} | {"group", "id", "host", "personalise"}
 
 
 class TestSources:

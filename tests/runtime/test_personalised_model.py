@@ -25,6 +25,8 @@ CASES: tuple[dict[str, Any], ...] = (
     {"method": "quadratic", "personalise": "key"},
     {"method": "apple", "personalise": "key"},
     {"method": "apple", "personalise": "user", "combine": "off"},
+    {"method": "apple", "personalise": "user", "discretise": "auto", "reservoir": 20},
+    {"method": "quadratic", "personalise": "key", "discretise": "quantile", "reservoir": 20, "collisions": "share"},
     {"method": "quadratic", "collisions": "share"},
     {"method": "linear", "collisions": "share", "personalise": "user"},
 )

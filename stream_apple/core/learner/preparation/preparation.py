@@ -23,6 +23,7 @@ from stream_apple.core.learner.preparation.personalisation import UserFeatures
 
 Arrays = dict[str, NDArray[Any]]
 
+_TRUNCATED = "users_truncated"
 _PORTION = 1 << 20  # features; a part has the products of one example more
 
 
@@ -88,8 +89,8 @@ class Preparation:
     @property
     def arrays(self) -> Arrays:
         """Its state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
-        found: Arrays = {} if self._discretiser is None else dict(self._discretiser.arrays)
-        return found if self._users is None else found | {"truncated": self._truncated}
+        arrays = {} if self._discretiser is None else self._discretiser.arrays
+        return arrays if self._users is None else arrays | {_TRUNCATED: self._truncated}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state; lengths may be others. ValueError if it is not of this kind."""
@@ -100,11 +101,9 @@ class Preparation:
             if arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
         if self._users is not None:
-            self._truncated = np.array(arrays["truncated"])
+            self._truncated = arrays[_TRUNCATED].astype(np.int64)
         if self._discretiser is not None:
-            self._discretiser.restore(
-                {name: array for name, array in arrays.items() if name in self._discretiser.arrays}
-            )
+            self._discretiser.restore({name: array for name, array in arrays.items() if name != _TRUNCATED})
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:

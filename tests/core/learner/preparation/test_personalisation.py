@@ -22,6 +22,7 @@ METHODS: tuple[tuple[Any, Any, Any], ...] = (
     ("apple", "squared", "off"),
     ("apple", "logistic", "mix"),
 )
+INTERVALS = {"personalise": "user", "discretise": "quantile", "reservoir": 80}
 Features = dict[tuple[str, str], float]
 
 
@@ -40,14 +41,14 @@ def batch_of(rows: list[Features], labels: list[float], users: Sequence[str | No
     )
 
 
-def stream(size: int, seed: int = 3) -> Batch:
+def stream(size: int, seed: int = 3, *, numeric: bool = False) -> Batch:
     """Of five users, two of which mean by a word the opposite of what the others do."""
     rng = np.random.default_rng(seed)
     rows: list[Features] = []
     labels, users = [], []
     for _ in range(size):
         user, words = int(rng.integers(5)), rng.choice(9, 3, replace=False).tolist()
-        values = rng.choice([1.0, 0.5, -2.0], 3)
+        values = rng.normal(size=3) if numeric else rng.choice([1.0, 0.5, -2.0], 3)
         rows.append({("user", f"u{user}"): 1.0} | {("word", f"w{w}"): v for w, v in zip(words, values, strict=True)})
         total = sum((w - 4.2) * v for w, v in zip(words, values.tolist(), strict=True))
         labels.append(float(np.sign(total)) * (-1 if user < 2 else 1))
@@ -159,10 +160,11 @@ def test_users_differ() -> None:
 
 
 @pytest.mark.parametrize(("method", "loss", "combine"), METHODS)
-@pytest.mark.parametrize("by", ["user", "key"])
-def test_nothing_depends_on_cuts(method: Any, loss: Any, combine: Any, by: str) -> None:
+@pytest.mark.parametrize("further", [{"personalise": "user"}, {"personalise": "key"}, INTERVALS])
+def test_nothing_depends_on_cuts(method: Any, loss: Any, combine: Any, further: dict[str, Any]) -> None:
     """Digests and scores are the same, however the stream is cut into batches, and by a model restored anywhere."""
-    batch, chosen = stream(200), options(method, loss, combine, personalise=by, max_features_per_example=20)
+    batch = stream(200, numeric="discretise" in further)
+    chosen = options(method, loss, combine, max_features_per_example=20, **further)
     whole, scores = learned(batch, chosen, [])
     cut, parts = learned(batch, chosen, [1, 2, 33, 34, 99, 151])
     assert cut.digest() == whole.digest()
@@ -179,6 +181,28 @@ def test_nothing_depends_on_cuts(method: Any, loss: Any, combine: Any, by: str) 
                 restored.learn(batch, start, stop, parts)
                 restored.end_epoch()
         assert restored.digest() == whole.digest()
+
+
+def test_values_become_intervals_before_they_are_personal() -> None:
+    """Each user has copies of intervals, which are ALONE as the user is; what was cut is as without users."""
+    batch = stream(200, numeric=True)
+    learner, _ = learned(batch, options("linear", "squared", "off", **INTERVALS), [])
+    shared, _ = learned(batch, options("linear", "squared", "off", discretise="quantile", reservoir=80), [])
+    prepared = learner.preparation.prepare(batch)
+    spans = prepared.indptr[:-1], prepared.indptr[1:]
+    assert (prepared.roles == BIN).any()
+    user = feature_key("user")
+    for row, (start, stop) in enumerate(zip(*map(np.ndarray.tolist, spans), strict=True)):
+        keys, roles = prepared.keys[start:stop].tolist(), prepared.roles[start:stop].tolist()
+        at = slice(*batch.indptr[row : row + 2].tolist())
+        (own,) = batch.keys[at][batch.spaces[at] == user].tolist()
+        place = keys.index(own)
+        assert keys[place + 1 :] == [(own + key) & MASK for key in keys[:place]]
+        assert set(roles[place:]) == {int(ALONE)}
+        assert int(ALONE) not in roles[:place]
+    cut, alone = learner.preparation.intervals, shared.preparation.intervals
+    words = np.isin(cut.features, alone.features)
+    assert words.all()
 
 
 def test_memory_is_bounded_by_portions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +254,7 @@ def test_an_example_has_so_many_features_and_no_more(most: int, made: int, trunc
     learner.learn(batch, 0, 2, Scores.empty(2))
     learner.predict(batch)
     assert learner.truncated == int(truncated)
-    assert learner.preparation.arrays["truncated"].tolist() == [int(truncated)]
+    assert learner.preparation.arrays["users_truncated"].tolist() == [int(truncated)]
 
 
 def test_an_example_that_is_too_long_itself_counts_once() -> None:

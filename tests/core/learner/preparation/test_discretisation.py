@@ -254,6 +254,27 @@ def restored(learner: Learner) -> Learner:
     return other
 
 
+@pytest.mark.parametrize("method", ["apple", "quadratic"])
+def test_no_interval_is_squared(method: Any) -> None:
+    """In a mixture that grows, and looks at recent examples, too: of values there are squares, of intervals none."""
+    learner = Learner(Options(method=method, discretise="auto", bins=4, reservoir=100, bits=14))
+    batch = batch_of(rows_of(1600, 13))
+    for start in range(0, 1600, 200):
+        learner.learn(batch, start, start + 200, Scores.empty(1600))
+        learner.end_epoch()
+    slots = learner.slots()[:-1]
+    made = derived_names(learner.preparation.intervals)
+    intervals = np.array([each for each, name in made.items() if "\u2208" in name.ending], np.uint64)
+    values = np.array([each for each, name in made.items() if "\u2208" not in name.ending], np.uint64)
+    assert np.isin(intervals, slots["key"]).all()
+    assert np.isin(values * np.uint64(2), slots["key"]).any()
+    pairs = (intervals[:, None] + intervals).ravel()
+    assert np.isin(pairs, slots["key"]).any()
+    assert not np.isin(intervals * np.uint64(2), slots["key"]).any()
+    triples = (intervals * np.uint64(2))[:, None] + np.concatenate([intervals, values])
+    assert not np.isin(triples, slots["key"]).any()
+
+
 def test_scoring_changes_nothing() -> None:
     """Neither before the cuts nor after; and unlabelled rows fill no reservoir."""
     batch = batch_of(rows_of(600, 8))

@@ -57,6 +57,29 @@ def test_json_has_the_documented_keys(pairs: Path) -> None:
     assert result["examples"] == 3000
 
 
+def test_numbers_may_be_intervals(tmp_path: Path) -> None:
+    """A label that holds within a band of a number: a line can't tell, intervals can."""
+    values = np.random.default_rng(5).normal(size=4000)
+    path = tmp_path / "band.vw"
+    path.write_text("".join(f"{1 if abs(value) < 0.7 else -1} |f x:{value:.5f}\n" for value in values))
+    given = ["--json", "--method", "linear", "--discretise", "quantile"]
+    errors = {
+        choice: json.loads(evaluate(path, *options).stdout)["test_error"]
+        for choice, options in {
+            "none": given[:3],
+            "quantile": [*given, "--bins", "16", "--reservoir", "300"],
+            "of a namespace": [*given, "--discretise-namespaces", "e,f"],
+            "of another": [*given, "--discretise-namespaces", "e"],
+        }.items()
+    }
+    assert errors["none"] == errors["of another"] > 0.4
+    assert errors["quantile"] < 0.1
+    assert errors["of a namespace"] < 0.1
+    refused = evaluate(path, "--bins", "8")
+    assert refused.exit_code == 2
+    assert "--bins: expected 12 with discretise = none, found 8" in refused.output
+
+
 def test_apple_learns_what_linear_cannot(pairs: Path) -> None:
     """On an exclusive or, linear stays at chance, and apple and quadratic find the products."""
     results = {

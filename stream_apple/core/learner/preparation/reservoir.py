@@ -12,6 +12,9 @@ from stream_apple.core.learner.preparation.intervals import CENTRED, IT, NOTHING
 
 FEWEST = 16
 """Times that a feature must have been seen to be cut: intervals of fewer values would be noise."""
+COMMON, TABLE = 0.5, 0.2
+"""Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
+third and more, of text a fortieth and less."""
 
 
 class Reservoir(NamedTuple):
@@ -73,15 +76,17 @@ def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int,
 def fit(reservoir: Reservoir, options: Options, spaces: NDArray[np.uint64]) -> Intervals:
     """Cut the numeric features: those with two values besides 0, seen at least FEWEST times.
 
-    spaces  keys of the namespaces whose features are cut; none: all
+    None of them where most are absent from most examples, less than TABLE being COMMON: these are words, of which
+    presence says more than any interval.
+
+    spaces  keys of the namespaces whose features are looked at; none: all
     """
     examples = len(reservoir.sizes)
     rows = np.repeat(np.arange(examples), reservoir.sizes)
     positive = _classes(reservoir.labels)
     order = np.argsort(reservoir.keys, kind="stable")
-    keys = reservoir.keys[order]
-    features, starts, counts = np.unique(keys, return_index=True, return_counts=True)
-    found: list[tuple[int, int, np.ndarray, bool]] = []
+    features, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
+    numeric: list[tuple[int, NDArray[np.int64], NDArray[np.bool_]]] = []
     for at in np.flatnonzero(counts >= FEWEST).tolist():
         mine = order[starts[at] : starts[at] + counts[at]]
         values = reservoir.values[mine]
@@ -89,7 +94,13 @@ def fit(reservoir: Reservoir, options: Options, spaces: NDArray[np.uint64]) -> I
             continue
         present = np.zeros(examples, np.bool_)
         present[rows[mine]] = True
-        classes, dense = positive[rows[mine]], bool(present.sum() >= PRESENT * examples)
+        numeric.append((at, mine, present))
+    common = sum(bool(present.mean() >= COMMON) for _, _, present in numeric)
+    if common < TABLE * len(numeric):
+        return no_intervals()
+    found: list[tuple[int, int, NDArray[np.float32], bool]] = []
+    for at, mine, present in numeric:
+        values, classes, dense = reservoir.values[mine], positive[rows[mine]], bool(present.mean() >= PRESENT)
         if dense:
             values = np.concatenate([values, np.zeros(examples - int(present.sum()), np.float32)])
             classes = np.concatenate([classes, positive[~present]])

@@ -173,6 +173,23 @@ def test_named_namespaces_alone() -> None:
     assert Options(discretise="quantile", discretise_namespaces="a").wanted_columns() == {"spaces"}
 
 
+def test_words_are_not_cut() -> None:
+    """A text's words have many weights too; but most of them are absent from most texts. Beside a table they are."""
+    rng, rows = np.random.default_rng(12), []
+    for number in range(700):
+        words = {f"w{each}": float(np.float32(rng.uniform(0.1, 1))) for each in rng.integers(0, 40, 8)}
+        words["the"] = float(np.float32(rng.uniform(0.1, 1)))
+        rows.append(Row(words, float(number % 2), 1.0))
+    preparation, batch = prepared("auto", rows)
+    assert preparation.arrays["fitted"][0]
+    assert not len(preparation.intervals.features)
+    assert batch.values.tolist() == [value for row in rows for value in row.features.values()]
+    columns = [{f"c{each}": float(rng.integers(1, 30)) for each in range(12)} for _ in rows]
+    both = [row._replace(features={**row.features, **more}) for row, more in zip(rows, columns, strict=True)]
+    preparation, _ = prepared("quantile", both)
+    assert len(preparation.intervals.features) == 53
+
+
 def test_a_reservoir_is_bounded() -> None:
     """Cuts are made before the example that no longer fits; from that one on they hold."""
     size = 7_000
@@ -235,6 +252,27 @@ def restored(learner: Learner) -> Learner:
     other.restore_observed(learner.observed)
     assert other.digest() == learner.digest()
     return other
+
+
+@pytest.mark.parametrize("method", ["apple", "quadratic"])
+def test_no_interval_is_squared(method: Any) -> None:
+    """In a mixture that grows, and looks at recent examples, too: of values there are squares, of intervals none."""
+    learner = Learner(Options(method=method, discretise="auto", bins=4, reservoir=100, bits=14))
+    batch = batch_of(rows_of(1600, 13))
+    for start in range(0, 1600, 200):
+        learner.learn(batch, start, start + 200, Scores.empty(1600))
+        learner.end_epoch()
+    slots = learner.slots()[:-1]
+    made = derived_names(learner.preparation.intervals)
+    intervals = np.array([each for each, name in made.items() if "\u2208" in name.ending], np.uint64)
+    values = np.array([each for each, name in made.items() if "\u2208" not in name.ending], np.uint64)
+    assert np.isin(intervals, slots["key"]).all()
+    assert np.isin(values * np.uint64(2), slots["key"]).any()
+    pairs = (intervals[:, None] + intervals).ravel()
+    assert np.isin(pairs, slots["key"]).any()
+    assert not np.isin(intervals * np.uint64(2), slots["key"]).any()
+    triples = (intervals * np.uint64(2))[:, None] + np.concatenate([intervals, values])
+    assert not np.isin(triples, slots["key"]).any()
 
 
 def test_scoring_changes_nothing() -> None:

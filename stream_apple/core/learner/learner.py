@@ -14,7 +14,6 @@ from stream_apple.core.learner.kernels.decay import (
     release_zeros,
     settle,
     stamps_of,
-    write_settled,
 )
 from stream_apple.core.learner.kernels.mixture import effective_weights, empty_mixture
 from stream_apple.core.learner.kernels.model import (
@@ -38,6 +37,7 @@ from stream_apple.core.learner.kernels.work import empty_work
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
+from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import ModelError
 
@@ -173,12 +173,7 @@ class Learner:
 
     def settled_table(self) -> Table:
         """The table, to be read; if weights decay, with a copy of its slots that has them as they are by now."""
-        rule = self._rule.decay
-        if not rule.active:
-            return self._table
-        slots = self._table.slots.view(np.uint8).copy().view(self._table.slots.dtype)
-        write_settled(self._table, self._decay, rule, slots)
-        return self._table._replace(slots=slots)
+        return view_settled(self._table, self._decay, self._rule.decay)
 
     @property
     def examples(self) -> int:

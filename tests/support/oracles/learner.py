@@ -138,17 +138,18 @@ class Oracle:
         rate = self.decay_rate(score, label, self.rate * importance, sensitivity * normaliser)
         for m in weights.weight:
             if m != CONSTANT and (self.l2 or self.l1):
-                weights.weight[m] = np.float32(decayed(float(weights.weight[m]), rate, self.l2, self.l1))
+                l1 = self.l1 / float(self.scale[m]) if m in self.scale else 0.0  # apple has not learned it
+                weights.weight[m] = np.float32(decayed(float(weights.weight[m]), rate, self.l2, l1))
         for m, step in steps.items():
             weights.weight[m] = np.float32(weights.weight.get(m, np.float32(0)) + np.float32(change * step))
 
     def decay_rate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
-        """What weights decay by: the step over the slope, at most `rate`; 0 for a step or slope of next to nothing."""
+        """What weights decay by: step over slope, at most twice `rate`; 0 where either is next to nothing."""
         if self.loss == "squared":
             by, slope = self.invariant(score, label, rate, sensitivity), 2 * (score - label)
         else:
             by, slope = self.approximate(score, label, rate, sensitivity), -label / (1 + math.exp(score * label))
-        return min(-by / slope, rate) if min(abs(by), abs(slope)) > 1e-8 else 0.0
+        return min(-by / slope, 2 * rate) if min(abs(by), abs(slope)) > 1e-8 else 0.0
 
     def approximate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
         """As `invariant`, of the logistic loss, by Vowpal Wabbit's W(e^z): off by much of a step that is small."""

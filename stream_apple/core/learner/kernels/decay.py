@@ -135,7 +135,7 @@ def decayed_scores(
 @part
 def _of_all(score: float, scale: float, constant: Element, has: float) -> float:
     """A score in its own units, but for the constant, which has them."""
-    return (score - has * constant) * scale + constant
+    return (score - has * np.float64(constant)) * scale + np.float64(constant)
 
 
 @part

@@ -9,7 +9,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
-from stream_apple.core.learner.kernels.decay import release_zeros, settle, write_settled
+from stream_apple.core.learner.kernels.decay import release_zeros, settle
 from stream_apple.core.learner.kernels.mixture import effective_weights
 from stream_apple.core.learner.kernels.model import (
     DEFERRED,
@@ -31,6 +31,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
+from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
 from stream_apple.errors import ModelError
@@ -180,12 +181,7 @@ class Learner:
 
     def settled_table(self) -> Table:
         """The table, to be read; if weights decay, with a copy of its slots that has them as they are by now."""
-        rule = self._state.rule.decay
-        if not rule.active:
-            return self.table
-        slots = self.table.slots.view(np.uint8).copy().view(self.table.slots.dtype)
-        write_settled(self.table, self._state.decay, rule, slots)
-        return self.table._replace(slots=slots)
+        return view_settled(self.table, self._state.decay, self._state.rule.decay)
 
     @property
     def examples(self) -> int:

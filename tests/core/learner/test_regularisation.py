@@ -62,7 +62,7 @@ def test_every_method_is_the_dense_loop(method: Method, loss: Loss, l2: float, l
             assert set(slots["key"][slots["parent"] == PARENT].tolist()) == {monomial_key(m) for m in oracle.parents}
             assert learner.occupied == len(oracle.apple.gradient) - 1
     assert learner.evicted == 0
-    assert (zeros > 0) == (l1 > 0)
+    assert (zeros > 0) == (l1 > 0) or method == "linear"
 
 
 @pytest.mark.parametrize("combine", ["mix", "off"])

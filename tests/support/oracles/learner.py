@@ -22,6 +22,8 @@ class Weights:
     gradient: dict[Monomial, np.float32] = field(default_factory=dict)
     norm: float = 0.0
     total: float = 0.0
+    l2: float = 0.0
+    l1: float = 0.0
 
 
 def decayed(weight: float, rate: float, l2: float, l1: float) -> float:
@@ -33,7 +35,6 @@ def decayed(weight: float, rate: float, l2: float, l1: float) -> float:
 class Oracle:
     """Predict, learn, end_epoch; `method` and `loss` as in `Options`.
 
-    l2, l1       each step changes all weights but the constant's, whether the example has them or not
     scale        the largest value of each monomial so far
     label_range  the lowest and the highest label so far, and 0; scores of the squared loss are clipped to it
     nonzeros     features that the learned examples came with; `features` counts their monomials
@@ -44,8 +45,7 @@ class Oracle:
         l1: float = 0.0,
     ) -> None:  # fmt: skip
         self.method, self.loss, self.rate, self.alpha = method, loss, rate, alpha
-        self.l2, self.l1 = l2, l1
-        self.apple, self.linear = Weights(), Weights()
+        self.apple, self.linear = Weights(l2=l2, l1=l1), Weights(l2=l2, l1=l1)
         self.scale: dict[Monomial, np.float32] = {}
         self.parents: set[Monomial] = set()
         self.label_range = (0.0, 0.0)
@@ -137,18 +137,19 @@ class Oracle:
         change = by * normaliser
         rate = self.decay_rate(score, label, self.rate * importance, sensitivity * normaliser)
         for m in weights.weight:
-            if m != CONSTANT and (self.l2 or self.l1):
-                weights.weight[m] = np.float32(decayed(float(weights.weight[m]), rate, self.l2, self.l1))
+            if m != CONSTANT and (weights.l2 or weights.l1):
+                l1 = weights.l1 / float(self.scale[m]) if m in self.scale else 0.0  # apple has not learned it
+                weights.weight[m] = np.float32(decayed(float(weights.weight[m]), rate, weights.l2, l1))
         for m, step in steps.items():
             weights.weight[m] = np.float32(weights.weight.get(m, np.float32(0)) + np.float32(change * step))
 
     def decay_rate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
-        """What weights decay by: the step over the slope, at most `rate`; 0 for a step or slope of next to nothing."""
+        """What weights decay by: step over slope, at most twice `rate`; 0 where either is next to nothing."""
         if self.loss == "squared":
             by, slope = self.invariant(score, label, rate, sensitivity), 2 * (score - label)
         else:
             by, slope = self.approximate(score, label, rate, sensitivity), -label / (1 + math.exp(score * label))
-        return min(-by / slope, rate) if min(abs(by), abs(slope)) > 1e-8 else 0.0
+        return min(-by / slope, 2 * rate) if min(abs(by), abs(slope)) > 1e-8 else 0.0
 
     def approximate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
         """As `invariant`, of the logistic loss, by Vowpal Wabbit's W(e^z): off by much of a step that is small."""
@@ -177,7 +178,7 @@ class Oracle:
 
     def end_epoch(self) -> None:
         """The heaviest floor(s^alpha) become parents; products that l1 has drawn to 0 are forgotten."""
-        if self.l1 and self.method == "apple":
+        if self.apple.l1 and self.method == "apple":
             products = [m for m in self.apple.gradient if len(m) > 1 and m not in self.parents]
             for m in [m for m in products if self.apple.weight.get(m, np.float32(0)) == 0]:
                 for kept in (self.apple.weight, self.apple.gradient, self.scale):

@@ -113,9 +113,9 @@ class Step:
 
     def _decay(self, states: Mapping[Monomial, State], predictor: int, rate: float) -> None:
         for monomial, state in states.items():
-            if monomial != CONSTANT:
+            if monomial != CONSTANT and state.scale > 0:
                 for which in (APPLE, AVERAGE) if predictor == APPLE else (predictor,):
-                    state.weights[which] = decayed(state.weights[which], rate, self.l2, self.l1)
+                    state.weights[which] = decayed(state.weights[which], rate, self.l2, self.l1 / state.scale)
 
     def _slope(self, score: float, label: float) -> float:
         if self.loss == "squared":

@@ -1,16 +1,18 @@
 """How weights are held small: L2 and L1 regularisation, each example's share of it on all weights, at O(its features).
 
 After each step of a predictor along its gradient all its weights but the constant's shrink, present or not: by the
-factor 1 - l2 * rate, and then by l1 * rate towards 0, where they stay. The step is added after that, as in Vowpal
-Wabbit. `rate` is that of the step: its length over the slope of the loss. Each predictor has its own score and its own
-rate, so each is regularised by its own: all minimise the same objective, as they would alone.
+factor 1 - l2 * rate, and then by l1 * rate / scale towards 0, where they stay. `rate` is that of the step: its length
+over the slope of the loss. `scale` is the feature's, its largest value: so its unit makes no difference, as it makes
+none to steps. The step is added after that, as in Vowpal Wabbit, whose units these are for values up to 1. Each
+predictor has its own score and its own rate, so each is regularised by its own: all minimise the same objective, as
+they would alone.
 
 Lazily (Cohen, "Efficient logistic regression with stochastic gradient descent"; for L2 as a product, Bottou's):
 
     L2  a weight is scale * what the table has: one number shrinks them all, and a step is divided by it
-    L1  `drawn` is how far all weights were drawn to 0 so far, in the table's units. A slot's stamp is what it was when
-        the slot was last written: the difference is still to come. (Vowpal Wabbit charges a weight for what all were
-        drawn since the first example: those that are born late, and each step, would hardly leave 0)
+    L1  `drawn` is how far each weight * its feature's scale was drawn to 0 so far, in the table's units. A slot's stamp
+        is what it was when the slot was last written: the difference is still to come. (Vowpal Wabbit charges a weight
+        for what all were drawn since the first example: those that are born late, and each step, would hardly leave 0)
 
 The average is of apple's weights and decays with them. Who only reads decays on the fly and writes nothing. The table
 is *settled*, so that it has the weights themselves, at moments that follow from the examples alone: when an epoch ends,
@@ -25,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.core.learner.kernels.table import MOST, U0, U1, Element, Index, Slots, Table
+from stream_apple.core.learner.kernels.table import MOST, U0, U1, Element, Index, Table
 from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
 
 PREDICTORS_THAT_DECAY = 5
@@ -76,13 +78,13 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
     """Decay the weights of one predictor.
 
     step  how far it goes along the gradient, and the loss's slope there
-    most  its rate times the example's importance, which an invariant step never exceeds; but what is taken for one may,
-          since Lambert's W is approximate, where the slope is next to nothing
+    most  its rate times the example's importance, which an invariant step never exceeds. What is taken for one does,
+          since Lambert's W is approximate, and by far where the slope is next to nothing: at most twice here
     """
     by, slope = step
     if abs(by) <= _LEAST_STEP or abs(slope) <= _LEAST_STEP:
         return
-    rate = min(-by / slope, most)
+    rate = min(-by / slope, 2.0 * most)
     decay.scale[which] *= max(1.0 - rule.l2 * rate, _LEAST_FACTOR)
     decay.drawn[which] += min(rule.l1 * rate / decay.scale[which], _LARGEST)
 
@@ -91,6 +93,13 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
 def drawn_to_zero(weight: Element, by: float) -> float:
     """The weight, nearer to 0, or there."""
     return math.copysign(max(abs(weight) - by, 0.0), weight)
+
+
+@part
+def owed(table: Table, decay: Decay, which: int, place: Index) -> float:
+    """By how much a weight of one predictor is still to be drawn to 0. Before its first example it is 0."""
+    scale = np.float64(table.slots[place]["scale"])
+    return (decay.drawn[which] - table.stamps[place, which]) / scale if scale > 0.0 else 0.0
 
 
 @part
@@ -111,25 +120,22 @@ def decayed_scores(
     mixed = len(table.companions) > 0
     if rule.l1 > 0.0:
         _drawn_scores(table, decay, features, ends, scores)
-    else:
-        scores[0] -= constant["linear_weight"]
-        scores[1] -= constant["weight"]
-        if mixed:
-            companion = table.companions[beside]
-            scores[2] -= companion["average"]
-            scores[3] -= companion["fast"]
-            scores[4] -= companion["slow_linear"]
-            scores[5] -= companion["fast_linear"]
+    has, scale = 0.0 if rule.l1 > 0.0 else 1.0, decay.scale  # whether the constant is among what was added up
     # In the order of the mixture's predictors.
-    scale = decay.scale
-    scores[0] = scores[0] * scale[OF_LINEAR] + constant["linear_weight"]
-    scores[1] = scores[1] * scale[OF_APPLE] + constant["weight"]
+    scores[0] = _of_all(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
+    scores[1] = _of_all(scores[1], scale[OF_APPLE], constant["weight"], has)
     if mixed:
         companion = table.companions[beside]
-        scores[2] = scores[2] * scale[OF_APPLE] + companion["average"]
-        scores[3] = scores[3] * scale[OF_FAST] + companion["fast"]
-        scores[4] = scores[4] * scale[OF_SLOW_LINEAR] + companion["slow_linear"]
-        scores[5] = scores[5] * scale[OF_FAST_LINEAR] + companion["fast_linear"]
+        scores[2] = _of_all(scores[2], scale[OF_APPLE], companion["average"], has)
+        scores[3] = _of_all(scores[3], scale[OF_FAST], companion["fast"], has)
+        scores[4] = _of_all(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
+        scores[5] = _of_all(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
+
+
+@part
+def _of_all(score: float, scale: float, constant: Element, has: float) -> float:
+    """A score in its own units, but for the constant, which has them."""
+    return (score - has * np.float64(constant)) * scale + np.float64(constant)
 
 
 @part
@@ -138,19 +144,19 @@ def _drawn_scores(
 ) -> None:
     """Write the scores of all but the constant, of what the table would have if it were written now."""
     base, found = ends
-    drawn, stamps, mixed = decay.drawn, table.stamps, len(table.companions) > 0
+    mixed = len(table.companions) > 0
     for k in range(6 if mixed else 2):
         scores[k] = 0.0
     for t in range(U1, found):
         place, x = features.slot[t], np.float64(features.x[t])
         owner = table.slots[place]
-        by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+        by = owed(table, decay, OF_APPLE, place)
         scores[1] += np.float32(drawn_to_zero(owner["weight"], by)) * x
         if t < base:
-            far = drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
+            far = owed(table, decay, OF_LINEAR, place)
             scores[0] += np.float32(drawn_to_zero(owner["linear_weight"], far)) * x
         if mixed:
-            fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+            fast = owed(table, decay, OF_FAST, place)
             if owner["degree"] > 1:
                 scores[2] += np.float32(drawn_to_zero(owner["average"], by)) * x
                 scores[3] += np.float32(drawn_to_zero(owner["fast"], fast)) * x
@@ -159,8 +165,8 @@ def _drawn_scores(
             scores[2] += np.float32(drawn_to_zero(companion["average"], by)) * x
             scores[3] += np.float32(drawn_to_zero(companion["fast"], fast)) * x
             if t < base:
-                slow_linear = drawn[OF_SLOW_LINEAR] - stamps[place, OF_SLOW_LINEAR]
-                fast_linear = drawn[OF_FAST_LINEAR] - stamps[place, OF_FAST_LINEAR]
+                slow_linear = owed(table, decay, OF_SLOW_LINEAR, place)
+                fast_linear = owed(table, decay, OF_FAST_LINEAR, place)
                 scores[4] += np.float32(drawn_to_zero(companion["slow_linear"], slow_linear)) * x
                 scores[5] += np.float32(drawn_to_zero(companion["fast_linear"], fast_linear)) * x
 
@@ -172,11 +178,11 @@ def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: I
     for t in range(U1, found):
         place = features.slot[t]
         owner = table.slots[place]
-        by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+        by = owed(table, decay, OF_APPLE, place)
         features.weight[t] = drawn_to_zero(owner["weight"], by)
         stamps[place, OF_APPLE] = drawn[OF_APPLE]
         if len(table.companions) > 0:
-            fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+            fast = owed(table, decay, OF_FAST, place)
             stamps[place, OF_FAST] = drawn[OF_FAST]
             if owner["degree"] > 1:
                 _draw_pair(owner, by, fast)
@@ -190,7 +196,7 @@ def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Inde
     drawn, stamps = decay.drawn, table.stamps
     for t in range(U1, base):
         place = features.slot[t]
-        by = drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
+        by = owed(table, decay, OF_LINEAR, place)
         features.weight[t] = drawn_to_zero(table.slots[place]["linear_weight"], by)
         stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
         if len(table.companions) > 0:
@@ -208,8 +214,8 @@ def _draw_pair(beside: Element, by: float, fast: float) -> None:
 def _draw_linear_pair(table: Table, decay: Decay, place: Index) -> None:
     """Bring the slow and the fast linear weight of a base feature up to date."""
     companion, drawn, stamps = table.companions[place], decay.drawn, table.stamps
-    slow = drawn[OF_SLOW_LINEAR] - stamps[place, OF_SLOW_LINEAR]
-    fast = drawn[OF_FAST_LINEAR] - stamps[place, OF_FAST_LINEAR]
+    slow = owed(table, decay, OF_SLOW_LINEAR, place)
+    fast = owed(table, decay, OF_FAST_LINEAR, place)
     companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
     companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
     stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
@@ -219,14 +225,14 @@ def _draw_linear_pair(table: Table, decay: Decay, place: Index) -> None:
 def draw_slot(table: Table, decay: Decay, place: Index) -> None:
     """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
     owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
-    by = drawn[OF_APPLE] - stamps[place, OF_APPLE]
+    by = owed(table, decay, OF_APPLE, place)
     owner["weight"] = drawn_to_zero(owner["weight"], by)
     stamps[place, OF_APPLE] = drawn[OF_APPLE]
     if owner["degree"] <= 1:
-        owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], drawn[OF_LINEAR] - stamps[place, OF_LINEAR])
+        owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], owed(table, decay, OF_LINEAR, place))
         stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
     if len(table.companions) > 0:
-        fast = drawn[OF_FAST] - stamps[place, OF_FAST]
+        fast = owed(table, decay, OF_FAST, place)
         stamps[place, OF_FAST] = drawn[OF_FAST]
         if owner["degree"] > 1:
             _draw_pair(owner, by, fast)
@@ -241,8 +247,8 @@ def use_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.floa
     owner, scale = table.slots[place], decay.scale
     by, far, of_other = 0.0, 0.0, scale[OF_LINEAR]
     if rule.l1 > 0.0:
-        by = decay.drawn[OF_APPLE] - table.stamps[place, OF_APPLE]
-        far = decay.drawn[OF_LINEAR] - table.stamps[place, OF_LINEAR]
+        by = owed(table, decay, OF_APPLE, place)
+        far = owed(table, decay, OF_LINEAR, place)
     if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
         far, of_other = by, scale[OF_APPLE]
     own = abs(drawn_to_zero(owner["weight"], by)) * scale[OF_APPLE]
@@ -288,27 +294,6 @@ def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
     for which in range(len(scale)):
         scale[which] = 1.0
         decay.drawn[which] = 0.0
-
-
-@kernel
-def write_settled(table: Table, decay: Decay, rule: DecayRule, slots: Slots) -> None:
-    """Write the weights of each slot as they are by now into `slots`, a copy; the table stays as it is."""
-    drawn, stamps, scale = decay.drawn, table.stamps, decay.scale
-    for place in range(U0, np.uint64(len(slots) - 1)):
-        owner = slots[place]
-        if owner["key"] == U0:
-            continue
-        by, fast, linear = 0.0, 0.0, 0.0
-        if rule.l1 > 0.0:
-            by, linear = drawn[OF_APPLE] - stamps[place, OF_APPLE], drawn[OF_LINEAR] - stamps[place, OF_LINEAR]
-        owner["weight"] = drawn_to_zero(owner["weight"], by) * scale[OF_APPLE]
-        if owner["degree"] <= 1:
-            owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], linear) * scale[OF_LINEAR]
-        elif len(table.companions) > 0:
-            if rule.l1 > 0.0:
-                fast = drawn[OF_FAST] - stamps[place, OF_FAST]
-            owner["average"] = drawn_to_zero(owner["average"], by) * scale[OF_APPLE]
-            owner["fast"] = drawn_to_zero(owner["fast"], fast) * scale[OF_FAST]
 
 
 @kernel

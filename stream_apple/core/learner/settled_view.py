@@ -1,0 +1,37 @@
+"""Weights as they are by now, for those who look at a model between two examples: the model itself stays as it is."""
+
+import numpy as np
+
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_FAST, OF_LINEAR, Decay, DecayRule, drawn_to_zero, owed
+from stream_apple.core.learner.kernels.table import U0, Slots, Table
+
+
+def view_settled(table: Table, decay: Decay, rule: DecayRule) -> Table:
+    """The table, to be read; if weights decay, with a copy of its slots that has them decayed."""
+    if not rule.active:
+        return table
+    slots = table.slots.view(np.uint8).copy().view(table.slots.dtype)  # as bytes: NumPy would copy field by field
+    _write_settled(table, decay, rule, slots)
+    return table._replace(slots=slots)
+
+
+@kernel
+def _write_settled(table: Table, decay: Decay, rule: DecayRule, slots: Slots) -> None:
+    """Write the weights of each slot as they are by now into `slots`, a copy; the table stays as it is."""
+    scale = decay.scale
+    for place in range(U0, np.uint64(len(slots) - 1)):
+        owner = slots[place]
+        if owner["key"] == U0:
+            continue
+        by, fast, linear = 0.0, 0.0, 0.0
+        if rule.l1 > 0.0:
+            by, linear = owed(table, decay, OF_APPLE, place), owed(table, decay, OF_LINEAR, place)
+        owner["weight"] = drawn_to_zero(owner["weight"], by) * scale[OF_APPLE]
+        if owner["degree"] <= 1:
+            owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], linear) * scale[OF_LINEAR]
+        elif len(table.companions) > 0:
+            if rule.l1 > 0.0:
+                fast = owed(table, decay, OF_FAST, place)
+            owner["average"] = drawn_to_zero(owner["average"], by) * scale[OF_APPLE]
+            owner["fast"] = drawn_to_zero(owner["fast"], fast) * scale[OF_FAST]

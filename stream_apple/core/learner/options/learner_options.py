@@ -90,8 +90,8 @@ class Options(Regularisation, MultiClass):
             raise ValueError("Options.selection: expected weight or ssm with combine = off, found 'evidence'")
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
-        self._check_classes(self.loss, str(self.selection))
-        self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
+        self._check_classes(self.loss)
+        self._check_regularisation(mixed=self.combine == "mix", logistic=self.loss == "logistic")
 
     @property
     def mixed(self) -> bool:

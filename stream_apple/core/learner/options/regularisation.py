@@ -25,7 +25,7 @@ class Regularisation:
     descent: Descent = "adaptive"
     l2: float = 0.0
 
-    def _check_regularisation(self, *, mixed: bool, loss: str) -> None:
+    def _check_regularisation(self, *, mixed: bool, logistic: bool) -> None:
         if self.descent not in get_args(Descent):
             raise ValueError(f"Options.descent: expected one of {', '.join(get_args(Descent))}, found {self.descent!r}")
         if self.descent == "adaptive":
@@ -36,5 +36,5 @@ class Regularisation:
             raise ValueError(f"Options.l2: expected {L2} with descent = plain, found {self.l2!r}")
         if mixed:
             raise ValueError("Options.descent: expected adaptive with combine = mix, found 'plain'")
-        if loss != "logistic":  # the theorem needs a loss whose first two derivatives are at most 1
-            raise ValueError(f"Options.descent: expected adaptive with loss {loss}, found 'plain'")
+        if not logistic:  # the theorem needs a loss whose first two derivatives are at most 1
+            raise ValueError("Options.descent: expected adaptive with loss squared, found 'plain'")

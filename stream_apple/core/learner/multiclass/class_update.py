@@ -230,7 +230,7 @@ def step_of(model: Model, place: Index, first: Index, ratio: np.float32, room: C
     low = high = rows[place, first]
     for c in range(U1, k):
         low, high = min(low, rows[place, first + c]), max(high, rows[place, first + c])
-    return within_bounds(high - low)
+    return within_bounds(np.float32(high - low))
 
 
 @part

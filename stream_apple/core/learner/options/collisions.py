@@ -19,13 +19,20 @@ class Collision:
 
     collisions: Collisions = "evict"
 
-    def _check_collisions(self, method: str, descent: str) -> None:
+    def _check_collisions(self) -> None:
         choices = get_args(Collisions)
         if self.collisions not in choices:
             raise ValueError(f"Options.collisions: expected one of {', '.join(choices)}, found {self.collisions!r}")
         if self.collisions == "evict":
             return
-        if method not in {"linear", "quadratic"}:
-            raise ValueError(f"Options.collisions: expected evict with method {method}, found 'share'")
-        if descent != "adaptive":
-            raise ValueError(f"Options.collisions: expected evict with descent = {descent}, found 'share'")
+        taken = {
+            "method": ("linear", "quadratic"),
+            "descent": ("adaptive",),
+            "selection": ("weight",),
+            "warm_start": ("none",),
+        }
+        if getattr(self, "method", "linear") == "quadratic":
+            taken |= {"l1": (0.0,), "l2": (0.0,)}
+        for name, values in taken.items():
+            if (found := getattr(self, name, values[0])) not in values:
+                raise ValueError(f"Options.collisions: expected evict with {name} = {found}, found 'share'")

@@ -126,8 +126,8 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         self._check_tuples(tuples=self.method == "tuples")
         if self.method == "tuples":
             self._refuse_growth()
-        self._check_collisions(self.method, self.descent)
-        self._check_classes(self.loss, str(self.selection))
+        self._check_collisions()
+        self._check_classes(self.loss)
         self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
         if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
             raise ValueError(f"Options.selection: expected mi with warm_start = {self.warm_start}, found 'cv'")

@@ -199,7 +199,11 @@ def test_memory_is_counted() -> None:
         ({"loss": "softmax", "classes": 1001}, "from 2 to 1000 with loss softmax, found 1001"),
         ({"classes": 3}, "Options.classes: expected 0 with loss squared, found 3"),
         ({"loss": "softmax", "classes": 3, "combine": "off", "selection": "ssm"}, "Options.selection"),
-        ({"loss": "softmax", "classes": 3, "combine": "off", "descent": "plain", "l2": 1.0}, "with loss softmax"),
+        (
+            {"loss": "softmax", "classes": 3, "combine": "off", "descent": "plain", "l2": 1.0},
+            "Options.descent: expected adaptive",
+        ),
+        ({"loss": "softmax", "classes": 3, "l2": 1.0}, "Options.l2: expected 0.0 with loss softmax, found 1.0"),
     ],
 )
 def test_options_that_contradict_each_other(given: dict[str, Any], fault: str) -> None:

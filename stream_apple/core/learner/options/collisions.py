@@ -35,4 +35,5 @@ class Collision:
             taken |= {"l1": (0.0,), "l2": (0.0,)}
         for name, values in taken.items():
             if (found := getattr(self, name, values[0])) not in values:
-                raise ValueError(f"Options.collisions: expected evict with {name} = {found}, found 'share'")
+                named = f"method {found}" if name == "method" else f"{name} = {found}"
+                raise ValueError(f"Options.collisions: expected evict with {named}, found 'share'")

@@ -37,8 +37,7 @@ class Monomial(NamedTuple):
     """One monomial.
 
     name      its factors and TIMES between, powers with superscript digits
-    factors   names of its base features, a user's own weight having two; `?` and hex digits for a key without a name,
-              `?` for one not even known; of a slot that features share, which nobody can name, `?` and its key
+    factors   names of its base features; `?` and hex digits for a key without a name, `?` for one not even known
     key       16 hex digits
     salience  |weight| * scale: what it adds to a score at its largest
     linear_weight  what the linear predictor has for it: 0 for products
@@ -200,8 +199,8 @@ def _monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
     salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
     salience[slots["key"][:-1] == 0] = 0.0
     degree = slots["degree"][:-1]
-    shared = learner.options.collisions == "share"
-    factors = None if shared else Factors(learner.table, np.fromiter(names.known(), np.uint64))
+    shares = learner.options.collisions == "share"
+    factors = None if shares else Factors(learner.table, np.fromiter(names.known(), np.uint64))
     formatter = _MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
@@ -214,7 +213,7 @@ def _monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
         parents=parents,
         parents_examined=examined,
         named=formatter.share_named,
-        shared=shared,
+        shared=factors is None,
     )
 
 
@@ -264,10 +263,8 @@ class _MonomialFormatter:
     @property
     def share_named(self) -> float:
         """Of the base features in `used`, how many have a name."""
-        if self._factors is None:
-            return 0.0
         named = sum(self._names.get(key) is not None for key in self.used)
-        return named / len(self.used) if self.used else 1.0
+        return named / len(self.used) if self.used else float(self._factors is not None)
 
     def monomial(self, at: int) -> Monomial:
         """The one in slot `at`, the same at every call."""

@@ -60,8 +60,6 @@ class TestDefaults:
                 "parents": 2.0,
                 "product_budget": 1000,
                 "learning_rate": 0.5,
-                "selection": "evidence",
-                "warm_start": "none",
                 "personalise": "",
                 "collisions": "evict",
             },

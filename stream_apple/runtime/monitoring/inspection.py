@@ -6,8 +6,6 @@ number that is a moment older than its neighbour does no harm in a display. The 
 
 import math
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -15,62 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors, Product
+from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.kernels.table import PARENT, Slots, Table
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
-from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
+from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
+from stream_apple.runtime.monitoring.monomials import Monomial, MonomialFormatter, Parent
 from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
 from stream_apple.runtime.monitoring.tuples import TuplesView, view_tuples
 from stream_apple.runtime.partition_model import PartitionModel
-
-TIMES = " \u00d7 "
-"""Between the names of a product."""
-_SUPERSCRIPTS = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-_UNKNOWN = "?"
-_LOOKUPS = 1 << 22
-"""Of children, for one view: some tenths of a second. The heaviest parents come first."""
-
-
-class Monomial(NamedTuple):
-    """One monomial.
-
-    name      its factors and TIMES between, powers with superscript digits
-    factors   names of its base features, a user's own weight having two; `?` and hex digits for a key without a name,
-              `?` for one not even known; of a slot that features share, which nobody can name, `?` and its key
-    key       16 hex digits
-    salience  |weight| * scale: what it adds to a score at its largest
-    linear_weight  what the linear predictor has for it: 0 for products
-    parent    whether it is one now
-    """
-
-    name: str
-    factors: tuple[str, ...]
-    key: str
-    degree: int
-    weight: float
-    scale: float
-    salience: float
-    linear_weight: float
-    parent: bool
-
-
-class Parent(NamedTuple):
-    """A parent, and what its products with base features have become.
-
-    children  how many have a slot
-    gain      the sum of their salience
-    heaviest  the name of the most salient, empty if there is none
-    """
-
-    name: str
-    degree: int
-    salience: float
-    children: int
-    gain: float
-    heaviest: str
 
 
 class Degree(NamedTuple):
@@ -222,7 +175,7 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
     degree = slots["degree"][:-1]
     shared = learner.options.collisions == "share"
     factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
-    formatter = _MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
+    formatter = MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
@@ -239,14 +192,6 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
     )
 
 
-def name_of(factors: Sequence[str]) -> str:
-    """A product as people write it: `device=phone`, `country=de`, `country=de` is `device=phone x country=de^2`."""
-    powers = Counter(factors)
-    unknown = powers.pop(_UNKNOWN, 0)
-    told = [name if power == 1 else name + str(power).translate(_SUPERSCRIPTS) for name, power in powers.items()]
-    return TIMES.join((*told, *(_UNKNOWN for _ in range(unknown))))
-
-
 def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
     """Named tuples as objects, and numbers that JSON does not have as null."""
     if isinstance(item, tuple) and hasattr(item, "_asdict"):
@@ -258,92 +203,6 @@ def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
     if isinstance(item, float):
         return item if math.isfinite(item) else None
     return item
-
-
-class _MonomialFormatter:
-    """Describes monomials by their slots; without `factors` none has a name.
-
-    used  keys of the base features that were named, or would have been
-    """
-
-    def __init__(
-        self,
-        slots: Slots,
-        salience: NDArray[np.float32],
-        factors: Factors | None,
-        names: Names,
-        derived: Mapping[int, Derived],
-    ) -> None:
-        self.used: set[int] = set()
-        self._described: dict[int, Monomial] = {}
-        self._slots = slots
-        self._salience = salience
-        self._factors = factors
-        self._names = names
-        self._derived = derived
-
-    @property
-    def share_named(self) -> float:
-        """Of the base features in `used`, how many have a name."""
-        if self._factors is None:
-            return 0.0
-        named = sum(self._names.get(key) is not None for key in self.used)
-        return named / len(self.used) if self.used else 1.0
-
-    def monomial(self, at: int) -> Monomial:
-        """The one in slot `at`, the same at every call."""
-        if at not in self._described:
-            self._described[at] = self._describe(at)
-        return self._described[at]
-
-    def _describe(self, at: int) -> Monomial:
-        slot = self._slots[at]
-        product = None if self._factors is None else self._factors.of(int(slot["key"]), int(slot["degree"]))
-        factors = (f"{_UNKNOWN}{int(slot['key']):016x}",) if product is None else tuple(self._named(product))
-        return Monomial(
-            name=name_of(factors),
-            factors=factors,
-            key=f"{int(slot['key']):016x}",
-            degree=int(slot["degree"]),
-            weight=float(slot["weight"]),
-            scale=float(slot["scale"]),
-            salience=abs(float(slot["weight"])) * float(slot["scale"]),
-            linear_weight=float(slot["linear_weight"]) if slot["degree"] <= 1 else 0.0,
-            parent=bool(slot["parent"] & PARENT),
-        )
-
-    def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
-        """The `top` with most gain, and how many were examined: the first of `candidates`, as time permits."""
-        if self._factors is None:
-            return (), 0
-        examined = candidates[: max(_LOOKUPS // max(len(self._factors.bases), 1), 1)]
-        offspring = [(self._factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
-        offspring.sort(key=lambda pair: -pair[0].salience)
-        return tuple(
-            Parent(
-                name=self.monomial(at).name,
-                degree=int(self._slots["degree"][at]),
-                salience=float(self._salience[at]),
-                children=found.children,
-                gain=found.salience,
-                heaviest="" if found.best < 0 else self.monomial(found.best).name,
-            )
-            for found, at in offspring[:top]
-        ), len(examined)
-
-    def _named(self, product: Product) -> Iterator[str]:
-        named, unnamed = [], []
-        for key in product.bases:
-            feature, ending = self._derived.get(key, (key, ""))
-            self.used.add(feature)
-            name = self._names.get(feature)
-            if name is None:
-                unnamed.append(f"?{feature:016x}{ending}")
-            else:
-                named.append(name + ending)
-        yield from sorted(named)
-        yield from unnamed
-        yield from (_UNKNOWN for _ in range(product.unknown))
 
 
 def _heaviest(salience: NDArray[np.float32], top: int) -> list[int]:

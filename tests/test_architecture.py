@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 from support.source_files import FILES, NAMES, PACKAGE, ROOT, dotted_name, part_of, tree_of
 
-_CORE = {"core", "core.codec", "core.learner", "core.learner.kernels", "core.learner.preparation"}
+_CORE = {
+    "core",
+    "core.codec",
+    "core.learner",
+    "core.learner.kernels",
+    "core.learner.preparation",
+    "core.learner.state",
+}
 _RUNTIME_BASIS = {"runtime", "config", "errors"} | _CORE
 _RUNTIME = {
     "runtime",
@@ -43,11 +50,13 @@ ALLOWED: dict[str, set[str]] = {
         "core.learner.multiclass",
         "core.learner.options",
         "core.learner.preparation",
+        "core.learner.state",
         "errors",
     },
     "core.learner.preparation": {"core", "core.learner.options", "errors"},
-    "core.learner.kernels": {"core", "errors"},
-    "core.learner.multiclass": {"core", "core.learner.kernels"},
+    "core.learner.state": {"core", "errors"},
+    "core.learner.kernels": {"core", "core.learner.state", "errors"},
+    "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
     "runtime": _CORE | {"core.learner.options", "config", "errors"},
     "runtime.learning": _RUNTIME_BASIS,

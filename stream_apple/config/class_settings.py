@@ -9,7 +9,7 @@ from stream_apple.core.learner.options import CLASSES, Options
 class ClassSettings(Section):
     """How many classes labels have."""
 
-    classes: Integer = Field(default=Options.classes, ge=0, le=CLASSES.high, json_schema_extra={"since": "0.2.0"})
+    classes: Integer = Field(default=Options.classes, ge=0, le=CLASSES.high)
     """With `loss = "softmax"` from 2 to 1000, else 0: labels are whole numbers from 0 to classes - 1, a prediction is
     the most probable class, with its probability. For labels that exclude each other and have no order; of two classes,
     `logistic` makes more, as it mixes six predictors where this mixes three. So `learning_rate` matters more: twice the

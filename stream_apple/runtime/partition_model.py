@@ -23,10 +23,10 @@ from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.growth import Growth
-from stream_apple.core.learner.kernels.table import Table, copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import LossReport
+from stream_apple.core.learner.state.table import Table, copy_table
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.lineage import Gap, Lineage, Skip

@@ -24,7 +24,7 @@ from support.records import FakeRecord
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.learner.kernels.table import BUCKET
+from stream_apple.core.learner.state.table import BUCKET
 from stream_apple.runtime.learning.threads import ThreadPool
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop

@@ -6,10 +6,10 @@ import pytest
 
 from stream_apple.config import memory
 from stream_apple.config.memory import MemoryLimit, check_models_fit, memory_limit, worker_bytes
-from stream_apple.core.learner.kernels.table import Extent, empty_table
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.new_model import empty_scratch, extent_of
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import Extent, empty_table
 from stream_apple.errors import ConfigurationError
 
 MACHINE = "MemTotal:       1000 kB\nMemFree:  5 kB\nSwapTotal:       24 kB\n"

@@ -292,7 +292,7 @@ class TestKernels:
         cache = Path(shutil.copytree(kernels, tmp_path / "cache"))
         script = (
             "import numpy as np\n"
-            "from stream_apple.core.learner.kernels.table import door_of\n"
+            "from stream_apple.core.learner.state.table import door_of\n"
             "door_of(np.zeros(8, np.uint64), np.uint64(1))\n"
         )
         done = subprocess.run(

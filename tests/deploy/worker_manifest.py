@@ -8,7 +8,7 @@ from deploy.operator_schemas import Manifest
 
 from stream_apple.adapters.kafka.client_properties import _CONSUMER_DEFAULTS, _PRODUCER_DEFAULTS, _READER_DEFAULTS
 from stream_apple.config import Config, load
-from stream_apple.core.learner.kernels.table import BUCKET, COMPANION, SLOT
+from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT
 from stream_apple.runtime.learning.scheduler import MOST_BYTES
 
 BASE_BYTES = 200_000_000

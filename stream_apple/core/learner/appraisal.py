@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.expansion import expand
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.recent import RECENT_EXAMPLES, RECENT_FEATURES
-from stream_apple.core.learner.kernels.table import FREE, PARENT, U1, Index, find
-from stream_apple.core.learner.kernels.work import Work, example_features
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
+from stream_apple.core.learner.state.table import FREE, PARENT, U1, Index, find
+from stream_apple.core.learner.state.work import Work, example_features
 
 Places = NDArray[np.int64]
 Means = NDArray[np.float64]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import (
+from stream_apple.core.learner.state.table import (
     BARRED,
     BUCKET,
     BYTE,

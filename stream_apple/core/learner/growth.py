@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.appraisal import Appraisal, appraise
-from stream_apple.core.learner.kernels.model import EXAMPLES, GROWN_AT, MAX_DEGREE, NONZEROS, Model
-from stream_apple.core.learner.kernels.table import PARENT, Table
-from stream_apple.core.learner.kernels.work import Work
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
+from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, MAX_DEGREE, NONZEROS, Model
+from stream_apple.core.learner.state.table import PARENT, Table
+from stream_apple.core.learner.state.work import Work
 from stream_apple.core.learner.tuple_selection import SelectionEnd
 
 RENEWAL = 0.1  # of the budget: so much is made free for new products, if there are candidates, even when it is used up

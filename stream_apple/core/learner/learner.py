@@ -11,7 +11,16 @@ from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
 from stream_apple.core.learner.kernels.mixture import effective_weights
-from stream_apple.core.learner.kernels.model import (
+from stream_apple.core.learner.kernels.naive_bayes import TRUST
+from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
+from stream_apple.core.learner.multiclass.process import process_classes
+from stream_apple.core.learner.new_model import empty_model, empty_scratch
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.parent_selection import Census, take_census
+from stream_apple.core.learner.preparation.preparation import Preparation
+from stream_apple.core.learner.progressive_loss import ProgressiveLoss
+from stream_apple.core.learner.settled_view import view_settled
+from stream_apple.core.learner.state.model import (
     DEFERRED,
     EVICTED,
     EXAMPLES,
@@ -21,17 +30,8 @@ from stream_apple.core.learner.kernels.model import (
     TRUNCATED,
     Model,
 )
-from stream_apple.core.learner.kernels.naive_bayes import TRUST
-from stream_apple.core.learner.kernels.recent import longest_recent
-from stream_apple.core.learner.kernels.table import Table
-from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
-from stream_apple.core.learner.multiclass.process import process_classes
-from stream_apple.core.learner.new_model import empty_model, empty_scratch
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.parent_selection import Census, take_census
-from stream_apple.core.learner.preparation.preparation import Preparation
-from stream_apple.core.learner.progressive_loss import ProgressiveLoss
-from stream_apple.core.learner.settled_view import view_settled
+from stream_apple.core.learner.state.recent import longest_recent
+from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
 from stream_apple.errors import ModelError

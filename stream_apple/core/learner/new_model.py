@@ -1,9 +1,13 @@
 """A model that has learned nothing: what its options say that it is made of, and by which rule it learns."""
 
-from stream_apple.core.learner.kernels.decay import DecayRule, decay_rule, no_decay_yet, stamps_of
+from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, stamps_of
 from stream_apple.core.learner.kernels.mixture import empty_mixture
-from stream_apple.core.learner.kernels.model import (
+from stream_apple.core.learner.kernels.naive_bayes import empty_start
+from stream_apple.core.learner.multiclass.process import empty_class_mixture
+from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.state.model import (
     MAX_DEGREE,
+    DecayRule,
     ExpansionRule,
     Kept,
     LearningRule,
@@ -11,12 +15,9 @@ from stream_apple.core.learner.kernels.model import (
     TupleRule,
     empty_scalars,
 )
-from stream_apple.core.learner.kernels.naive_bayes import empty_start
-from stream_apple.core.learner.kernels.recent import empty_recent
-from stream_apple.core.learner.kernels.table import Extent, empty_table
-from stream_apple.core.learner.kernels.work import Work, empty_work
-from stream_apple.core.learner.multiclass.process import empty_class_mixture
-from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.state.recent import empty_recent
+from stream_apple.core.learner.state.table import Extent, empty_table
+from stream_apple.core.learner.state.work import Work, empty_work
 from stream_apple.core.learner.tuple_selection import TupleSelection
 
 _MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}

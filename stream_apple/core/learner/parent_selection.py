@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel, prefetch
 from stream_apple.core.learner.kernels.counts import information_of
 from stream_apple.core.learner.kernels.lanes import append
-from stream_apple.core.learner.kernels.table import (
+from stream_apple.core.learner.options import Selection
+from stream_apple.core.learner.state.table import (
     BARRED,
     BUCKET,
     PARENT,
@@ -24,8 +25,7 @@ from stream_apple.core.learner.kernels.table import (
     Table,
     taken_slots,
 )
-from stream_apple.core.learner.kernels.work import LANES, Numbers
-from stream_apple.core.learner.options import Selection
+from stream_apple.core.learner.state.work import LANES, Numbers
 
 # Monomials of no weight are no parents: salience is more than 1e-9 (as in Vowpal Wabbit).
 LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))

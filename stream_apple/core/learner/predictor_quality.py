@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.core.learner.kernels.table import U0, U1, Index
+from stream_apple.core.learner.state.table import U0, U1, Index
 
 RECENT = 10_000  # examples whose weight in recent sums has fallen to 1/e
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_FAST, OF_LINEAR, Decay, DecayRule, drawn_to_zero, owed
-from stream_apple.core.learner.kernels.table import U0, Slots, Table
+from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_FAST, OF_LINEAR, drawn_to_zero, owed
+from stream_apple.core.learner.state.model import Decay, DecayRule
+from stream_apple.core.learner.state.table import U0, Slots, Table
 
 
 def view_settled(table: Table, decay: Decay, rule: DecayRule) -> Table:

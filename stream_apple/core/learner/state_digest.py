@@ -6,7 +6,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import Table, base_features, sides_of
+from stream_apple.core.learner.state.table import Table, base_features, sides_of
 
 
 class StateDigest:

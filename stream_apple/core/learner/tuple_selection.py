@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
-from stream_apple.core.learner.kernels.table import Table, Words, sides_of
 from stream_apple.core.learner.kernels.tuple_expansion import set_of
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
+from stream_apple.core.learner.state.table import Table, Words, sides_of
 
 FEWEST_EXAMPLES = 1000  # that a selection is made from: of fewer, counts say little
 MOST_TUPLES = 1 << 15  # selected, and attributes that are known: snapshots keep them in one message

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors
-from stream_apple.core.learner.kernels.table import PARENT, Slots, Table
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
 from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.progressive_loss import LossReport
+from stream_apple.core.learner.state.table import PARENT, Slots, Table
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
 from stream_apple.runtime.monitoring.monomials import Monomial, MonomialFormatter, Parent
 from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of

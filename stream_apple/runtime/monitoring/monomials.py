@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
-from stream_apple.core.learner.kernels.table import PARENT, Slots
 from stream_apple.core.learner.preparation.derived_names import Derived
+from stream_apple.core.learner.state.table import PARENT, Slots
 
 TIMES = " \u00d7 "
 """Between the names of a product."""

@@ -25,7 +25,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import BUCKET, COMPANION, Table, base_features, check_finite, sides_of
+from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base_features, check_finite, sides_of
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import SnapshotPointer

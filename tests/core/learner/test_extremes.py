@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream_apple.core.batch import TOO_LARGE
-from stream_apple.core.learner.kernels.table import COMPANION, MOST_WEIGHT, check_finite
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import COMPANION, MOST_WEIGHT, check_finite
 
 LARGEST = float(np.nextafter(TOO_LARGE, np.float32(0)))
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from support.oracles.learner import Oracle
 
 from stream_apple.core.learner.factorization import Factors, Product, places
-from stream_apple.core.learner.kernels.table import PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.state.table import PARENT
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 

@@ -11,11 +11,11 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner import growth as growths
 from stream_apple.core.learner.appraisal import appraise
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, REST, grow
-from stream_apple.core.learner.kernels.model import EXAMPLES, NONZEROS
-from stream_apple.core.learner.kernels.table import PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, take_census
+from stream_apple.core.learner.state.model import EXAMPLES, NONZEROS
+from stream_apple.core.learner.state.table import PARENT
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from stream_apple.core.learner.kernels.counts import information_of
-from stream_apple.core.learner.kernels.table import BUCKET, PARENT, Extent, Table, empty_table
 from stream_apple.core.learner.options import Selection
 from stream_apple.core.learner.parent_selection import PORTION, RESTING, survey_for_growth, take_census
+from stream_apple.core.learner.state.table import BUCKET, PARENT, Extent, Table, empty_table
 
 MAX_DEGREE = 4
 

@@ -11,9 +11,9 @@ import pytest
 from core.learner.test_learner import KINDS, Row, batch_of, key, monomial_key, planted_rows, run
 from support.oracles.learner import Oracle
 
-from stream_apple.core.learner.kernels.table import PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Combine, Loss, Method, Options
+from stream_apple.core.learner.state.table import PARENT
 
 AMOUNTS = ((1e-2, 0.0), (0.0, 1e-3), (1e-2, 1e-3))
 

@@ -10,8 +10,8 @@ from core.learner.test_tuple_selection import drawn, learned, learner_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.core.learner.kernels.table import COUNTS
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.state.table import COUNTS
 
 
 class TestRecovery:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner import tuple_selection
 from stream_apple.core.learner.kernels.counts import information_of
-from stream_apple.core.learner.kernels.table import sides_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import sides_of
 from stream_apple.core.learner.tuple_selection import information_about, tuples_in
 
 

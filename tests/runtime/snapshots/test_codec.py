@@ -14,9 +14,9 @@ from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, e
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.encode import decode_prediction
-from stream_apple.core.learner.kernels.table import COMPANION, base_features
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
+from stream_apple.core.learner.state.table import COMPANION, base_features
 from stream_apple.errors import ModelError, SnapshotError
 from stream_apple.runtime.lineage import Gap, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel

@@ -7,10 +7,10 @@ stands beside the feature's slot; a tuple's is that of its features.
 """
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import Index
 from stream_apple.core.learner.kernels.update import Target, loss_of
-from stream_apple.core.learner.kernels.work import ActiveFeatures
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.table import Index
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 MOST_ABLATED = 1e300  # sums stay finite
 

@@ -22,10 +22,10 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.decay import use_of
-from stream_apple.core.learner.kernels.model import EVICTED, OCCUPIED, REFUSED, Model
 from stream_apple.core.learner.kernels.naive_bayes import CAUTION
 from stream_apple.core.learner.kernels.residuals import forget_residuals
-from stream_apple.core.learner.kernels.table import (
+from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Model
+from stream_apple.core.learner.state.table import (
     BARRED,
     BUCKET,
     BYTE,
@@ -46,7 +46,7 @@ from stream_apple.core.learner.kernels.table import (
     bucket_of,
     find,
 )
-from stream_apple.core.learner.kernels.work import BaseFeatures, Work
+from stream_apple.core.learner.state.work import BaseFeatures, Work
 
 OWN_VOTE = np.uint8(4)
 AHEAD = np.uint8(48)

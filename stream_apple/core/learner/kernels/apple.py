@@ -25,16 +25,16 @@ from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_sm
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR, PREDICTORS, blend, learn_mixture, temper
-from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS, LearningRule, Model
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
 from stream_apple.core.learner.kernels.plain_descent import learn_plainly
-from stream_apple.core.learner.kernels.recent import keep_recent
 from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, take_shares
-from stream_apple.core.learner.kernels.table import U0, U1, U8, Index, Slots
 from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
 from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave, loss_of
-from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Numbers64, Work, example_features
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, LearningRule, Model
+from stream_apple.core.learner.state.recent import keep_recent
+from stream_apple.core.learner.state.table import U0, U1, U8, Index, Slots
+from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, Numbers64, Work, example_features
 
 LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
 AHEAD = np.uint64(512)  # base features: learning as many takes longer than memory

@@ -14,10 +14,10 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import Element, Index, Words
 from stream_apple.core.learner.kernels.update import Target
-from stream_apple.core.learner.kernels.work import ActiveFeatures, BaseFeatures, Work
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.table import Element, Index, Words
+from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, Work
 
 
 @part

@@ -21,14 +21,13 @@ depend on the clock.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.core.learner.kernels.table import MOST, U0, U1, Element, Index, Table
-from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+from stream_apple.core.learner.state.model import Decay, DecayRule
+from stream_apple.core.learner.state.table import MOST, U0, U1, Element, Index, Table
+from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PREDICTORS_THAT_DECAY = 5
 OF_LINEAR, OF_APPLE, OF_FAST, OF_SLOW_LINEAR, OF_FAST_LINEAR = range(PREDICTORS_THAT_DECAY)
@@ -36,25 +35,6 @@ _LEAST_STEP = 1e-8  # for a shorter one, and for a smaller slope, nothing shrink
 _LEAST_FACTOR = 2.0**-10  # of one example: more would change the sign
 _LEAST_SCALE = 2.0**-30  # so that float32 holds weights up to 2^36
 _LARGEST = float(MOST)
-
-
-class DecayRule(NamedTuple):
-    """How much weights decay; `active`: whether they do at all."""
-
-    l2: float
-    l1: float
-    active: bool
-
-
-class Decay(NamedTuple):
-    """By how much the weights of each predictor have shrunk since the table was settled; empty if they do not.
-
-    scale  float64[2], float64[5] if predictors are mixed  weight = scale * what the table has
-    drawn  as many  see above
-    """
-
-    scale: NDArray[np.float64]
-    drawn: NDArray[np.float64]
 
 
 def decay_rule(l2: float, l1: float) -> DecayRule:

@@ -22,8 +22,8 @@ from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
-from stream_apple.core.learner.kernels.model import DEFERRED, TRUNCATED, LearningRule, Model
-from stream_apple.core.learner.kernels.table import (
+from stream_apple.core.learner.state.model import DEFERRED, TRUNCATED, LearningRule, Model
+from stream_apple.core.learner.state.table import (
     BYTE,
     FREE,
     PARENT,
@@ -38,7 +38,7 @@ from stream_apple.core.learner.kernels.table import (
     door_of,
     find,
 )
-from stream_apple.core.learner.kernels.work import LANES, WAVE, BaseFeatures, Products, Work
+from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Products, Work
 
 REACH = np.float32(1.25)
 ESTABLISHED = np.uint8(20)  # sights

@@ -12,8 +12,8 @@ from numba.core import cgutils, types
 
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import instruction
-from stream_apple.core.learner.kernels.table import BUCKET, HIGHS, ONES, Index, Words
-from stream_apple.core.learner.kernels.work import LANES, BaseFeatures, Numbers, Products
+from stream_apple.core.learner.state.table import BUCKET, HIGHS, ONES, Index, Words
+from stream_apple.core.learner.state.work import LANES, BaseFeatures, Numbers, Products
 
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _FLAGS, _BYTES, _INTS, _WORDS = (ir.VectorType(kind, LANES) for kind in (_I1, _I8, _I32, _I64))

@@ -30,8 +30,6 @@ from stream_apple.core.learner.kernels.mixture import (
     SLOW_LINEAR,
     SLOW_LINEAR_RATE,
 )
-from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
-from stream_apple.core.learner.kernels.table import LEAST_SQUARE, U0, U1, Element, Index
 from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
@@ -42,7 +40,9 @@ from stream_apple.core.learner.kernels.update import (
     widen,
     within_bounds,
 )
-from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+from stream_apple.core.learner.state.model import LearningRule, Model, ModelScalars
+from stream_apple.core.learner.state.table import LEAST_SQUARE, U0, U1, Element, Index
+from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 HORIZON = np.uint8(100)
 _MOST_SIGHTS = np.uint8(255)

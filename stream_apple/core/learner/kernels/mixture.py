@@ -24,9 +24,9 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Mixture
 from stream_apple.core.learner.kernels.update import Target, loss_of
-from stream_apple.core.learner.kernels.work import Numbers64
+from stream_apple.core.learner.state.model import Mixture
+from stream_apple.core.learner.state.work import Numbers64
 
 PREDICTORS = 6
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import BARRED, U1, U3, Index
 from stream_apple.core.learner.kernels.update import Target
-from stream_apple.core.learner.kernels.work import ActiveFeatures, Numbers64
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.table import BARRED, U1, U3, Index
+from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PRIOR = 0.1
 MOST_ODDS = 50.0  # as scores

@@ -12,10 +12,10 @@ The constant is regularised as all are. An importance weight is a factor of the 
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import Index
 from stream_apple.core.learner.kernels.update import Target, slope_of, within_bounds
-from stream_apple.core.learner.kernels.work import ActiveFeatures
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.table import Index
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 
 @part

@@ -7,10 +7,10 @@ monomial. For the logistic loss the residual is the loss's derivative. Kept from
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Model
-from stream_apple.core.learner.kernels.table import Element, Index
 from stream_apple.core.learner.kernels.update import Target, squared_slope
-from stream_apple.core.learner.kernels.work import ActiveFeatures
+from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.table import Element, Index
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 
 @part

@@ -14,9 +14,9 @@ import numpy as np
 from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import kernel, part, prefetch
 from stream_apple.core.learner.kernels.admission import admit
-from stream_apple.core.learner.kernels.model import TRUNCATED, Model
-from stream_apple.core.learner.kernels.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
-from stream_apple.core.learner.kernels.work import BaseFeatures, Work
+from stream_apple.core.learner.state.model import TRUNCATED, Model
+from stream_apple.core.learner.state.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
+from stream_apple.core.learner.state.work import BaseFeatures, Work
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _U64 = np.uint64(64)

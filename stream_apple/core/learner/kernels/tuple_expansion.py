@@ -16,8 +16,8 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate
 from stream_apple.core.learner.kernels.expansion import Ends, Queue, collect, fetch, put_node
-from stream_apple.core.learner.kernels.model import DEFERRED, LEVEL, TRUNCATED, Model
-from stream_apple.core.learner.kernels.table import (
+from stream_apple.core.learner.state.model import DEFERRED, LEVEL, TRUNCATED, Model
+from stream_apple.core.learner.state.table import (
     FREE,
     U0,
     U1,
@@ -28,7 +28,7 @@ from stream_apple.core.learner.kernels.table import (
     first_of,
     fitting_tags,
 )
-from stream_apple.core.learner.kernels.work import WAVE, BaseFeatures, Products, Work
+from stream_apple.core.learner.state.work import WAVE, BaseFeatures, Products, Work
 
 _PLACE_BITS = np.uint64(21)  # of the number of a base feature in a node's path
 _PLACE_MASK = (U1 << _PLACE_BITS) - U1

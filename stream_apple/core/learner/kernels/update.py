@@ -20,9 +20,9 @@ from stream_apple.core.learner.kernels.decay import (
     of_scale,
     shrink,
 )
-from stream_apple.core.learner.kernels.model import LearningRule, Model, ModelScalars
-from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
-from stream_apple.core.learner.kernels.work import ActiveFeatures
+from stream_apple.core.learner.state.model import LearningRule, Model, ModelScalars
+from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
 NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)

@@ -18,10 +18,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, prefetch
-from stream_apple.core.learner.kernels.model import LearningRule, Model
-from stream_apple.core.learner.kernels.table import LEAST_SQUARE, MOST, U0, U1, Index
 from stream_apple.core.learner.kernels.update import NO_DOUBT, invariant_step, widen, within_bounds
-from stream_apple.core.learner.kernels.work import ActiveFeatures
 from stream_apple.core.learner.multiclass.layout import (
     BESIDE,
     BLOCK_OF_AVERAGES,
@@ -30,6 +27,9 @@ from stream_apple.core.learner.multiclass.layout import (
     MEAN,
     ClassWork,
 )
+from stream_apple.core.learner.state.model import LearningRule, Model
+from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, U0, U1, Index
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 LOWEST = -50.0
 """A score is at most so far below the largest, as the logistic loss's scores are within +-50."""

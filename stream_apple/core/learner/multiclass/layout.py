@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.table import Floats
-from stream_apple.core.learner.kernels.work import Numbers64
+from stream_apple.core.learner.state.table import Floats
+from stream_apple.core.learner.state.work import Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
 EXPANDED, BESIDE, MEAN = range(3)

@@ -17,11 +17,7 @@ from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.apple import Scores, fetch_ahead
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixture import APPLE, FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
-from stream_apple.core.learner.kernels.model import EXAMPLES, FEATURES, NONZEROS, Mixture, Model
-from stream_apple.core.learner.kernels.recent import keep_recent
-from stream_apple.core.learner.kernels.table import U0
 from stream_apple.core.learner.kernels.update import leave
-from stream_apple.core.learner.kernels.work import Numbers64, Work, example_features
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
     bound_and_exponentiate,
@@ -33,6 +29,10 @@ from stream_apple.core.learner.multiclass.class_update import (
     widen_classes,
 )
 from stream_apple.core.learner.multiclass.layout import BESIDE, EXPANDED, MEAN, ClassWork
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Mixture, Model
+from stream_apple.core.learner.state.recent import keep_recent
+from stream_apple.core.learner.state.table import U0
+from stream_apple.core.learner.state.work import Numbers64, Work, example_features
 
 
 def empty_class_mixture(*, mixed: bool) -> Mixture:

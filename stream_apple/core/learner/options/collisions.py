@@ -25,7 +25,7 @@ class Collision:
             raise ValueError(f"Options.collisions: expected one of {', '.join(choices)}, found {self.collisions!r}")
         if self.collisions == "evict":
             return
-        taken = {
+        taken: dict[str, tuple[object, ...]] = {
             "method": ("linear", "quadratic"),
             "descent": ("adaptive",),
             "selection": ("weight",),

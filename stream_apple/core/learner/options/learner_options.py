@@ -26,7 +26,7 @@ PARENTS = NumberBounds(0, 100)
 PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
 
 
-# Of what `kernels/table.py` and `kernels/work.py` make, which can't be imported here.
+# Of what `state/table.py` and `state/work.py` make, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example

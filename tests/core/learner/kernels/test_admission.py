@@ -9,9 +9,9 @@ from stream_apple.core.jit import kernel
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES
 from stream_apple.core.learner.kernels import admission
 from stream_apple.core.learner.kernels.admission import AHEAD, OWN_VOTE
-from stream_apple.core.learner.kernels.table import Index
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import Index
 
 
 @kernel

@@ -10,9 +10,9 @@ import pytest
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.counts import information_of
-from stream_apple.core.learner.kernels.table import COUNTS, PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Method, Options
+from stream_apple.core.learner.state.table import COUNTS, PARENT
 
 KEYS = np.random.default_rng(3).integers(1, 1 << 64, 12, np.uint64)
 PRODUCTS = Options(method="apple", loss="logistic", combine="off", selection="mi", bits=16)

@@ -7,8 +7,9 @@ import pytest
 from support.oracles.learner import decayed
 from vowpalwabbit import pyvw
 
-from stream_apple.core.learner.kernels.decay import Decay, decay_rule, drawn_to_zero, no_decay_yet, of_scale, shrink
-from stream_apple.core.learner.kernels.table import MOST
+from stream_apple.core.learner.kernels.decay import decay_rule, drawn_to_zero, no_decay_yet, of_scale, shrink
+from stream_apple.core.learner.state.model import Decay
+from stream_apple.core.learner.state.table import MOST
 
 
 class Lazy:

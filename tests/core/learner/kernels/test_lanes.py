@@ -18,8 +18,8 @@ from stream_apple.core.learner.kernels.lanes import (
     look_up,
     look_up_one_by_one,
 )
-from stream_apple.core.learner.kernels.table import Index, Words, door_of
-from stream_apple.core.learner.kernels.work import LANES, BaseFeatures, Numbers, Products, empty_products
+from stream_apple.core.learner.state.table import Index, Words, door_of
+from stream_apple.core.learner.state.work import LANES, BaseFeatures, Numbers, Products, empty_products
 
 TESTS = Path(__file__).parents[3]
 

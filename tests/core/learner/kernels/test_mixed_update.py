@@ -9,10 +9,11 @@ from core.learner.test_learner import Row, batch_of, monomial_key, planted_rows
 from support.oracles.learner import CONSTANT, Monomial, Oracle
 from support.oracles.predictors import State, Step, within_reach
 
-from stream_apple.core.learner.kernels.decay import Decay, decay_rule, settle
-from stream_apple.core.learner.kernels.table import Table, copy_table
+from stream_apple.core.learner.kernels.decay import decay_rule, settle
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options
+from stream_apple.core.learner.state.model import Decay
+from stream_apple.core.learner.state.table import Table, copy_table
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
 

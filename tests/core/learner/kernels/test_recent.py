@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels import recent as recents
-from stream_apple.core.learner.kernels.model import GROWN_AT, Recent
-from stream_apple.core.learner.kernels.recent import RECENT_EXAMPLES, RECENT_FEATURES, empty_recent
-from stream_apple.core.learner.kernels.table import Floats, Words
-from stream_apple.core.learner.kernels.work import BaseFeatures
+from stream_apple.core.learner.state import recent as recents
+from stream_apple.core.learner.state.model import GROWN_AT, Recent
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES, empty_recent
+from stream_apple.core.learner.state.table import Floats, Words
+from stream_apple.core.learner.state.work import BaseFeatures
 
 Example = tuple[list[int], list[float]]
 

@@ -8,9 +8,9 @@ import pytest
 from core.learner.test_learner import key, monomial_key
 
 from stream_apple.core.batch import ALONE, BIN, Batch
-from stream_apple.core.learner.kernels.table import BARRED, PARENT
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import BARRED, PARENT
 
 NAMES = ("x", "y", "i", "j", "alone", "alone too")
 ROLES = (0, 0, int(BIN), int(BIN), int(ALONE), int(ALONE))

@@ -9,9 +9,9 @@ import pytest
 from core.learner.test_learner import batch_of, planted_rows
 
 from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
-from stream_apple.core.learner.kernels.table import BUCKET
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import BUCKET
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

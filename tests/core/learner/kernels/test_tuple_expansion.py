@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_apple.core.batch import ALONE, Batch
-from stream_apple.core.learner.kernels.model import FEATURES, TRUNCATED
 from stream_apple.core.learner.kernels.tuple_expansion import holds, set_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.model import FEATURES, TRUNCATED
 
 NAMES = [f"{attribute}={value}" for attribute in "abcde" for value in range(3)] + ["f", "g"]
 EXAMPLES = st.lists(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from stream_apple.core.batch import TOO_LARGE, Batch
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
-from stream_apple.core.learner.kernels.table import MOST_WEIGHT, check_finite
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import MOST_WEIGHT, check_finite
 
 SIZE, COLUMNS = 12_000, 12
 KINDS: tuple[dict[str, Any], ...] = ({}, {"combine": "off"}, {"method": "linear"}, {"method": "quadratic"})

@@ -5,9 +5,9 @@ import pytest
 from core.learner.paper.supports import Monomial, monomials_of, parents_of
 from core.learner.test_learner import LOSSES, Row, batch_of, monomial_key, planted_rows
 
-from stream_apple.core.learner.kernels.table import copy_table
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options, Selection
+from stream_apple.core.learner.state.table import copy_table
 
 SIZE, EPOCH = 480, 120
 

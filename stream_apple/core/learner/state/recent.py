@@ -3,8 +3,8 @@
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.model import Recent
-from stream_apple.core.learner.kernels.work import BaseFeatures
+from stream_apple.core.learner.state.model import Recent
+from stream_apple.core.learner.state.work import BaseFeatures
 
 RECENT_FEATURES = 8192  # of each half, base features
 RECENT_EXAMPLES = 512  # of each half

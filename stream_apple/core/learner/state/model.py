@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.kernels.decay import Decay, DecayRule
-from stream_apple.core.learner.kernels.table import Table, Words
+from stream_apple.core.learner.state.table import Table, Words
 
 MAX_DEGREE = 250  # degrees are kept in a byte
 GROWN_AT = 3  # index of `Recent.filled`
@@ -54,6 +53,25 @@ class Kept(NamedTuple):
     residuals: bool
     counts: bool
     attributes: bool
+
+
+class DecayRule(NamedTuple):
+    """How much weights decay; `active`: whether they do at all."""
+
+    l2: float
+    l1: float
+    active: bool
+
+
+class Decay(NamedTuple):
+    """By how much the weights of each predictor have shrunk since the table was settled; empty if they do not.
+
+    scale  float64[2], float64[5] if predictors are mixed  weight = scale * what the table has
+    drawn  as many  see `decay.py`
+    """
+
+    scale: NDArray[np.float64]
+    drawn: NDArray[np.float64]
 
 
 class LearningRule(NamedTuple):

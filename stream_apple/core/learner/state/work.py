@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import ALONE
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.table import U1, Floats, Index, Slots, Words
+from stream_apple.core.learner.state.table import U1, Floats, Index, Slots, Words
 
 Numbers: TypeAlias = NDArray[np.uint32]
 Numbers64: TypeAlias = NDArray[np.float64]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stream_apple.core.codec.feature_hashing import user_key
 from stream_apple.errors import InputFileError
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.preparation import load_arrays, prepare
@@ -59,6 +60,30 @@ def test_a_prepared_set_is_not_read_again(tmp_path: Path) -> None:
     assert first.arrays.stat().st_mtime_ns == before
     write(tmp_path / "set.svm", [0, 1] * 11)
     assert prepare(data_set, 100, "squared", tmp_path).digest != first.digest
+
+
+def test_further_columns_are_another_set(tmp_path: Path) -> None:
+    """They go along with the rows that are drawn; who does not ask for them has the set as it was."""
+    data_set = write(tmp_path / "set.svm", [0, 1] * 10)
+    plain = prepare(data_set, 7, "squared", tmp_path)
+    more = prepare(data_set, 7, "squared", tmp_path, frozenset({"attributes", "users"}))
+    assert plain.digest != more.digest
+    batch = load_arrays(more.arrays)
+    assert batch.attributes.tolist() == batch.keys.tolist()
+    drawn = [user_key(str(int(value) - 1).encode()) for value in batch.values]
+    assert batch.users.tolist() == drawn
+    assert load_arrays(plain.arrays).attributes.size == load_arrays(plain.arrays).users.size == 0
+
+
+def test_a_set_of_before_there_were_further_columns_is_read(tmp_path: Path) -> None:
+    """Its file has five arrays; the others are empty."""
+    facts = prepare(write(tmp_path / "set.svm", [0, 1] * 10), 100, "squared", tmp_path)
+    with np.load(facts.arrays) as kept:
+        old = {name: kept[name] for name in ("facts", "indptr", "keys", "values", "labels", "weights")}
+    np.savez(facts.arrays, **old)
+    batch = load_arrays(facts.arrays)
+    assert batch.labels.tolist() == [0, 1] * 10
+    assert batch.spaces.size == batch.roles.size == 0
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from support.records import DECODER, SETTINGS, TOPIC, FakeRecord
+from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good
 from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, empty, golden, grown, pointer
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.core.learner.state.table import COMPANION, base_features
@@ -116,16 +117,25 @@ class TestRoundTrip:
     def test_before_and_after_cuts_are_made(self, cut: int, discretise: Discretise) -> None:
         """A reservoir that is filling, and cuts, go on as if nothing had been; the manifest has room for a full one."""
         settings = SETTINGS._replace(options=Options(bits=8, discretise=discretise, reservoir=100))
+        rng = np.random.default_rng(6)
+        records = [
+            good(at, hours=at / 90)._replace(
+                payload=encode_example(
+                    Example(float(rng.integers(0, 2)), 1.0, at, {"a": rng.normal(), "b": rng.normal()})
+                )
+            )
+            for at in range(500)
+        ]
         model = empty(settings=settings)
-        model.process(RECORDS[:cut])
+        model.process(records[:cut])
         fitted = bool(model.sums["prepared_fitted"][0])
-        assert fitted == (cut > 150)
+        assert fitted == (cut > 100)
         assert bool(len(model.sums["prepared_reservoir_keys"])) != fitted
         snapshot = encode_snapshot(model)
         restored = restore(empty(settings=settings), snapshot.messages, pointer(snapshot))
         assert restored.digest() == model.digest()
         for each in (model, restored):
-            each.process(RECORDS[cut:])
+            each.process(records[cut:])
         assert restored.digest() == model.digest()
         assert len(restored.learner.preparation.intervals.features)
 

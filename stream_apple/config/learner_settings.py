@@ -5,12 +5,10 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from stream_apple.config.class_settings import ClassSettings
-from stream_apple.config.discretisation_settings import DiscretisationSettings
-from stream_apple.config.growth_settings import GrowthSettings
-from stream_apple.config.personalisation_settings import PersonalisationSettings
+from stream_apple.config.feature_settings import DiscretisationSettings, PersonalisationSettings
+from stream_apple.config.growth_settings import GrowthSettings, TupleSettings
 from stream_apple.config.regularisation_settings import RegularisationSettings
-from stream_apple.config.section import Integer, Number
-from stream_apple.config.tuple_settings import TupleSettings
+from stream_apple.config.section import Integer, Number, Section
 from stream_apple.core.learner.options import (
     ALPHA,
     BITS,
@@ -24,15 +22,8 @@ from stream_apple.core.learner.options import (
 )
 
 
-class LearnerSettings(
-    RegularisationSettings,
-    ClassSettings,
-    GrowthSettings,
-    TupleSettings,
-    PersonalisationSettings,
-    DiscretisationSettings,
-):
-    """What is learned, and how fast."""
+class MethodSettings(Section):
+    """What features are, what is minimised, and how fast."""
 
     method: Method = Options.method
     """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
@@ -61,6 +52,18 @@ class LearnerSettings(
     default and only choice of `combine = "off"`."""
     learning_rate: Number = Field(default=Options.learning_rate, gt=LEARNING_RATE.above, le=LEARNING_RATE.high)
     """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
+
+
+class LearnerSettings(
+    RegularisationSettings,
+    ClassSettings,
+    PersonalisationSettings,
+    TupleSettings,
+    GrowthSettings,
+    DiscretisationSettings,
+    MethodSettings,
+):
+    """What is learned, and how fast."""
 
     @model_validator(mode="after")
     def _fill(self) -> Self:

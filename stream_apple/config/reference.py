@@ -2,7 +2,7 @@
 
     python -m stream_apple.config.reference docs/configuration.md
 
-What a setting does is the docstring below it in `schema.py` or `learner_settings.py`; type, default and bounds are
+What a setting does is the docstring below it in `schema.py` or `*_settings.py`; type, default and bounds are
 those that refuse a wrong value. `tests/test_documents.py` fails if the page is not what this module makes.
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core.learner.categories import batch_of_cases, cases_of_codes
-from core.learner.test_tuple_selection import drawn, learned, learner_of
+from core.learner.tuples.test_tuple_selection import drawn, learned, learner_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

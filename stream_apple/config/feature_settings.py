@@ -19,7 +19,7 @@ class DiscretisationSettings(Section):
     the speed. `quantile` is the fastest, and better than values for quadratic and cubic. Text and 0/1 features stay
     as they are. One shuffled pass over 8,000 examples, share of wrong signs without any tuning, `none` / `quantile` /
     `auto`: covtype .302/.258/.249, magic04 .196/.176/.165, letter .190/.131/.117, adult .165/.156/.155. See *Numbers
-    as intervals* in `docs/evaluating-on-files.md`."""
+    as intervals* in `docs/choosing-a-learner.md`."""
     bins: Annotated[Integer, Field(ge=BINS.low, le=BINS.high)] | None = None
     """Most intervals of a feature with `discretise` quantile (default 12) or auto (default 6). More than 12 were worse
     on most sets: each interval has fewer examples to learn from."""
@@ -53,4 +53,4 @@ class PersonalisationSettings(Section):
     methods `linear` and `quadratic`: the hashing trick, features of equal hash share a weight, which `inspect` can't
     name. With room both are the same. Use `share` for `quadratic` where products outnumber the slots by far (20news in
     2^18: test error .131, not .201); with `linear` it loses what `evict` keeps. The figures are in
-    `docs/evaluating-on-files.md`."""
+    `docs/choosing-a-learner.md`."""

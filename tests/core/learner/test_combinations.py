@@ -1,0 +1,73 @@
+"""Options that others were built beside: together they do what each says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Collisions, Combine, Discretise, Options
+
+SIZE = 6000
+EPOCH = 1000
+
+
+def _numbers() -> Batch:
+    """Four columns; the class is how many of two conditions on numbers hold, one of them no straight line."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(SIZE, 4)).astype(np.float32)
+    labels = (values[:, 0] > 0.3).astype(np.float64) + (np.abs(values[:, 1]) > 1.0)
+    keys = np.tile(np.array([11, 22, 33, 44], np.uint64) * np.uint64(0x9E3779B97F4A7C15), SIZE)
+    return Batch(np.arange(0, 4 * SIZE + 1, 4), keys, values.reshape(-1), labels, np.ones(SIZE))
+
+
+def _learned(options: Options, batch: Batch) -> Scores:
+    learner, scores = Learner(options), Scores.empty(SIZE)
+    for start in range(0, SIZE, EPOCH):
+        learner.learn(batch, start, start + EPOCH, scores)
+        learner.end_epoch()
+    return scores
+
+
+@pytest.mark.parametrize("combine", ["mix", "off"])
+@pytest.mark.parametrize("discretise", ["quantile", "auto"])
+def test_classes_of_numbers_as_intervals(combine: Combine, discretise: Discretise) -> None:
+    """What values alone can't tell, their intervals do, for classes as for numbers."""
+    batch = _numbers()
+    late = slice(SIZE // 2, None)
+    plain = _learned(Options(loss="softmax", classes=3, combine=combine), batch)
+    found = _learned(Options(loss="softmax", classes=3, combine=combine, discretise=discretise), batch)
+    assert (plain.predictions != batch.labels)[late].mean() > 0.3
+    assert (found.predictions != batch.labels)[late].mean() < 0.15
+    assert found.losses[late].mean() < 0.4 * plain.losses[late].mean()
+
+
+@pytest.mark.parametrize("decay", [{"l2": 1e-3}, {"l1": 1e-4}, {"l1": 1e-4, "l2": 1e-3}])
+def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
+    """With room for all, the regularised, hashed learner is the one that has a slot for each feature."""
+    batch = _numbers()
+    batch = batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0))
+    kinds: list[tuple[Collisions, dict[str, Any]]] = [("evict", decay), ("share", decay), ("share", {})]
+    evict, share, free = (
+        _learned(Options(method="linear", loss="logistic", collisions=collisions, **kind), batch).predictions
+        for collisions, kind in kinds
+    )
+    assert evict.tolist() == share.tolist()
+    assert share.tolist() != free.tolist()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"method": "quadratic", "l2": 1e-3},
+        {"method": "quadratic", "l1": 1e-3},
+        {"method": "linear", "warm_start": "naive_bayes"},
+        {"method": "linear", "selection": "mi"},
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
+    """It is refused, by the option that shares."""
+    with pytest.raises(ValueError, match=r"Options\.collisions: expected evict with "):
+        Options(loss="logistic", collisions="share", **others)

@@ -31,6 +31,8 @@ PRODUCT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "product": {"loss": "logistic"},
         "product, squared": {},
+        "product, auto": {"loss": "logistic", "discretise": "auto"},
+        "product, auto, squared": {"discretise": "auto"},
         "quadratic": {"loss": "logistic", "method": "quadratic"},
         "linear": {"loss": "logistic", "method": "linear"},
     }

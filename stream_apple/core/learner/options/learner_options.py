@@ -44,6 +44,7 @@ _BUDGET_OF_BOTH = 500
 
 _FIRST: dict[str, object] = {
     **_PLAIN,
+    "selection": "weight",
     "fallback": False,
     **Regularisation.FIRST,
     **Discretisation.FIRST,

@@ -1,6 +1,7 @@
 """`stream-apple compile`: machine code made beforehand, for images and for machines that start workers often."""
 
 import time
+from collections.abc import Iterator
 from typing import get_args
 
 import click
@@ -10,11 +11,11 @@ from stream_apple.config import load
 from stream_apple.core.learner.options import CLASSES, Loss, Method
 
 _FURTHER: tuple[dict[str, str], ...] = (
-    {},
     {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"},
     {"STREAM_APPLE_LEARNER__PERSONALISE": "key"},
+    {"STREAM_APPLE_LEARNER__L1": "0.00001"},
 )
-"""What else has kernels of its own, or gives others further types of arrays."""
+"""What else has kernels of its own, with any method and loss."""
 
 
 @click.command()
@@ -35,14 +36,18 @@ def command(target: str | None) -> None:
     from stream_apple.runtime.warmup import warm_up
 
     started = time.monotonic()
+    for chosen in (*_methods_and_losses(), *_FURTHER):
+        settings = settings_of(load(None, chosen))
+        warm_up(settings, settings.decoder())
+    say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)
+
+
+def _methods_and_losses() -> Iterator[dict[str, str]]:
+    """Variables for each pair of them that there may be."""
     for method in get_args(Method):
         for loss in get_args(Loss):
-            if method == "tuples" and loss == "softmax":
-                continue  # they do not go together
-            for further in _FURTHER:
-                chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss, **further}
-                if loss == "softmax":
-                    chosen["STREAM_APPLE_LEARNER__CLASSES"] = str(CLASSES.low)  # how many changes no code
-                settings = settings_of(load(None, chosen))
-                warm_up(settings, settings.decoder())
-    say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)
+            chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
+            if loss == "softmax":
+                chosen["STREAM_APPLE_LEARNER__CLASSES"] = str(CLASSES.low)  # how many changes no code
+            if (method, loss) != ("tuples", "softmax"):
+                yield chosen

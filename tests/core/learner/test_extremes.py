@@ -65,8 +65,10 @@ def _options(draw: st.DrawFn) -> Options:
     chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
     if chosen["discretise"] != "none":
         chosen["reservoir"] = 20
-    if method in {"linear", "quadratic"}:
+    if method in {"linear", "quadratic"} and chosen.get("warm_start", "none") == "none":
         chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
+        if method == "quadratic" and chosen["collisions"] == "share":
+            chosen["l1"] = chosen["l2"] = 0.0
     chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
     return Options(**chosen)
 

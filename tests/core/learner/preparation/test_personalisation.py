@@ -47,8 +47,9 @@ def stream(size: int, seed: int = 3, *, numeric: bool = False) -> Batch:
     rows: list[Features] = []
     labels, users = [], []
     for _ in range(size):
-        user, words = int(rng.integers(5)), rng.choice(9, 3, replace=False).tolist()
-        values = rng.normal(size=3) if numeric else rng.choice([1.0, 0.5, -2.0], 3)
+        count = 5 if numeric else 3  # numbers that fewer than half of the examples have would pass for words
+        user, words = int(rng.integers(5)), rng.choice(9, count, replace=False).tolist()
+        values = rng.normal(size=count) if numeric else rng.choice([1.0, 0.5, -2.0], count)
         rows.append({("user", f"u{user}"): 1.0} | {("word", f"w{w}"): v for w, v in zip(words, values, strict=True)})
         total = sum((w - 4.2) * v for w, v in zip(words, values.tolist(), strict=True))
         labels.append(float(np.sign(total)) * (-1 if user < 2 else 1))

@@ -60,7 +60,7 @@ def _options(draw: st.DrawFn) -> Options:
             if chosen["loss"] == "logistic":
                 plain = [{"descent": "plain", "l2": l2, "l1": 0.0} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
-    if chosen["loss"] == "logistic" and "descent" not in chosen:
+    if chosen["loss"] == "logistic" and "descent" not in chosen and chosen.get("selection") != "cv":
         chosen["warm_start"] = draw(st.sampled_from(["none", "naive_bayes"]))
     chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
     if chosen["discretise"] != "none":

@@ -71,3 +71,24 @@ def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
     """It is refused, by the option that shares."""
     with pytest.raises(ValueError, match=r"Options\.collisions: expected evict with "):
         Options(loss="logistic", collisions="share", **others)
+
+
+@pytest.mark.parametrize("decay", [{"l2": 0.02}, {"l1": 1e-3}, {"l1": 1e-3, "l2": 0.02}], ids=str)
+def test_where_scores_start_does_not_decay(decay: dict[str, Any]) -> None:
+    """Naive Bayes is what was counted: a score less the decayed weights is the same, however much those shrink."""
+    rng = np.random.default_rng(1)
+    which = rng.integers(0, 3, (SIZE, 4)).astype(np.uint64) + np.arange(4, dtype=np.uint64) * np.uint64(3)
+    keys = (which.reshape(-1) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    labels = np.where(rng.random(SIZE) < np.where(which[:, 0] == 0, 0.8, 0.3), 1.0, -1.0)
+    batch = Batch(np.arange(0, 4 * SIZE + 1, 4), keys, np.ones(4 * SIZE, np.float32), labels, np.ones(SIZE))
+    starts = []
+    for kind in ({}, decay):
+        learner = Learner(Options(method="linear", loss="logistic", warm_start="naive_bayes", bits=10, **kind))
+        learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
+        slots = learner.slots()
+        weights = dict(zip(slots["key"].tolist(), slots["weight"].tolist(), strict=True))
+        shown = batch.select(np.arange(50))
+        sums = [float(slots["weight"][-1]) + sum(weights[k] for k in row) for row in shown.keys.reshape(50, 4).tolist()]
+        starts.append(learner.predict(shown) - np.array(sums))
+    np.testing.assert_allclose(starts[1], starts[0], atol=1e-4)
+    assert np.abs(starts[0]).max() > 0.5

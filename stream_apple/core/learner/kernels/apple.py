@@ -99,25 +99,26 @@ def process(
             old, wanted = expand(model, example, learning, work)
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
-            if rule.warm_start:
-                odds = odds_of(model, features, old)
-                start_expanded(mixing, starting_score(model, odds))
         elif shared > U0:
             mixing[APPLE], wider = gather(slots, features, old)
             mixing[LINEAR], base = score_shared(model, work, shared, mixing[APPLE])
         else:
             mixing[APPLE], wider = gather(slots, features, old)
-            if rule.warm_start:
-                odds = odds_of(model, features, old)
-                mixing[APPLE] += starting_score(model, odds)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
             if rule.plain_l2 > 0.0:
                 mixing[APPLE] /= counts[EXAMPLES] + 1
                 mixing[LINEAR] /= counts[EXAMPLES] + 1
         if rule.decay.active:
             decayed_scores(model.table, model.decay, rule.decay, features, (base, old), mixing)
-            if not rule.alongside:
-                mixing[LINEAR] = mixing[APPLE]
+        if rule.warm_start:  # what is counted does not decay
+            odds = odds_of(model, features, old)
+            offset = starting_score(model, odds)
+            if rule.mixed:
+                start_expanded(mixing, offset)
+            else:
+                mixing[APPLE] += offset
+        if not rule.alongside:
+            mixing[LINEAR] = mixing[APPLE]
         if not are_finite(mixing, PREDICTORS if rule.mixed else APPLE + 1):
             leave(slots, features, old)
             return row

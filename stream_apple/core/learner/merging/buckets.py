@@ -69,10 +69,10 @@ def merge_buckets(stack: Stack, out: Table, election: Election, room: Room, coun
         _keep(room, count, counted)
         end = first
         for rank in range(count):
-            which = np.uint64(room.order[rank])
-            if room.kept[which]:
-                write_monomial(stack, room, which, out, end)
-                tag_bytes[end] = np.uint8(room.keys[which] & BYTE) | np.uint8(1)
+            next_one: Index = np.uint64(room.order[rank])
+            if room.kept[next_one]:
+                write_monomial(stack, room, next_one, out, end)
+                tag_bytes[end] = np.uint8(room.keys[next_one] & BYTE) | np.uint8(1)
                 end += U1
 
 
@@ -136,12 +136,12 @@ def _collect(stack: Stack, first: Index, room: Room) -> Index:
 
 
 @part
-def _states_of(stack: Stack, room: Room, which: Index) -> tuple[int, int, int, np.uint8]:
+def _states_of(stack: Stack, room: Room, which: Index) -> tuple[np.int64, np.int64, np.int64, np.uint8]:
     """How many models have the monomial as a parent since earlier, since the last merge, and as one that rests.
 
     And the largest `parent` of those that are none: for how long it rests, or that it is BARRED.
     """
-    standing, nominated, resting, rest = 0, 0, 0, np.uint8(0)
+    standing, nominated, resting, rest = np.int64(0), np.int64(0), np.int64(0), np.uint8(0)
     for p in range(np.uint64(stack.slots.shape[0])):
         if room.places[which, p] < 0:
             continue
@@ -184,7 +184,8 @@ def _use_of(room: Room, which: Index) -> np.float32:
 @part
 def _is_chosen(chosen: Words, key: Index) -> bool:
     """Whether a key stands in an ascending array."""
-    low, high = U0, np.uint64(len(chosen))
+    low: Index = U0
+    high: Index = np.uint64(len(chosen))
     while low < high:
         middle = (low + high) >> U1
         if chosen[middle] < key:
@@ -198,7 +199,7 @@ def _is_chosen(chosen: Words, key: Index) -> bool:
 def _sort(room: Room, count: Index) -> None:
     """Write the numbers of the keys in ascending order."""
     for which in range(count):
-        rank = which
+        rank: Index = which
         while rank > U0 and room.keys[np.uint64(room.order[rank - U1])] > room.keys[which]:
             room.order[rank] = room.order[rank - U1]
             rank -= U1
@@ -228,7 +229,7 @@ def _keep(room: Room, count: Index, counted: NDArray[np.int64]) -> None:
 
 
 @part
-def _comes_before(room: Room, one: int, other: int) -> bool:
+def _comes_before(room: Room, one: Index, other: Index) -> bool:
     """Whether it has a better claim to a slot: more votes as a parent (others have none), then more use."""
     mine, theirs = room.votes[np.uint64(one)], room.votes[np.uint64(other)]
     return bool(mine > theirs or (mine == theirs and room.use[np.uint64(one)] > room.use[np.uint64(other)]))

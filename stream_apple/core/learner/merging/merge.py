@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.buckets import (
@@ -140,7 +139,7 @@ def _alone(model: Mergeable) -> Merged:
     table = copy_table(model.table)
     won = table.slots["parent"] & NOMINATED != 0
     table.slots["parent"][won] &= ~NOMINATED
-    taken, won_count = np.count_nonzero(table.slots["key"][:-1]), np.count_nonzero(won)
+    taken, won_count = int(np.count_nonzero(table.slots["key"][:-1])), int(np.count_nonzero(won))
     sums = {name: array.copy() for name, array in model.sums.items()}
     return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
 
@@ -157,23 +156,20 @@ def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
 def _elected(models: Sequence[Mergeable], room: Room) -> Words:
     """The keys of the nominees that become parents, ascending."""
     total = sum(_nominated(each.table, 0, len(each.table.slots)) for each in models)
-    found: list[Nominees] = []
+    keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for start, stop in portions_of(models[0].table):
         size = sum(_nominated(each.table, start, stop) for each in models)
         if size:
-            nominees = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
-            count = find_nominees(_settled(models, start, stop), room, nominees)
-            found.append(Nominees(*(array[:count] for array in nominees)))
-    if not found:
-        return np.zeros(0, np.uint64)
-    keys, votes, use = (_joined([nominees[at] for nominees in found]) for at in range(len(Nominees._fields)))
+            found = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
+            count = find_nominees(_settled(models, start, stop), room, found)
+            keys.append(found.keys[:count])
+            votes.append(found.votes[:count])
+            use.append(found.use[:count])
+    all_keys = np.concatenate(keys)
     seats = -(-total // len(models))
-    return np.sort(keys[np.lexsort((keys, -use, -votes))[:seats]])
+    order = np.lexsort((all_keys, -np.concatenate(use), -np.concatenate(votes)))
+    return np.sort(all_keys[order[:seats]])
 
 
 def _nominated(table: Table, start: int, stop: int) -> int:
     return int(np.count_nonzero(table.slots["parent"][start:stop] & NOMINATED))
-
-
-def _joined(arrays: Sequence[NDArray[np.generic]]) -> NDArray[np.generic]:
-    return np.concatenate(arrays)

@@ -1,10 +1,7 @@
 """What of a model can be merged, and which models."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
@@ -33,10 +30,9 @@ def mergeable_of(learner: Learner) -> Mergeable:
     return mergeable_from(learner.options, learner.table, learner.sums)
 
 
-def mergeable_from(options: Options, table: Table, sums: Any) -> Mergeable:  # noqa: ANN401  a mapping of arrays
+def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
     """That of a model whose sums are all those of its learner, or more."""
-    own = {name: cast("NDArray[np.float64]", array) for name, array in sums.items() if name in MERGED_SUMS}
-    return Mergeable(options, table, own)
+    return Mergeable(options, table, {name: array for name, array in sums.items() if name in MERGED_SUMS})
 
 
 def merged_digest(learner: Learner) -> str:
@@ -71,5 +67,6 @@ def check_alike(options: Sequence[Options]) -> None:
             found = ", ".join(f"{name} {getattr(other, name)!r}" for name in differing)
             expected = ", ".join(f"{name} {getattr(options[0], name)!r}" for name in differing)
             raise ValueError(
-                f"merging models: expected equal options, those of the first ({expected}), found in number {number} {found}"
+                f"merging models: expected equal options, those of the first ({expected}), "
+                f"found {found} in number {number}"
             )

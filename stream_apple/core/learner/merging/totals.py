@@ -26,7 +26,13 @@ from stream_apple.core.learner.kernels.naive_bayes import CURVATURE, TRUST
 Sums = dict[str, NDArray[np.float64]]
 _Rows = Sequence[NDArray[np.float64]]
 
-MERGED_SUMS = frozenset("norm weight labels stack curvature shares heaviest start decay_scale decay_drawn".split())
+MERGED_SUMS = frozenset(
+    {
+        *("norm", "weight", "labels"),
+        *("stack", "curvature", "shares", "heaviest"),
+        *("start", "decay_scale", "decay_drawn"),
+    }
+)
 """The names of those of `Learner.sums` that are merged; the others belong to the stream that a model has learned."""
 
 
@@ -109,11 +115,12 @@ def _merge_stack(stacks: _Rows, curvatures: _Rows, proportions: Sequence[float],
                 pull[i] += entry * apart[j]
     for i in range(PREDICTORS):
         total[i][i] += RIDGE * unit
-    return middle + np.array(_solve(total, pull, RIDGE * unit))
+    stacked: NDArray[np.float64] = middle + np.array(_solve(total, pull, RIDGE * unit))
+    return stacked
 
 
 def _solve(matrix: list[list[float]], vector: list[float], least: float) -> list[float]:
-    """x with matrix * x = vector, the matrix positive definite, by a Cholesky decomposition L D L'."""
+    """Solve matrix * x = vector, the matrix positive definite, by a Cholesky decomposition L D L'."""
     size = len(vector)
     lower = [[0.0] * size for _ in range(size)]
     diagonal = [0.0] * size

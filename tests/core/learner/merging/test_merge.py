@@ -1,0 +1,196 @@
+"""Whole models are merged: what stays the same, who adopts what, and which models can't be merged."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from core.learner.learned_digests import restored_learner
+from core.learner.merging.streams import KINDS, continued, examples, learned
+
+from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.merging.merge import adopt, merge
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.model import OCCUPIED
+from stream_apple.core.learner.state.table import NOMINATED, PARENT, SIDES
+from stream_apple.errors import ConfigurationError
+
+kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(f"{k}={v}" for k, v in kind.items()) or "mix")
+
+
+def _content(model: Mergeable) -> dict[int, list[Any]]:
+    """Key -> all that its monomial has, whatever the slot; the constant has the key 0."""
+    table, found = model.table, {}
+    for place in [*np.flatnonzero(table.slots["key"][:-1]).tolist(), len(table.slots) - 1]:
+        row = [table.slots[place].tobytes()]
+        if len(table.companions) and table.slots[place]["degree"] <= 1:
+            row.append(table.companions[place].tobytes())
+        row += [side[place].tobytes() for name in SIDES if len(side := getattr(table, name))]
+        found[int(table.slots[place]["key"])] = row
+    return found
+
+
+@kinds
+def test_identical_models_are_one(kind: dict[str, Any]) -> None:
+    """In every field of every slot and every sum: nothing is counted for as often as there are models."""
+    learner = learned(Options(bits=10, **kind), 1, nominate=False)
+    for count in (2, 3, 7):
+        merged = merge([learner] * count).model
+        assert _content(merged) == _content(mergeable_of(learner))
+        own = mergeable_of(learner).sums
+        assert {name: array.tobytes() for name, array in merged.sums.items()} == {
+            name: array.tobytes() for name, array in own.items()
+        }
+
+
+@kinds
+def test_one_model_alone_stays_as_it_is(kind: dict[str, Any]) -> None:
+    """To the bit, wherever it stands in its epoch: merging by itself is not to merge."""
+    options = Options(bits=9, **kind)
+    merged_each, off = learned(options, 2, epochs=0), learned(options, 2, epochs=0)
+    for epoch in range(3):
+        continued(merged_each, 2, (epoch, epoch + 1))
+        continued(off, 2, (epoch, epoch + 1), nominate=False)
+        adopt(merged_each, merge([merged_each]).model, included=True, roster_size=1)
+        assert merged_each.digest() == off.digest()
+    off.learn(examples(options, 2), 300, 350, Scores.empty(400))  # in the midst of an epoch: weights have decayed
+    before = off.digest()
+    alone = merge([off])
+    assert alone.counts.kept == alone.counts.keys == off.occupied
+    adopt(off, alone.model, included=True, roster_size=1)
+    assert off.digest() == before
+
+
+@kinds
+def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
+    """Bit for bit, what of it belongs to the stream apart; it learns on, and so does one that is restored."""
+    options = Options(bits=9, **kind)
+    learners = [learned(options, seed) for seed in range(3)]
+    before = [learner.digest() for learner in learners]
+    own = [{name: array.copy() for name, array in learner.sums.items()} for learner in learners]
+    merged = merge(learners)
+    assert [learner.digest() for learner in learners] == before
+    for learner, sums in zip(learners, own, strict=True):
+        assert adopt(learner, merged.model, included=True, roster_size=3) is None
+        assert merged_digest(learner) == merged.model.digest()
+        assert learner.occupied == merged.counts.kept
+        for name, array in learner.sums.items():
+            if name not in merged.model.sums:
+                changed = array != sums[name]
+                assert not changed[np.arange(len(array)) != OCCUPIED].any() if name == "counts" else not changed.any()
+    assert merge(learners).model.digest() == merged.model.digest()
+    assert not (learners[0].table.slots["parent"] & NOMINATED & 127).any()
+    continued(learners[0], 3, (0, 1))
+    restored = restored_learner(learners[0])
+    for learner in (learners[0], restored):
+        continued(learner, 3, (1, 3))
+    assert restored.digest() == learners[0].digest()
+
+
+def test_the_order_of_models_is_rounding() -> None:
+    """Who is first has no say."""
+    options = Options(bits=10)
+    learners = [learned(options, seed) for seed in range(4)]
+    ahead, back = (merge(order).model for order in (learners, learners[::-1]))
+    assert ahead.table.slots["key"].tolist() == back.table.slots["key"].tolist()
+    for name in ("weight", "gradient", "scale", "average", "degree", "parent", "sights"):
+        assert np.allclose(ahead.table.slots[name], back.table.slots[name], rtol=1e-5, atol=1e-12), name
+    for name, array in ahead.sums.items():
+        assert np.allclose(array, back.sums[name], rtol=1e-9, atol=1e-12), name
+
+
+def test_who_was_not_included_has_it_and_its_own() -> None:
+    """The merged model counts as often as models were merged; one that has learned nothing has it alone."""
+    options = Options(bits=10, combine="off")
+    learners = [learned(options, seed, nominate=False) for seed in range(3)]
+    merged = merge(learners).model
+    late = learned(options, 9, nominate=False)
+    expected = merge([merged, merged, merged, late]).model.digest()
+    counts = adopt(late, merged, included=False, roster_size=3)
+    assert counts is not None
+    assert counts.keys >= counts.kept
+    assert merged_digest(late) == expected != merged.digest()
+    new = Learner(options)
+    adopt(new, merged, included=False, roster_size=3)
+    assert _content(mergeable_of(new)) == _content(merged)
+
+
+def test_who_has_learned_nothing_has_no_say() -> None:
+    """In the table, the totals and the mixture."""
+    options = Options(bits=10)
+    learner = learned(options, 1, nominate=False)
+    merged = merge([learner, Learner(options)]).model
+    assert _content(merged) == _content(mergeable_of(learner))
+    for name in ("norm", "weight", "labels", "shares", "heaviest"):
+        assert np.allclose(merged.sums[name], learner.sums[name], rtol=1e-12), name
+    score = {name: Learner(options) for name in ("own", "merged")}
+    adopt(score["own"], merge([learner]).model, included=True, roster_size=1)
+    adopt(score["merged"], merged, included=True, roster_size=1)
+    own, other = (each.predict(examples(options, 5)) for each in score.values())
+    assert np.abs(own - other).max() < 0.1
+
+
+def test_totals() -> None:
+    """N and W are averaged by W, ranges are the widest, and the stack is where the sum of squared misses is least."""
+    options = Options(bits=8)
+    models = []
+    for weight, at, curvature in ((1.0, 0.0, 3.0), (3.0, 1.0, 1.0)):
+        learner = Learner(options)
+        sums: Any = learner.sums
+        sums["weight"][:], sums["norm"][:] = weight, 10.0 * weight + at
+        sums["labels"][:] = [-at, weight]
+        sums["stack"][:] = at
+        sums["curvature"][::7] = curvature * 1e12
+        sums["shares"][:] = [0.25, 0.25, 0.5] if at else FIRST_SHARES
+        sums["heaviest"][0] = 1.0 + at
+        models.append(mergeable_of(learner))
+    merged: Any = merge(models).model.sums
+    assert merged["weight"].tolist() == [2.5, 2.5]
+    assert merged["norm"].tolist() == [(10.0 + 3 * 31.0) / 4] * 2
+    assert merged["labels"].tolist() == [-1.0, 3.0]
+    assert np.allclose(merged["stack"], 0.25)
+    assert np.allclose(merged["curvature"][::7], 1.5e12)
+    assert merged["heaviest"].tolist() == [2.0]
+    # The first ones are FIRST_SHARES in any unit; by the logarithm, three quarters of the way to the others.
+    expected = np.array(FIRST_SHARES) ** 0.25 * np.array([0.25, 0.25, 0.5]) ** 0.75
+    assert np.allclose(merged["shares"], expected / expected.sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(discretise="quantile"), "discretise = none"),
+        (Options(method="tuples", loss="logistic", selection_share=0.5), "selection_share = 1"),
+        (Options(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),
+    ],
+)
+def test_what_can_not_be_merged_is_refused(options: Options, said: str) -> None:
+    """What such models have learned means something different in each."""
+    with pytest.raises(ConfigurationError, match=said):
+        check_mergeable(options)
+    with pytest.raises(ConfigurationError, match=said):
+        merge([Learner(options)])
+
+
+def test_models_of_other_options_are_refused() -> None:
+    """The message says which option differs, and where."""
+    with pytest.raises(ValueError, match=r"the first \(bits 8\), found bits 9 in number 3"):
+        merge([Learner(Options(bits=bits)) for bits in (8, 8, 9)])
+    with pytest.raises(ValueError, match="loss"):
+        adopt(
+            Learner(Options(bits=8)), mergeable_of(Learner(Options(bits=8, loss="logistic"))), included=True,
+            roster_size=1,
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="at least one"):
+        merge([])
+
+
+def test_nominees_are_parents() -> None:
+    """To all but the merge: a model that nominates learns and grows as one that does not."""
+    options = Options(bits=10)
+    nominating, plain = (learned(options, 3, nominate=nominate) for nominate in (True, False))
+    states = nominating.table.slots["parent"]
+    assert np.unique(states[states & PARENT != 0]).tolist() == [PARENT | NOMINATED]
+    states[states & PARENT != 0] = PARENT
+    assert nominating.digest() == plain.digest()

@@ -6,6 +6,7 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.options import Options
 
 SIZE, EPOCHS = 400, 4
@@ -59,3 +60,12 @@ def continued(learner: Learner, seed: int, epochs: tuple[int, int], *, nominate:
     for epoch in range(*epochs):
         learner.learn(batch, epoch * size, (epoch + 1) * size, Scores.empty(SIZE))
         learner.end_epoch(nominate=nominate)
+
+
+def merged_digests() -> list[str]:
+    """Of what two small models of some kinds become, by votes: to be compared between processes."""
+    found = []
+    for kind in KINDS[1], KINDS[3], KINDS[6]:
+        options = Options(bits=8, **kind)
+        found.append(merge([learned(options, seed, epochs=1) for seed in range(2)]).model.digest())
+    return found

@@ -1,11 +1,15 @@
 """Whole models are merged: what stays the same, who adopts what, and which models can't be merged."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from core.learner.learned_digests import restored_learner
-from core.learner.merging.streams import KINDS, continued, examples, learned
+from core.learner.merging.streams import KINDS, continued, examples, learned, merged_digests
+from support.source_files import ROOT
 
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
 from stream_apple.core.learner.learner import Learner, Scores
@@ -194,3 +198,19 @@ def test_nominees_are_parents() -> None:
     assert np.unique(states[states & PARENT != 0]).tolist() == [PARENT | NOMINATED]
     states[states & PARENT != 0] = PARENT
     assert nominating.digest() == plain.digest()
+
+
+def test_interpreted_kernels_merge_to_the_same_bits() -> None:
+    """Without the compiler too."""
+    code = "from core.learner.merging.streams import merged_digests; print(*merged_digests())"
+    tests = ROOT / "tests"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],  # interpreted, hashing overflows aloud
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tests}", "NUMBA_DISABLE_JIT": "1"},
+        cwd=tests,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.split() == merged_digests()

@@ -75,9 +75,10 @@ def offenders(row: Contradiction) -> Iterator[dict[str, Any]]:
     """Choices for which all that the row has given holds, and what it demands does not."""
     sides = [[value for value in TRIED[each.option] if each.holds(value)] for each in row.given]
     wrong = [value for value in TRIED[row.demanded.option] if not row.demanded.holds(value)]
-    for kind, *given, found in itertools.product(KINDS, *sides, wrong):
-        chosen = dict(zip((each.option for each in row.given), given, strict=True))
-        yield {**kind, **chosen, row.demanded.option: found}
+    for kind in KINDS:
+        for *given, found in itertools.product(*sides, wrong):
+            chosen = dict(zip((each.option for each in row.given), given, strict=True))
+            yield {**kind, **chosen, row.demanded.option: found}
 
 
 def told(chosen: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.example_times import ColumnOption, Times, column_option, times_options
+from stream_apple.cli.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.cli.parameters import duration, gathered
@@ -73,7 +73,7 @@ class _Output(NamedTuple):
     metavar="DURATION",
     help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
-@column_option
+@column_options
 @times_options(start="the beginning of an epoch")
 @click.option(
     "--test-fraction",
@@ -89,7 +89,7 @@ class _Output(NamedTuple):
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the progressive loss (extra: study)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output, columns=ColumnOption)
+@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output, columns=ColumnOptions)
 def command(
     files: tuple[Path, ...],
     learner: LearnerChoice,
@@ -97,7 +97,7 @@ def command(
     spans: _Spans,
     times: Times,
     output: _Output,
-    columns: ColumnOption,
+    columns: ColumnOptions,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
@@ -126,10 +126,11 @@ def command(
     check_models_fit(options, models=1)
     schedule, found = Schedule(**share._asdict()), dict[str, int]()
     if spans.epoch_length is None:
-        batch = read_batch(files, limits, roles, options.wanted_columns())
+        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        whole, timestamps = read_timed_batch(files, limits, event_times, roles, options.wanted_columns())
+        wanted = options.wanted_columns()
+        whole, timestamps = read_timed_batch(files, limits, event_times, roles, wanted, columns.key_field)
         epochs = cut_by_time(timestamps, EpochClock(spans.epoch_length, spans.max_ahead))
         _tell_of_far_ahead(epochs.far_ahead, timestamps, spans.max_ahead)
         batch = whole.select(epochs.rows)

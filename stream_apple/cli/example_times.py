@@ -1,4 +1,4 @@
-"""The options that say of files what they don't: when examples happened, and what columns are for.
+"""The options that say of files what they don't: when examples happened, whose they are, and what columns are for.
 
 The same for `produce` and `evaluate`.
 """
@@ -100,10 +100,15 @@ def _from_now(text: str) -> int:
     return parse_duration(text[1:]) * (-1 if text[0] == "-" else 1)
 
 
-class ColumnOption(NamedTuple):
-    """The option as it was given: pairs of a role, or what else a column is, and its name."""
+class ColumnOptions(NamedTuple):
+    """The options as they were given.
+
+    column     pairs of a role, or what else a column is, and its name
+    key_field  which field holds the keys of the records; None: they are the ids
+    """
 
     column: tuple[tuple[str, str], ...]
+    key_field: str | None
 
     def roles(self) -> ColumnRoles:
         """What follows; click.UsageError for what contradicts itself."""
@@ -133,7 +138,7 @@ def _pair(_context: click.Context, _parameter: click.Parameter, values: tuple[st
     return tuple(pairs)
 
 
-column_option = click.option(
+_column_option = click.option(
     "--column",
     multiple=True,
     callback=_pair,
@@ -142,3 +147,14 @@ column_option = click.option(
     "or whose values are categories (category=), or that is no feature (ignore=). "
     "[default: label=label, and weight and id if there are such columns]",
 )
+_key_option = click.option(
+    "--key-field",
+    metavar="NAME",
+    help="Key or column that holds the key of each example's record, its user with --personalise key; in Vowpal Wabbit "
+    "text the namespace whose one feature is named so, in svmlight qid.  [default: the id, or the running number]",
+)
+
+
+def column_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command with the options of `ColumnOptions`."""
+    return _column_option(_key_option(command))

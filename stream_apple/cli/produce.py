@@ -16,13 +16,13 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
-from stream_apple.cli.example_times import ColumnOption, Times, column_option, time_of_day_ms, times_options
+from stream_apple.cli.example_times import ColumnOptions, Times, column_options, time_of_day_ms, times_options
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.parameters import gathered
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files import ColumnRoles, EventTimes, TimeSpan
+from stream_apple.files import EventTimes, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.files.timestamps import END_MS
 from stream_apple.signals import Signals
@@ -84,12 +84,12 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
     type=click.IntRange(min=1),
     help="Spread over the first N only.  [default: all the topic has]",
 )
-@column_option
+@column_options
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
-@gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOption)
+@gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOptions)
 def command(
     files: tuple[Path, ...],
     path: Path | None,
@@ -97,15 +97,15 @@ def command(
     amount: _Amount,
     times: Times,
     output: _Output,
-    columns: ColumnOption,
+    columns: ColumnOptions,
 ) -> None:
     """Send files of examples to the examples topic.
 
     FILE is svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
     apart by content; - is standard input.
 
-    An example's key is its id, or its running number if it has none; it goes to the key's partition, by the
-    rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
+    An example's key is its id, or its running number if it has none, or what --key-field names; it goes to the key's
+    partition, by the rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
     start + i * interval, unless --timestamp-field gives its own. The start is so long ago that the last example is
     of now; with --rate alone it is now, since the times are those of sending. So they are, without options, of
     what comes through a pipe.
@@ -116,14 +116,14 @@ def command(
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
     _check(files, amount, times)
-    roles = columns.roles()
+    columns.roles()  # what contradicts itself is told first
     config = load(path)
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
-        event_times, span = _plan(files, amount, times, roles, signals)
+        event_times, span = _plan(files, amount, times, columns, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
-        examples = islice(_read(files, amount.repeat, event_times, roles), amount.limit)
+        examples = islice(_read(files, amount.repeat, event_times, columns), amount.limit)
         started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
@@ -161,7 +161,7 @@ def _passes_once(file: Path) -> bool:
 
 
 def _plan(
-    files: tuple[Path, ...], amount: _Amount, times: Times, roles: ColumnRoles, signals: Signals
+    files: tuple[Path, ...], amount: _Amount, times: Times, columns: ColumnOptions, signals: Signals
 ) -> tuple[EventTimes, TimeSpan]:
     """The times of the examples, and their span as far as it is known before they are sent: files are read through.
 
@@ -178,7 +178,7 @@ def _plan(
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()
     try:
-        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times, roles), amount.limit)))
+        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times, columns), amount.limit)))
     except InputFileError as error:
         raise InputFileError(f"{error}; nothing was sent") from None
     if event_times.spaced is None:
@@ -197,11 +197,11 @@ def _plan(
     return EventTimes(None, spaced), spaced.span(count)
 
 
-def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles) -> Iterator[Example]:
-    number = 0
+def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, columns: ColumnOptions) -> Iterator[Example]:
+    roles, number = columns.roles(), 0
     for _ in range(repeat):
         for file in files:
-            for example in times.examples(file, number, roles):
+            for example in times.examples(file, number, roles, columns.key_field):
                 yield example
                 number += 1
 

@@ -19,7 +19,9 @@ _SAMPLED_ROWS = 1000
 _MISSING = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 
 
-def read_csv(stream: BinaryIO, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
+def read_csv(
+    stream: BinaryIO, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
+) -> Iterator[Example]:
     """The examples of `stream`, in order; InputFileError names the line.
 
     The first comes when a thousand rows are read, or all: they tell what the columns hold.
@@ -27,7 +29,7 @@ def read_csv(stream: BinaryIO, name: str, timestamp_field: str | None, roles: Co
     rows = _rows(stream, name)
     place, header = next(rows)
     try:
-        reader = TableReader(_names(header), roles, timestamp_field)
+        reader = TableReader(_names(header), roles, timestamp_field, key_field)
     except ParseError as error:
         raise InputFileError(f"{name}:{place}: {error}") from None
     sample = list(islice(rows, _SAMPLED_ROWS))

@@ -61,13 +61,16 @@ class EventTimes(NamedTuple):
     field: str | None
     spaced: EvenlySpaced | None
 
-    def examples(self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME) -> Iterator[Example]:
+    def examples(
+        self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME, key_field: str | None = None
+    ) -> Iterator[Example]:
         """The examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
 
-        first  the number of the file's first example
-        roles  what the columns are for, if it is a table
+        first      the number of the file's first example
+        roles      what the columns are for, if it is a table
+        key_field  which field holds the keys of the records, if one does
         """
-        for number, example in enumerate(read_examples(path, self.field, roles), first):
+        for number, example in enumerate(read_examples(path, self.field, roles, key_field), first):
             if example.timestamp_ms is None and self.spaced is not None:
                 yield example._replace(timestamp_ms=self.spaced.at(number))
             else:

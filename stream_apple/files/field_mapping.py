@@ -24,10 +24,11 @@ def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-def example_of(record: object, timestamp_field: str | None) -> Example:
+def example_of(record: object, timestamp_field: str | None, key_field: str | None = None) -> Example:
     """The example in one parsed map; ParseError if there is none.
 
     timestamp_field  the key that holds its time, if one does
+    key_field        the key that holds the key of its record, if one does
     """
     if not isinstance(record, dict):
         raise ParseError("a map with label, weight, id and features", record)
@@ -38,23 +39,30 @@ def example_of(record: object, timestamp_field: str | None) -> Example:
     return Example(
         label=None if label is None else _number("label", label),
         weight=weight,
-        id=_id(record.get("id")),
+        id=None if record.get("id") is None else identifier("id", record["id"]),
         features=_features(record),
-        timestamp_ms=None if timestamp_field is None else _timestamp(record, timestamp_field),
+        timestamp_ms=None if timestamp_field is None else milliseconds(_held("timestamp", record, timestamp_field)),
+        key=None if key_field is None else key_in(key_field, _held("key", record, key_field)),
     )
 
 
-def _timestamp(record: Mapping[str, object], field: str) -> int:
+def _held(what: str, record: Mapping[str, object], field: str) -> object:
     if field not in record:
-        raise ParseError(f"the timestamp field {field!r}", f"only {', '.join(map(repr, record))}")
-    return milliseconds(record[field])
+        raise ParseError(f"the {what} field {field!r}", f"only {', '.join(map(repr, record))}")
+    return record[field]
 
 
-def _id(value: object) -> str | int | bytes | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | bytes)):
-        raise ParseError("text, an integer or bytes as id", value)
+def key_in(field: str, value: object) -> str | int | bytes:
+    """The key of a record, which this field holds; ParseError if it is none."""
+    return identifier(f"key in {field!r}", value)
+
+
+def identifier(what: str, value: object) -> str | int | bytes:
+    """The value, if it may name something; ParseError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, str | int | bytes):
+        raise ParseError(f"text, an integer or bytes as {what}", "none" if value is None else value)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise ParseError("an id that msgpack can hold: an integer of 64 bits", value)
+        raise ParseError(f"an integer of 64 bits, which msgpack can hold, as {what}", value)
     return value
 
 

@@ -15,7 +15,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
 
 
-def parse_line(line: str, timestamp_field: str | None = None) -> Example | None:
+def parse_line(line: str, timestamp_field: str | None = None, key_field: str | None = None) -> Example | None:
     """The example of one line, or None for a blank line; ParseError if it is not a JSON object that holds one."""
     if not line or line.isspace():
         return None
@@ -29,7 +29,7 @@ def parse_line(line: str, timestamp_field: str | None = None) -> Example | None:
         raise ParseError("finite numbers", "an integer of thousands of digits") from None
     if "\\u" in line:
         _refuse_lone_surrogates(record)
-    return example_of(record, timestamp_field)
+    return example_of(record, timestamp_field, key_field)
 
 
 def _refuse_lone_surrogates(record: object) -> None:

@@ -28,7 +28,9 @@ class _Counted:
         return data
 
 
-def examples(stream: io.BufferedReader, name: str, timestamp_field: str | None) -> Iterator[Example]:
+def examples(
+    stream: io.BufferedReader, name: str, timestamp_field: str | None, key_field: str | None
+) -> Iterator[Example]:
     """The examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
     counted = _Counted(stream)
     unpacker = msgpack.Unpacker(
@@ -39,7 +41,7 @@ def examples(stream: io.BufferedReader, name: str, timestamp_field: str | None) 
         while True:
             start = unpacker.tell()
             number += 1
-            yield example_of(unpacker.unpack(), timestamp_field)
+            yield example_of(unpacker.unpack(), timestamp_field, key_field)
     except msgpack.OutOfData:
         if counted.bytes > start:
             found = f"only {counted.bytes - start} bytes of one"

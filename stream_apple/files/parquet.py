@@ -18,7 +18,9 @@ _ROWS_AT_ONCE = 1000
 _BUFFER_BYTES = 1 << 20  # of a column that is being read; without it, a row group's whole column would be
 
 
-def read_parquet(path: Path, name: str, timestamp_field: str | None, roles: ColumnRoles) -> Iterator[Example]:
+def read_parquet(
+    path: Path, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
+) -> Iterator[Example]:
     """The examples of the file, in order; InputFileError names the row, from 1."""
     try:
         import pyarrow as pa
@@ -32,7 +34,7 @@ def read_parquet(path: Path, name: str, timestamp_field: str | None, roles: Colu
     try:
         with ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
             schema = file.schema_arrow
-            reader = TableReader(schema.names, roles, timestamp_field)
+            reader = TableReader(schema.names, roles, timestamp_field, key_field)
             casts = [_cast(field, reader, pa) for field in schema]
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 columns = [_cells(column, cast) for column, cast in zip(batch.columns, casts, strict=True)]
@@ -59,6 +61,8 @@ def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pya
         return pa.string()
     if is_time and field.name == reader.timestamp_field:
         return pa.timestamp("us")
+    if field.name == reader.key_field and (types.is_binary(kind) or types.is_large_binary(kind)):
+        return kind
     if types.is_decimal(kind) or types.is_floating(kind):
         return pa.float64()
     if types.is_boolean(kind):

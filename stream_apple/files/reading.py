@@ -25,11 +25,15 @@ def detect(path: Path) -> FileFormat | None:
         return _detected(stream, path)[0]
 
 
-def read_examples(path: Path, timestamp_field: str | None = None, roles: ColumnRoles = BY_NAME) -> Iterator[Example]:
+def read_examples(
+    path: Path, timestamp_field: str | None = None, roles: ColumnRoles = BY_NAME, key_field: str | None = None
+) -> Iterator[Example]:
     """The examples of `path` ("-" is standard input) in order, one at a time in memory.
 
     timestamp_field  the key or column that holds an example's time, in the formats that have them.
     roles            what the columns are for, in the formats that have them.
+    key_field        the key or column that holds the key of an example's record; in Vowpal Wabbit text the namespace
+                     whose one feature is named so, in svmlight `qid`.
 
     InputFileError, with path and line, at the first thing that can't be read.
     """
@@ -43,22 +47,26 @@ def read_examples(path: Path, timestamp_field: str | None = None, roles: ColumnR
             )
         if roles != BY_NAME and found is not None and found not in _TABLES:
             raise InputFileError(f"{name}: expected CSV or Parquet, which have columns, found {found.value}")
+        if found is FileFormat.SVMLIGHT and key_field not in {None, svmlight.QUERY}:
+            raise InputFileError(
+                f"{name}: expected the key field {svmlight.QUERY!r}, which svmlight may have, found {key_field!r}"
+            )
         match found:
             case FileFormat.SVMLIGHT:
-                yield from _from_lines(joined, name, svmlight.parse_line)
+                yield from _from_lines(joined, name, partial(svmlight.parse_line, keyed=key_field is not None))
             case FileFormat.VOWPAL_WABBIT:
-                yield from _from_lines(joined, name, vowpal_wabbit.parse_line)
+                yield from _from_lines(joined, name, partial(vowpal_wabbit.parse_line, key_field=key_field))
             case FileFormat.JSON_LINES:
-                parse_line = partial(json_lines.parse_line, timestamp_field=timestamp_field)
+                parse_line = partial(json_lines.parse_line, timestamp_field=timestamp_field, key_field=key_field)
                 yield from _from_lines(joined, name, parse_line)
             case FileFormat.MSGPACK:
-                yield from msgpack.examples(joined, name, timestamp_field)
+                yield from msgpack.examples(joined, name, timestamp_field, key_field)
             case FileFormat.CSV:
-                yield from csv_text.read_csv(joined, name, timestamp_field, roles)
+                yield from csv_text.read_csv(joined, name, timestamp_field, key_field, roles)
             case FileFormat.PARQUET if path == STDIN:
                 raise InputFileError(f"{name}: expected a format that is read from its start, found {found.value}")
             case FileFormat.PARQUET:
-                yield from parquet.read_parquet(path, name, timestamp_field, roles)
+                yield from parquet.read_parquet(path, name, timestamp_field, key_field, roles)
             case None:
                 return
 

@@ -1,6 +1,7 @@
 """svmlight (LIBSVM) text: `label index:value ... # comment`. A feature's name is its index as written.
 
-A row without features is an example with none. `qid:` is read over. Blank lines and comments hold no example.
+A row without features is an example with none. `qid:` is read over, unless it shall be the key of the record. Blank
+lines and comments hold no example.
 """
 
 from typing import NoReturn
@@ -8,17 +9,26 @@ from typing import NoReturn
 from stream_apple.core.codec.example import Example
 from stream_apple.files.errors import ParseError, are_values, number, value_of
 
-_QUERY = "qid:"
+QUERY = "qid"
+"""The one field besides label and features: which query the row belongs to."""
 
 
-def parse_line(line: str) -> Example | None:
-    """The example of one line, or None if the line holds none; ParseError if it is not svmlight."""
+def parse_line(line: str, *, keyed: bool = False) -> Example | None:
+    """The example of one line, or None if the line holds none; ParseError if it is not svmlight.
+
+    keyed  the query is the key of the record, and must be there
+    """
     content = line.partition("#")[0]
     words = content.split()
     if not words:
         return None
     label = number("label", words[0])
-    tokens = words[2:] if len(words) > 1 and words[1].startswith(_QUERY) else words[1:]
+    tokens, query, body = words[1:], "", content
+    if tokens and tokens[0].startswith(f"{QUERY}:"):
+        query = tokens.pop(0).removeprefix(f"{QUERY}:")
+        body = " ".join(tokens)
+    if keyed and not query:
+        raise ParseError(f"{QUERY}:KEY after the label, for the record's key", repr(line.strip()))
     features: dict[str, float] = {}
     try:
         for token in tokens:
@@ -29,15 +39,15 @@ def parse_line(line: str) -> Example | None:
     # Checked for the line as a whole: that costs a tenth of checking each feature.
     sound = (
         len(features) == len(tokens)
-        and content.isascii()
-        and "_" not in content
+        and body.isascii()
+        and "_" not in body
         and all(features)
         and are_values(features.values())
         and (not features or "".join(features).isdecimal())
     )
     if not sound:
         _explain(tokens)
-    return Example(label=label, weight=1.0, id=None, features=features)
+    return Example(label=label, weight=1.0, id=None, features=features, key=query if keyed else None)
 
 
 def _explain(tokens: list[str]) -> NoReturn:

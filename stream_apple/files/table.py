@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from stream_apple.core.codec.example import Example
 from stream_apple.files.errors import ParseError
-from stream_apple.files.field_mapping import example_of
+from stream_apple.files.field_mapping import example_of, key_in
 from stream_apple.files.timestamps import milliseconds
 
 ROLES = ("label", "weight", "id")
@@ -42,6 +42,7 @@ class TableReader:
     columns          its columns' names, in order
     roles            what they are for
     timestamp_field  the column that holds the time, if one does
+    key_field        the column that holds the record's key, if one does: no feature, unless it is among the categories
 
     ParseError if a name is missing, or twice, or not that of a column.
 
@@ -50,17 +51,19 @@ class TableReader:
     texts     those that are read as they are
     """
 
-    def __init__(self, columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None) -> None:
+    def __init__(
+        self, columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None = None
+    ) -> None:
         _check_names(columns)
         self._place = {name: place for place, name in enumerate(columns)}
-        self.timestamp_field = timestamp_field
-        self.categories, self.ignored = roles.categories, roles.ignored
+        self.timestamp_field, self.key_field = timestamp_field, key_field
+        self.categories, self.ignored = roles.categories, roles.ignored - {key_field}
         self._roles = self._found(roles)
-        apart = {*self._roles.values(), *roles.ignored, timestamp_field}
+        apart = {*self._roles.values(), *roles.ignored, timestamp_field, *({key_field} - roles.categories)}
         self.features = [name for name in columns if name not in apart]
         self.numbers = {name for role, name in self._roles.items() if role != "id"}
-        self.texts = {self._roles.get("id"), timestamp_field, *roles.categories, *roles.ignored}
-        for name in (*self._roles.values(), *roles.categories, *roles.ignored, timestamp_field):
+        self.texts = {self._roles.get("id"), timestamp_field, key_field, *roles.categories, *roles.ignored}
+        for name in (*self._roles.values(), *roles.categories, *roles.ignored, timestamp_field, key_field):
             if name is not None and name not in self._place:
                 raise ParseError(f"a column {name!r}", f"only {_listed(columns)}")
 
@@ -81,6 +84,8 @@ class TableReader:
         record = {role: cell for role, cell in record.items() if cell is not None}
         record["features"] = {name: cell for name, cell in cells.items() if cell is not None}
         example = example_of(record, None)
+        if self.key_field is not None:
+            example = example._replace(key=key_in(self.key_field, row[self._place[self.key_field]]))
         if self.timestamp_field is None:
             return example
         return example._replace(timestamp_ms=milliseconds(row[self._place[self.timestamp_field]]))

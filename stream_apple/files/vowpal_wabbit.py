@@ -3,19 +3,25 @@
 As Vowpal Wabbit reads it: the last word before the first bar is the tag if it begins with a quote or touches
 the bar; a bar followed by a space opens the namespace ""; a feature without a value counts 1; a value is
 multiplied by its namespace's scale; a feature without a name (`:3`) is named by its running number, from 0,
-within its section. The tag becomes the example's id. A line without label is unlabelled.
+within its section. The tag becomes the example's id. A line without label is unlabelled. A namespace with one feature
+may name the key of the record: `|user ann` the key `ann`.
 
 Four things differ. Of a name that stands twice in a namespace the first value but zero is kept, because the
 learner counts a monomial once. An initial prediction is refused, because to ignore it would change what the label
 means. Text as a value (`colour:red`) is refused. So is whatever Vowpal Wabbit only warns about.
 """
 
+from collections.abc import Mapping
+
 from stream_apple.core.codec.example import Example
 from stream_apple.files.errors import ParseError, are_values, number, refuse_value, spells_plainly, weight_of
 
 
-def parse_line(line: str) -> Example | None:
-    """The example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text."""
+def parse_line(line: str, key_field: str | None = None) -> Example | None:
+    """The example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text.
+
+    key_field  the namespace whose one feature has the record's key for its name, if one has
+    """
     head, bar, body = line.partition("|")
     if not bar:
         if not line.strip():
@@ -30,7 +36,17 @@ def parse_line(line: str) -> Example | None:
         known = features.setdefault(namespace, values)
         if known is not values:
             known.update((name, value) for name, value in values.items() if not known.get(name))
-    return Example(label=label, weight=weight, id=tag, features=features)
+    key = None if key_field is None else _key(key_field, features)
+    return Example(label=label, weight=weight, id=tag, features=features, key=key)
+
+
+def _key(namespace: str, features: Mapping[str, Mapping[str, float]]) -> str:
+    """The name of the namespace's feature."""
+    names = features.get(namespace, {})
+    if len(names) != 1:
+        found = ", ".join(map(repr, names)) or "none"
+        raise ParseError(f"one feature in namespace {namespace!r}, whose name is the record's key", found)
+    return next(iter(names))
 
 
 def _label(head: str) -> tuple[float | None, float, str | None]:

@@ -19,15 +19,20 @@ CHUNK = 10_000  # examples encoded and decoded at once
 
 
 def read_batch(
-    paths: Sequence[Path], limits: Limits, roles: ColumnRoles = BY_NAME, columns: frozenset[str] = frozenset()
+    paths: Sequence[Path],
+    limits: Limits,
+    roles: ColumnRoles = BY_NAME,
+    columns: frozenset[str] = frozenset(),
+    key_field: str | None = None,
 ) -> Batch:
     """All examples of the files, in order. InputFileError names the first that the stream would not take.
 
-    roles    what the columns are for, in files that have them
-    columns  fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
+    roles      what the columns are for, in files that have them
+    columns    fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
+    key_field  which field holds the keys of the records, if one does
     """
     decoder, numbers = Decoder(limits, columns), count()
-    parts = (_decoded(read_examples(path, None, roles), path, decoder, limits, numbers) for path in paths)
+    parts = (_decoded(read_examples(path, None, roles, key_field), path, decoder, limits, numbers) for path in paths)
     return _joined(list(chain.from_iterable(parts)), paths)
 
 
@@ -37,13 +42,14 @@ def read_timed_batch(
     times: EventTimes,
     roles: ColumnRoles = BY_NAME,
     columns: frozenset[str] = frozenset(),
+    key_field: str | None = None,
 ) -> tuple[Batch, NDArray[np.int64]]:
     """The same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
     decoder, numbers = Decoder(limits, columns), count()
     parts: list[Batch] = []
     timestamps: list[int] = []
     for path in paths:
-        examples = _noted(times.examples(path, len(timestamps), roles), timestamps)
+        examples = _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
         parts.extend(_decoded(examples, path, decoder, limits, numbers))
     return _joined(parts, paths), np.array(timestamps, np.int64)
 

@@ -46,7 +46,7 @@ def test_tuples_of_attributes(tmp_path: Path, selection: str) -> None:
     assert found["test_error"] == 0 < found["linear_test_loss"] - 0.5
     assert 1 + 4 + 3 < found["features_per_example"] < 1 + 4 + 6
     refused = evaluate(path, "--method", "tuples", "--selection", "mi")
-    assert "--selection: expected cv with loss squared, found 'mi'" in refused.output
+    assert "--selection: expected cv with method tuples and loss squared, found 'mi'" in refused.output
     assert "--order: expected none" in evaluate(path, "--order", 2).output
 
 
@@ -82,7 +82,10 @@ def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tup
         (("--selection", "ssm"), "--selection: expected evidence, weight or mi with combine = mix, found 'ssm'"),
         (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
         (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
-        (("--selection", "mi"), "--selection: expected evidence, weight or ssm with loss squared, found 'mi'"),
+        (
+            ("--selection", "mi"),
+            "--selection: expected evidence, weight or ssm with method apple and loss squared, found 'mi'",
+        ),
         (("--warm-start", "naive_bayes"), "--warm-start: expected none with loss squared, found 'naive_bayes'"),
         (("--descent", "plain", "--l2", 0.1), "--descent: expected adaptive with combine = mix, found 'plain'"),
     ],

@@ -80,3 +80,20 @@ def test_hashing_is_for_two_methods(users: Path, method: str) -> None:
     result = evaluate(users, "--method", method, "--collisions", "share")
     assert result.exit_code == 2
     assert f"--collisions: expected evict with method {method}, found 'share'" in " ".join(result.stderr.split())
+
+
+def test_users_by_a_field_are_those_by_the_key(users: Path, tmp_path: Path) -> None:
+    """`--key-field` names where the user stands: with epochs by time or not, as if it had been the id."""
+    lines = [line.partition("|user ")[::2] for line in users.read_text().splitlines()]
+    by_id, by_field = tmp_path / "by_id", tmp_path / "by_field"
+    by_id.write_text("".join(f"{head.split(' ')[0]} '{body.split(' ')[0]}|user {body}\n" for head, body in lines))
+    by_field.write_text("".join(f"{head.split(' ')[0]} |user {body}\n" for head, body in lines))
+    options = ["--personalise", "key", "--method", "linear", "--loss", "logistic", "--no-shuffle"]
+    for more in (["--epochs", 1], ["--interval", "1s", "--epoch-length", "1h"]):
+        outs = [tmp_path / name for name in ("expected", "found", "without")]
+        runs = [(by_id, []), (by_field, ["--key-field", "user"]), (by_field, [])]
+        for (path, fields), out in zip(runs, outs, strict=True):
+            result = evaluate(path, *options, *more, *fields, "--predictions", out)
+            assert result.exit_code == 0, result.output
+        expected, found, without = (out.read_text() for out in outs)
+        assert expected == found != without

@@ -67,6 +67,21 @@ def test_the_summary_as_json_has_the_same_facts(mock_examples: str, file: Path) 
     }
 
 
+def test_the_key_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None:
+    """It is not in the message, and says which partition the record goes to: that of every other with this key."""
+    path = tmp_path / "rows"
+    rows = [{"label": 1, "id": number, "user": f"u{number % 3}", "features": {"a": 1}} for number in range(12)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert produce(path, "--key-field", "user", "--bootstrap-servers", mock_examples).exit_code == 0
+    found = set()
+    for message in read_all(mock_examples, "examples", 4):
+        sent = msgpack.unpackb(message.value() or b"")
+        assert sent.keys() == {"label", "id", "features"}
+        assert message.key() == f"u{sent['id'] % 3}".encode()
+        found.add((message.key(), message.partition()))
+    assert len(found) == 3
+
+
 def test_a_table_is_sent_by_its_columns(mock_examples: str, tmp_path: Path) -> None:
     """The label's column, the id as key, the column of times, and categories by their names."""
     path = tmp_path / "table"

@@ -108,7 +108,7 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
         ('{"features": {}, "id": 1.5}', "text, an integer or bytes as id, found 1.5"),
         (
             '{"features": {}, "id": 18446744073709551616}',
-            "an id that msgpack can hold: an integer of 64 bits, found 18446744073709551616",
+            "an integer of 64 bits, which msgpack can hold, as id, found 18446744073709551616",
         ),
         ('{"features": {}, "id": false}', "text, an integer or bytes as id, found False"),
         ('{"features": {"\\ud800": 1}}', "text that UTF-8 can hold, found the lone surrogate '\\ud800'"),

@@ -35,6 +35,7 @@ _svmlight = st.builds(
     id=st.none(),
     features=st.dictionaries(_INDICES, _VALUES, max_size=5),
     timestamp_ms=st.none(),
+    key=st.none(),
 )
 _text = st.builds(
     lambda labelled, tag, features: Example(labelled[0], labelled[1], tag, features),
@@ -53,6 +54,7 @@ _record = st.builds(
         st.dictionaries(_TEXT, st.dictionaries(_TEXT, _VALUES, max_size=3), max_size=3),
     ),
     timestamp_ms=st.none(),
+    key=st.none(),
 )
 _message = st.one_of(
     _record,
@@ -63,6 +65,7 @@ _message = st.one_of(
         id=st.none() | st.binary(max_size=4),
         features=st.fixed_dictionaries({"indices": st.binary(max_size=16), "values": st.binary(max_size=8)}),
         timestamp_ms=st.none(),
+        key=st.none(),
     ),
 )
 

@@ -15,6 +15,7 @@ class Example(NamedTuple):
     weight        importance, finite, >= 0
     id            echoed in the prediction
     timestamp_ms  not part of the message: Kafka carries it
+    key           nor is this, the key of its record; None: see `key_of`
     """
 
     label: float | None
@@ -22,11 +23,12 @@ class Example(NamedTuple):
     id: str | int | bytes | None
     features: Features
     timestamp_ms: int | None = None
+    key: str | int | bytes | None = None
 
 
 def key_of(example: Example, number: int) -> bytes:
-    """The key of its record: the id as bytes, or, if it has none, its running number as decimal text."""
-    name = number if example.id is None else example.id
+    """The key of its record: its own, else the id, as bytes; if it has neither, its running number as decimal text."""
+    name = example.key if example.key is not None else example.id if example.id is not None else number
     return name if isinstance(name, bytes) else str(name).encode()
 
 

@@ -13,20 +13,11 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.apple import Scores
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
-from stream_apple.core.learner.progressive_loss import (
-    LABEL,
-    LABELLED,
-    LINEAR_LOSS,
-    LOSS,
-    PREDICTION,
-    UNLABELLED,
-    WEIGHT,
-    LossReport,
-    ProgressiveLoss,
-)
+from stream_apple.core.learner.progressive_loss import LossReport, ProgressiveLoss, add_example, has_label
 
 _SPANS: tuple[Span, ...] = ("whole", "epoch", "recent", "last_epoch")
 _PRESENT = 3  # of them, those that examples are added to
+_RECENT = _SPANS.index("recent")
 
 
 @kernel
@@ -35,26 +26,18 @@ def _add(
     classes: NDArray[np.float64], losses: NDArray[np.float64], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Add rows [start, stop) to the whole, the epoch and the recent; of `classes` and `losses` rows are spans."""
-    recent, keep = spans[2], 1.0 - 1.0 / RECENT
+    keep = 1.0 - 1.0 / RECENT
     for row in range(start, stop):
-        label = batch.labels[row]
-        if np.isnan(label):
-            examples[UNLABELLED] += 1
+        label, weight = batch.labels[row], batch.weights[row]
+        if not has_label(examples, label):
             continue
-        examples[LABELLED] += 1
-        weight, y = batch.weights[row], np.int64(label)
-        for i in range(len(recent)):
-            recent[i] *= keep
+        y = np.int64(label)
+        right = np.float64(scores.predictions[row] == label)
+        add_example(spans, weight, (scores.losses[row], scores.linear_losses[row]), (right, scores.probabilities[row]))
         for c in range(classes.shape[1]):
-            classes[2, c] *= keep
+            classes[_RECENT, c] *= keep
         for i in range(losses.shape[1]):
-            losses[2, i] *= keep
-        for sums in spans:
-            sums[WEIGHT] += weight
-            sums[LOSS] += weight * scores.losses[row]
-            sums[LINEAR_LOSS] += weight * scores.linear_losses[row]
-            sums[LABEL] += weight * (scores.predictions[row] == label)
-            sums[PREDICTION] += weight * scores.probabilities[row]
+            losses[_RECENT, i] *= keep
         for span in range(_PRESENT):
             classes[span, y] += weight
             losses[span, 0] += weight

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.apple import Scores
 from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
@@ -40,34 +40,52 @@ class LossReport(NamedTuple):
     apple_loss: float
 
 
+@part
+def has_label(examples: NDArray[np.int64], label: float) -> bool:
+    """Whether the example has one; it is counted among its like."""
+    labelled = not np.isnan(label)
+    examples[LABELLED if labelled else UNLABELLED] += 1
+    return labelled
+
+
+@part
+def add_example(
+    spans: tuple[NDArray[np.float64], ...], weight: float, losses: tuple[float, float], told: tuple[float, float]
+) -> None:
+    """Add a labelled example to the spans: the whole, the epoch, and the recent, which first forgets.
+
+    losses  of what is published, and of the linear predictor
+    told    the label, or what stands in its place, and the prediction
+    """
+    recent, keep = spans[2], 1.0 - 1.0 / RECENT
+    for i in range(len(recent)):
+        recent[i] *= keep
+    for sums in spans:
+        sums[WEIGHT] += weight
+        sums[LOSS] += weight * losses[0]
+        sums[LINEAR_LOSS] += weight * losses[1]
+        sums[LABEL] += weight * told[0]
+        sums[PREDICTION] += weight * told[1]
+
+
 @kernel
 def _add(
     batch: Batch, scores: Scores, start: int, stop: int, logistic: bool,  # noqa: FBT001
     spans: tuple[NDArray[np.float64], ...], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, which is forgotten."""
-    recent, keep = spans[2], 1.0 - 1.0 / RECENT
+    """Add rows [start, stop) to the spans."""
     for row in range(start, stop):
-        label = batch.labels[row]
-        if np.isnan(label):
-            examples[UNLABELLED] += 1
+        label, weight = batch.labels[row], batch.weights[row]
+        if not has_label(examples, label):
             continue
-        examples[LABELLED] += 1
-        weight = batch.weights[row]
         linear_loss = loss_of(logistic, scores.linear[row], label)
         prediction = scores.predictions[row]
         if logistic:
             prediction = 1.0 / (1.0 + math.exp(-prediction))
-        for i in range(len(recent)):
-            recent[i] *= keep
+        add_example(spans, weight, (scores.losses[row], linear_loss), (label, prediction))
         for sums in spans:
-            sums[WEIGHT] += weight
-            sums[LOSS] += weight * scores.losses[row]
-            sums[LINEAR_LOSS] += weight * linear_loss
-            sums[LABEL] += weight * label
             sums[SQUARED_LABEL] += weight * label * label
             sums[POSITIVE] += weight * (label > 0.0)
-            sums[PREDICTION] += weight * prediction
 
 
 class ProgressiveLoss:

@@ -208,3 +208,17 @@ def test_products_without_weight_leave_the_table(combine: Combine) -> None:
         assert (slots["degree"] > 1).sum() > 0
         occupied[l1] = learner.occupied
     assert occupied[0.005] < 0.7 * occupied[0.0]
+
+
+def test_products_without_weight_may_meet_the_most_residuals() -> None:
+    """Selected by these, a product that L1 holds at 0 becomes a parent: it keeps its slot until its epoch has ended."""
+    learner = Learner(Options(bits=12, combine="off", selection="ssm", l1=0.02, alpha=0.8))
+    rows = planted_rows(1200, seed=4, names=12)
+    weightless = 0
+    for start in range(0, 1200, 200):
+        learn(learner, rows[start : start + 200])
+        before = learner.slots()
+        learner.end_epoch()
+        added = (learner.table.slots["parent"] == PARENT) & (before["parent"] == 0)
+        weightless += (added & (before["degree"] > 1) & (before["weight"] == 0)).sum()
+    assert weightless > 0

@@ -247,7 +247,7 @@ def restored(learner: Learner) -> Learner:
     ("chosen", "fault"),
     [
         ({"loss": "squared"}, "warm_start: expected none with loss squared, found 'naive_bayes'"),
-        ({"descent": "plain", "l2": 0.1}, "warm_start: expected none with descent plain, found 'naive_bayes'"),
+        ({"descent": "plain", "l2": 0.1}, "warm_start: expected none with descent = plain, found 'naive_bayes'"),
         ({"warm_start": "hot"}, "warm_start: expected one of none, naive_bayes, found 'hot'"),
     ],
     ids=str,

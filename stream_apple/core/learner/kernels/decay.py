@@ -154,33 +154,40 @@ def _drawn_scores(
 @kernel
 def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
     """Bring features [1, found) up to date for the predictors that have all of them: apple's weights in `features`."""
-    drawn, stamps = decay.drawn, table.stamps
     for t in range(U1, found):
-        place = features.slot[t]
-        owner = table.slots[place]
-        by = owed(table, decay, OF_APPLE, place)
-        features.weight[t] = drawn_to_zero(owner["weight"], by)
-        stamps[place, OF_APPLE] = drawn[OF_APPLE]
-        if len(table.companions) > 0:
-            fast = owed(table, decay, OF_FAST, place)
-            stamps[place, OF_FAST] = drawn[OF_FAST]
-            if owner["degree"] > 1:
-                _draw_pair(owner, by, fast)
-            else:
-                _draw_pair(table.companions[place], by, fast)
+        features.weight[t] = _drawn_expanded(table, decay, features.slot[t])
 
 
 @kernel
 def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
     """Bring features [1, base) up to date for the linear predictors: the linear weights in `features`."""
-    drawn, stamps = decay.drawn, table.stamps
     for t in range(U1, base):
-        place = features.slot[t]
-        by = owed(table, decay, OF_LINEAR, place)
-        features.weight[t] = drawn_to_zero(table.slots[place]["linear_weight"], by)
-        stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
-        if len(table.companions) > 0:
-            _draw_linear_pair(table, decay, place)
+        features.weight[t] = _drawn_linear(table, decay, features.slot[t])
+
+
+@kernel
+def draw_slot(table: Table, decay: Decay, place: Index) -> None:
+    """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
+    owner = table.slots[place]
+    owner["weight"] = _drawn_expanded(table, decay, place)
+    if owner["degree"] <= 1:
+        owner["linear_weight"] = _drawn_linear(table, decay, place)
+
+
+@part
+def _drawn_expanded(table: Table, decay: Decay, place: Index) -> float:
+    """Apple's weight as it is by now, for whoever writes it; the average and the fast weight are brought up to date."""
+    owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
+    by = owed(table, decay, OF_APPLE, place)
+    stamps[place, OF_APPLE] = drawn[OF_APPLE]
+    if len(table.companions) > 0:
+        fast = owed(table, decay, OF_FAST, place)
+        stamps[place, OF_FAST] = drawn[OF_FAST]
+        if owner["degree"] > 1:
+            _draw_pair(owner, by, fast)
+        else:
+            _draw_pair(table.companions[place], by, fast)
+    return drawn_to_zero(owner["weight"], by)
 
 
 @part
@@ -191,34 +198,19 @@ def _draw_pair(beside: Element, by: float, fast: float) -> None:
 
 
 @part
-def _draw_linear_pair(table: Table, decay: Decay, place: Index) -> None:
-    """Bring the slow and the fast linear weight of a base feature up to date."""
-    companion, drawn, stamps = table.companions[place], decay.drawn, table.stamps
-    slow = owed(table, decay, OF_SLOW_LINEAR, place)
-    fast = owed(table, decay, OF_FAST_LINEAR, place)
-    companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
-    companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
-    stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
-
-
-@kernel
-def draw_slot(table: Table, decay: Decay, place: Index) -> None:
-    """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
-    owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
-    by = owed(table, decay, OF_APPLE, place)
-    owner["weight"] = drawn_to_zero(owner["weight"], by)
-    stamps[place, OF_APPLE] = drawn[OF_APPLE]
-    if owner["degree"] <= 1:
-        owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], owed(table, decay, OF_LINEAR, place))
-        stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
+def _drawn_linear(table: Table, decay: Decay, place: Index) -> float:
+    """A base feature's linear weight as it is by now, for whoever writes it; the slow and the fast one are written."""
+    drawn, stamps = decay.drawn, table.stamps
+    by = owed(table, decay, OF_LINEAR, place)
+    stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
     if len(table.companions) > 0:
-        fast = owed(table, decay, OF_FAST, place)
-        stamps[place, OF_FAST] = drawn[OF_FAST]
-        if owner["degree"] > 1:
-            _draw_pair(owner, by, fast)
-        else:
-            _draw_pair(table.companions[place], by, fast)
-            _draw_linear_pair(table, decay, place)
+        companion = table.companions[place]
+        slow = owed(table, decay, OF_SLOW_LINEAR, place)
+        fast = owed(table, decay, OF_FAST_LINEAR, place)
+        companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
+        companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
+        stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
+    return drawn_to_zero(table.slots[place]["linear_weight"], by)
 
 
 @kernel

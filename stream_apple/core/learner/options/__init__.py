@@ -9,6 +9,7 @@
     personalisation.py   whether users have weights of their own
     collisions.py        what becomes of features for which there is no room
     bounds.py            between which numbers a value lies
+    contradictions.py    which of them don't go together
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
 imports, so nothing here may import numpy or numba.

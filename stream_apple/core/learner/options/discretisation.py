@@ -42,7 +42,7 @@ class Discretisation:
     discretise_namespaces: str = ""
 
     def _check_discretisation(self) -> None:
-        """Fill in what is None, and find contradictions."""
+        """Fill in what is None."""
         if self.discretise not in get_args(Discretise):
             choices = ", ".join(get_args(Discretise))
             raise ValueError(f"Options.discretise: expected one of {choices}, found {self.discretise!r}")
@@ -50,12 +50,6 @@ class Discretisation:
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
-        without_effect = {"none": ("bins", "reservoir", "discretise_namespaces"), "mdl": ("bins",)}
-        for name in without_effect.get(self.discretise, ()):
-            value, only = getattr(self, name), Discretisation.FIRST[name]
-            if value != only:
-                found = f"expected {only!r} with discretise = {self.discretise}, found {value!r}"
-                raise ValueError(f"Options.{name}: {found}")
         if self.bins is None or not BINS.hold(self.bins):
             raise ValueError(f"Options.bins: expected {BINS}, found {self.bins!r}")
         if self.reservoir is None or not RESERVOIR.hold(self.reservoir):

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.collisions import Collision
+from stream_apple.core.learner.options.contradictions import refuse_contradictions
 from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.multi_class import MultiClass
 from stream_apple.core.learner.options.personalisation import Personalisation
@@ -117,21 +118,12 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         ):
             if not bounds.hold(value := getattr(self, name)):
                 raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
-        if self.method != "apple" and self.combine == "mix":
-            raise ValueError(f"Options.combine: expected off with method {self.method}, found 'mix'")
-        self._check_selection()
-        if self.combine == "off" and self.product_budget:
-            raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
         self._check_discretisation()
-        self._check_warm_start(loss=self.loss, descent=self.descent)
-        self._check_tuples(tuples=self.method == "tuples")
-        if self.method == "tuples":
-            self._refuse_growth()
+        self._check_warm_start()
+        self._check_tuples()
         self._check_collisions()
-        self._check_classes(self.loss)
-        self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
-        if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
-            raise ValueError(f"Options.selection: expected mi with warm_start = {self.warm_start}, found 'cv'")
+        self._check_regularisation()
+        refuse_contradictions(self)
 
     @property
     def mixed(self) -> bool:
@@ -198,30 +190,6 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         value, choices = getattr(self, name), get_args(kind)
         if value not in choices:
             raise ValueError(f"Options.{name}: expected one of {', '.join(choices)}, found {value!r}")
-
-    def _check_selection(self) -> None:
-        if self.method == "tuples":
-            if self.selection not in {"mi", "cv"}:
-                raise ValueError(f"Options.selection: expected mi or cv with method tuples, found {self.selection!r}")
-            others = "cv"
-        else:
-            if self.selection == "cv":
-                raise ValueError(
-                    f"Options.selection: expected cv with method tuples alone, found it with {self.method}"
-                )
-            others = "evidence, weight or ssm"
-        if self.selection == "mi" and self.loss != "logistic":
-            raise ValueError(f"Options.selection: expected {others} with loss {self.loss}, found 'mi'")
-        if self.combine == "mix" and self.selection == "ssm":
-            raise ValueError("Options.selection: expected evidence, weight or mi with combine = mix, found 'ssm'")
-        if self.combine == "off" and self.selection == "evidence":
-            raise ValueError("Options.selection: expected weight, ssm or mi with combine = off, found 'evidence'")
-
-    def _refuse_growth(self) -> None:
-        """ValueError for what says how apple grows, and for a descent that is not meant for tuples."""
-        for name, first in (("alpha", 1.0), ("parents", 1.0), ("fallback", False), ("descent", "adaptive")):
-            if (found := getattr(self, name)) != first:
-                raise ValueError(f"Options.{name}: expected {first!r} with method tuples, found {found!r}")
 
     def _fill(self) -> None:
         """Replace what is None."""

@@ -30,22 +30,12 @@ class Regularisation:
     l2: float = 0.0
     l1: float = 0.0
 
-    def _check_regularisation(self, *, mixed: bool, loss: str) -> None:
+    def _check_regularisation(self) -> None:
         if self.descent not in get_args(Descent):
             raise ValueError(f"Options.descent: expected one of {', '.join(get_args(Descent))}, found {self.descent!r}")
-        if self.descent == "adaptive":
-            for name, bounds in (("l2", L2), ("l1", L1)):
-                if (value := getattr(self, name)) != 0.0 and not bounds.hold(value):
-                    raise ValueError(f"Options.{name}: expected 0, or {bounds}, found {value!r}")
-            return
-        if not L2.hold(self.l2):
-            raise ValueError(f"Options.l2: expected {L2} with descent = plain, found {self.l2!r}")
-        if self.l1 != 0.0:
-            raise ValueError(f"Options.l1: expected 0 with descent = plain, found {self.l1!r}")
-        if mixed:
-            raise ValueError("Options.descent: expected adaptive with combine = mix, found 'plain'")
-        if loss != "logistic":  # the theorem needs a loss whose first two derivatives are at most 1
-            raise ValueError(f"Options.descent: expected adaptive with loss {loss}, found 'plain'")
+        for name, bounds in (("l2", L2), ("l1", L1)):
+            if (value := getattr(self, name)) != 0.0 and not bounds.hold(value):
+                raise ValueError(f"Options.{name}: expected 0, or {bounds}, found {value!r}")
 
     def _stamps_bytes(self, *, mixed: bool) -> int:
         """Of a slot: what `kernels/decay.py` has beside it."""

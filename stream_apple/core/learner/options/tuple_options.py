@@ -8,7 +8,6 @@ from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 ORDER = IntegerBounds(1, 4)
 SELECTION_SHARE = NumberBounds(0, 1)
 _PAIRS = 2
-_ONLY = "with method tuples alone"
 
 
 @dataclass(frozen=True)
@@ -33,20 +32,9 @@ class TupleOptions:
         if self.order is None:
             object.__setattr__(self, "order", _PAIRS if tuples else 0)
 
-    def _check_tuples(self, *, tuples: bool) -> None:
-        if not tuples:
-            for name, first in TupleOptions.FIRST.items():
-                if (found := getattr(self, name)) != first:
-                    raise ValueError(f"Options.{name}: expected none but {_ONLY}, found {found!r}")
-            return
-        for name, bounds in (("order", ORDER), ("selection_share", SELECTION_SHARE)):
-            if not bounds.hold(value := getattr(self, name)):
-                raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
-        if self.order == 1 and self.selection_share != 1.0:
-            raise ValueError(
-                f"Options.selection_share: expected 1 with order = 1, whose features are the base features, "
-                f"found {self.selection_share!r}"
-            )
+    def _check_tuples(self) -> None:
+        if not SELECTION_SHARE.hold(self.selection_share):
+            raise ValueError(f"Options.selection_share: expected {SELECTION_SHARE}, found {self.selection_share!r}")
 
     @property
     def selects_tuples(self) -> bool:

@@ -19,13 +19,7 @@ class WarmStartOptions:
 
     warm_start: WarmStart = "none"
 
-    def _check_warm_start(self, *, loss: str, descent: str) -> None:
+    def _check_warm_start(self) -> None:
         choices = get_args(WarmStart)
         if self.warm_start not in choices:
             raise ValueError(f"Options.warm_start: expected one of {', '.join(choices)}, found {self.warm_start!r}")
-        if self.warm_start == "none":
-            return
-        if loss != "logistic":
-            raise ValueError(f"Options.warm_start: expected none with loss {loss}, found {self.warm_start!r}")
-        if descent != "adaptive":
-            raise ValueError(f"Options.warm_start: expected none with descent {descent}, found {self.warm_start!r}")

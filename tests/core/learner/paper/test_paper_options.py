@@ -34,7 +34,7 @@ def test_bits_go_by_the_method(method: Method, bits: int) -> None:
         ),
         (
             {"combine": "off", "loss": "logistic", "descent": "plain", "l2": float("nan")},
-            "l2: expected a number above 0",
+            "l2: expected 0, or a number above 0",
         ),
     ],
 )

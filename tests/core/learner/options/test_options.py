@@ -34,12 +34,12 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
 @pytest.mark.parametrize(
     ("chosen", "fault"),
     [
-        ({"order": 2}, "order: expected none but with method tuples alone, found 2"),
-        ({"selection_share": 0.5}, "selection_share: expected none but with method tuples alone, found 0.5"),
-        ({"hierarchical": True}, "hierarchical: expected none but with method tuples alone, found True"),
-        ({"selection": "cv"}, "selection: expected cv with method tuples alone, found it with apple"),
-        ({"method": "tuples", "order": 0}, "order: expected an integer from 1 to 4, found 0"),
-        ({"method": "tuples", "order": 5}, "order: expected an integer from 1 to 4, found 5"),
+        ({"order": 2}, "order: expected 0 with method apple, found 2"),
+        ({"selection_share": 0.5}, "selection_share: expected 1 with method apple, found 0.5"),
+        ({"hierarchical": True}, "hierarchical: expected False with method apple, found True"),
+        ({"selection": "cv"}, "selection: expected evidence, weight, ssm or mi with method apple, found 'cv'"),
+        ({"method": "tuples", "order": 0}, "order: expected an integer from 1 to 4 with method tuples, found 0"),
+        ({"method": "tuples", "order": 5}, "order: expected an integer from 1 to 4 with method tuples, found 5"),
         (
             {"method": "tuples", "selection_share": 0.0},
             "selection_share: expected a number above 0 and at most 1, found 0.0",
@@ -50,21 +50,24 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
         ),
         (
             {"method": "tuples", "order": 1, "selection_share": 0.5},
-            "selection_share: expected 1 with order = 1, whose features are the base features, found 0.5",
+            "selection_share: expected 1 with order = 1, found 0.5",
         ),
-        ({"method": "tuples", "selection": "mi"}, "selection: expected cv with loss squared, found 'mi'"),
+        (
+            {"method": "tuples", "selection": "mi"},
+            "selection: expected cv with method tuples and loss squared, found 'mi'",
+        ),
         (
             {"method": "tuples", "selection": "weight"},
             "selection: expected mi or cv with method tuples, found 'weight'",
         ),
         ({"method": "tuples", "combine": "mix"}, "combine: expected off with method tuples, found 'mix'"),
-        ({"method": "tuples", "alpha": 0.5}, "alpha: expected 1.0 with method tuples, found 0.5"),
-        ({"method": "tuples", "parents": 2.0}, "parents: expected 1.0 with method tuples, found 2.0"),
+        ({"method": "tuples", "alpha": 0.5}, "alpha: expected 1 with method tuples, found 0.5"),
+        ({"method": "tuples", "parents": 2.0}, "parents: expected 1 with method tuples, found 2.0"),
         ({"method": "tuples", "product_budget": 9}, "product_budget: expected 0 with combine = off, found 9"),
         ({"method": "tuples", "fallback": True}, "fallback: expected False with method tuples, found True"),
         (
             {"method": "tuples", "loss": "logistic", "descent": "plain", "l2": 0.1},
-            "descent: expected 'adaptive' with method tuples, found 'plain'",
+            "descent: expected adaptive with method tuples, found 'plain'",
         ),
         (
             {
@@ -74,7 +77,7 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
                 "selection_share": 0.5,
                 "warm_start": "naive_bayes",
             },
-            "selection: expected mi with warm_start = naive_bayes, found 'cv'",
+            "selection: expected mi with selection_share = 0.5 and warm_start = naive_bayes, found 'cv'",
         ),
     ],
 )

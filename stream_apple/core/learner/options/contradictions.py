@@ -1,0 +1,166 @@
+"""Which options don't go together: one table, which the check walks, the documentation shows, and a test enumerates.
+
+What single options may be stands with each; nothing is said twice of what another row, or those bounds, say already.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.discretisation import Discretisation
+from stream_apple.core.learner.options.multi_class import CLASSES
+from stream_apple.core.learner.options.regularisation import L1, L2
+from stream_apple.core.learner.options.tuple_options import ORDER
+
+_SPOKEN = frozenset({"method", "loss"})  # whose values are named after them: "method linear", not "method = linear"
+
+
+@dataclass(frozen=True)
+class Except:
+    """Every value but this one."""
+
+    value: object
+
+    def hold(self, value: object) -> bool:
+        """Whether it is another."""
+        return value != self.value
+
+    def __str__(self) -> str:
+        return f"other than {_spelled(self.value)}"
+
+
+Allowed: TypeAlias = tuple[object, ...] | IntegerBounds | NumberBounds | Except
+
+
+class Condition(NamedTuple):
+    """An option has one of these values."""
+
+    option: str
+    values: Allowed
+
+    def holds(self, value: object) -> bool:
+        """Whether this value, a finite number or not, is one of them."""
+        if isinstance(self.values, Except):
+            return self.values.hold(value)
+        if isinstance(self.values, IntegerBounds | NumberBounds):
+            return isinstance(value, int | float) and self.values.hold(value)
+        return value in self.values
+
+    def spelled(self) -> str:
+        """The values, in words."""
+        if isinstance(self.values, IntegerBounds | NumberBounds | Except):
+            return str(self.values)
+        *first, last = map(_spelled, self.values)
+        return f"{', '.join(first)} or {last}" if first else last
+
+
+class Contradiction(NamedTuple):
+    """Where all that is given holds, what is demanded has to hold.
+
+    because  why, for the documentation
+    """
+
+    given: tuple[Condition, ...]
+    demanded: Condition
+    because: str
+
+    def refusal(self, options: object) -> str | None:
+        """What is wrong, by the names of all options that it is about; None if this row has nothing against them."""
+        found = getattr(options, self.demanded.option)
+        if self.demanded.holds(found) or not all(each.holds(getattr(options, each.option)) for each in self.given):
+            return None
+        given = " and ".join(_named(each.option, getattr(options, each.option)) for each in self.given)
+        return f"Options.{self.demanded.option}: expected {self.demanded.spelled()} with {given}, found {found!r}"
+
+
+def refuse_contradictions(options: object) -> None:
+    """ValueError for the first row with something against these options, each of which is possible by itself."""
+    for row in CONTRADICTIONS:
+        if (refusal := row.refusal(options)) is not None:
+            raise ValueError(refusal)
+
+
+def _spelled(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value) if value != "" else "''"
+
+
+def _named(option: str, value: object) -> str:
+    return f"{option} {value}" if option in _SPOKEN else f"{option} = {_spelled(value)}"
+
+
+def _row(given: dict[str, Allowed], option: str, values: Allowed, because: str) -> Contradiction:
+    return Contradiction(tuple(Condition(*each) for each in given.items()), Condition(option, values), because)
+
+
+_TUPLES: dict[str, Allowed] = {"method": ("tuples",)}
+_NO_TUPLES: dict[str, Allowed] = {"method": Except("tuples")}
+_SOFTMAX: dict[str, Allowed] = {"loss": ("softmax",)}
+_PLAIN: dict[str, Allowed] = {"descent": ("plain",)}
+_FOR_TUPLES = "it says which tuples are learned from"
+_GROWTH = "it says how apple grows"
+_NO_CUTS = "no cuts are made"
+_ADAPTIVE = "the rest is made for the adaptive update"
+_ONE_SCORE = "the rest is made for labels that have one score"
+_TWO_LABELS = "the rest counts two kinds of labels"
+_OWN_SLOT = "it is kept of each feature, in a slot of its own"
+
+CONTRADICTIONS: tuple[Contradiction, ...] = (
+    _row({"method": Except("apple")}, "combine", ("off",), "the mixture is of apple's predictors"),
+    _row(_SOFTMAX, "method", ("apple", "linear", "quadratic", "cubic"), _ONE_SCORE),
+    _row(_TUPLES, "selection", ("mi", "cv"), "it scores tuples"),
+    _row(_NO_TUPLES, "selection", ("evidence", "weight", "ssm", "mi"), "`cv` scores tuples"),
+    _row(_TUPLES | {"loss": ("squared",)}, "selection", ("cv",), _TWO_LABELS),
+    _row(_NO_TUPLES | {"loss": ("squared",)}, "selection", ("evidence", "weight", "ssm"), _TWO_LABELS),
+    _row({"combine": ("mix",)}, "selection", ("evidence", "weight", "mi"), "residuals are kept of one score"),
+    _row(
+        _NO_TUPLES | {"combine": ("off",)},
+        "selection",
+        ("weight", "ssm", "mi"),
+        "how often monomials were learned is kept in a mixture",
+    ),
+    _row({"combine": ("off",)}, "product_budget", (0,), "what parents earn is measured in a mixture"),
+    _row({"discretise": ("none",)}, "bins", (Discretisation.FIRST["bins"],), _NO_CUTS),
+    _row({"discretise": ("none",)}, "reservoir", (Discretisation.FIRST["reservoir"],), _NO_CUTS),
+    _row({"discretise": ("none",)}, "discretise_namespaces", ("",), _NO_CUTS),
+    _row({"discretise": ("mdl",)}, "bins", (Discretisation.FIRST["bins"],), "it finds how many by itself"),
+    _row({"loss": Except("logistic")}, "warm_start", ("none",), _TWO_LABELS),
+    _row(_PLAIN, "warm_start", ("none",), _ADAPTIVE),
+    _row(_NO_TUPLES, "order", (0,), _FOR_TUPLES),
+    _row(_NO_TUPLES, "selection_share", (1.0,), _FOR_TUPLES),
+    _row(_NO_TUPLES, "hierarchical", (False,), _FOR_TUPLES),
+    _row(_TUPLES, "order", ORDER, "tuples have so many attributes"),
+    _row({"order": (1,)}, "selection_share", (1.0,), "the features are the base features"),
+    _row(_TUPLES, "alpha", (1.0,), _GROWTH),
+    _row(_TUPLES, "parents", (1.0,), _GROWTH),
+    _row(_TUPLES, "fallback", (False,), _GROWTH),
+    _row(_TUPLES, "descent", ("adaptive",), _ADAPTIVE),
+    _row({"method": ("apple", "cubic", "tuples")}, "collisions", ("evict",), "products of products are told by keys"),
+    _row(_PLAIN, "collisions", ("evict",), _ADAPTIVE),
+    _row({"selection": Except("weight")}, "collisions", ("evict",), _OWN_SLOT),
+    _row({"warm_start": ("naive_bayes",)}, "collisions", ("evict",), _OWN_SLOT),
+    _row({"method": ("quadratic",), "l1": L1}, "collisions", ("evict",), _OWN_SLOT),
+    _row({"method": ("quadratic",), "l2": L2}, "collisions", ("evict",), _OWN_SLOT),
+    _row(_PLAIN, "l2", L2, "steps are 1 / (l2 * (t + 1)) long"),
+    _row(_PLAIN, "l1", (0.0,), _ADAPTIVE),
+    _row({"combine": ("mix",)}, "descent", ("adaptive",), "the mixture's predictors differ by their rates"),
+    _row(
+        {"loss": Except("logistic")},
+        "descent",
+        ("adaptive",),
+        "the theorem needs a loss whose first two derivatives are at most 1",
+    ),
+    _row({"loss": Except("softmax")}, "classes", (0,), "classes are those of softmax"),
+    _row(_SOFTMAX, "classes", CLASSES, "labels are whole numbers below it"),
+    _row(_SOFTMAX, "selection", ("evidence", "weight"), _ONE_SCORE),
+    _row(_SOFTMAX, "l1", (0.0,), _ONE_SCORE),
+    _row(_SOFTMAX, "l2", (0.0,), _ONE_SCORE),
+    _row(_SOFTMAX, "collisions", ("evict",), _ONE_SCORE),
+    _row(_SOFTMAX, "discretise", ("none", "quantile", "auto"), _TWO_LABELS),
+    _row(
+        {"selection_share": Except(1.0), "warm_start": ("naive_bayes",)},
+        "selection",
+        ("mi",),
+        "most of what a tuple says is in the start",
+    ),
+)
+"""In the order in which they are looked at: of several faults the first is told."""

@@ -2,10 +2,36 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stream_apple.config.section import Integer, Section
-from stream_apple.core.learner.options import BINS, RESERVOIR, Collisions, Discretise, Options
+from stream_apple.core.learner.options import (
+    BINS,
+    NGRAM,
+    RESERVOIR,
+    Collisions,
+    Discretise,
+    Options,
+    parse_ngrams,
+)
+
+
+def _table_from_text(value: object) -> object:
+    return parse_ngrams(value) if isinstance(value, str) else value
+
+
+class NgramSettings(Section):
+    """Which neighbours are features of their own."""
+
+    ngrams: Annotated[
+        dict[str, Annotated[Integer, Field(ge=NGRAM.low, le=NGRAM.high)]], BeforeValidator(_table_from_text)
+    ] = Field(
+        default_factory=dict,
+        json_schema_extra={
+            "expected": f"namespaces and numbers up to {NGRAM.high}, as in {{ text = 2 }}, or text=2 in the environment"
+        },
+    )
+    """@DOC@"""
 
 
 class DiscretisationSettings(Section):

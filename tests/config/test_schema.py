@@ -169,7 +169,7 @@ class TestOptionsOfTheLearner:
     def test_have_the_same_defaults(self, name: str) -> None:
         """A setting that is left out is the learner's own."""
         option = next(option for option in evaluate.params if option.name == name)
-        assert getattr(LearnerSettings(), name) == getattr(Options(), name)
+        assert getattr(LearnerSettings().options(), name) == getattr(Options(), name)
         # None: as the learner chooses.
         assert option.to_info_dict()["default"] in {getattr(Options(), name), None}
 
@@ -313,7 +313,7 @@ class TestNgrams:
         assert from_file.learner.ngrams == {"title": 3, "text": 2, "": 2}
         from_text = load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "=2,text=2,title=3"})
         assert from_text.model_settings() == from_file.model_settings()
-        assert from_file.model_settings()["learner"]["ngrams"] == (("", 2), ("text", 2), ("title", 3))
+        assert from_file.model_settings()["learner"]["ngrams"] == {"": 2, "text": 2, "title": 3}
         assert "ngrams" not in load(None, {}).model_settings()["learner"]
 
     @pytest.mark.parametrize("value", ["2", "{ text = 9 }", "{ text = 2.5 }", "{ text = true }", '"text"', "[2]"])

@@ -8,9 +8,9 @@ import click
 from stream_apple.core.learner.options import ALL_NAMESPACES, NGRAM, parse_ngrams
 
 
-def _parsed(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, int]:
+def _parsed(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, int]:
     try:
-        return parse_ngrams(text)
+        return parse_ngrams(text or "")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -19,7 +19,6 @@ NGRAMS: list[Callable[[Any], Any]] = [
     click.option(
         "--ngrams",
         metavar="NAMESPACE=N,...",
-        default="",
         callback=_parsed,
         help=f"Neighbours in NAMESPACE are features too, two and up to N (at most {NGRAM.high}), in the order of the "
         f"file; {ALL_NAMESPACES!r} is all others, and nothing before the = features without a namespace.",

@@ -199,7 +199,7 @@ def test_what_ngrams_name() -> None:
     assert Options().longest_ngram == 1
     assert Options(ngrams={"b": 3, "a": 2}) == Options(ngrams=(("a", 2), ("b", 3)))
     assert Options(ngrams={"*": 2, "a": 2}) == Options(ngrams={"*": 2})
-    assert Options(ngrams={"*": 2, "a": 1}).identity()["ngrams"] == (("*", 2), ("a", 1))
+    assert Options(ngrams={"*": 2, "a": 1}).identity()["ngrams"] == {"*": 2, "a": 1}
     assert Options(ngrams={"*": 2, "a": 3}).longest_ngram == 3
     assert Options(ngrams={"key": 2}, personalise="key").ngrams == (("key", 2),)
     assert Options(ngrams={"a": 2}).wanted_columns() == {"spaces"}

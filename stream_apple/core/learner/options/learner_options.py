@@ -197,7 +197,9 @@ class Options(
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
         found = asdict(self)
-        return {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
+        named = {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
+        # As it is read back from a message, where it may be compared.
+        return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named
 
     def _check_choice(self, name: str, kind: Any) -> None:  # noqa: ANN401  a Literal
         value, choices = getattr(self, name), get_args(kind)

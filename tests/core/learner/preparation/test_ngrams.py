@@ -155,7 +155,8 @@ def stream(size: int, seed: int = 5) -> Batch:
         ]
     )
     labels[9::10] = np.nan
-    return Batch(*(column.copy() for column in batch._replace(labels=labels, weights=np.ones(size))))
+    owned: dict[str, Any] = {name: column.copy() for name, column in batch._asdict().items()}
+    return Batch(**owned | {"labels": labels, "weights": np.ones(size)})
 
 
 def learned(batch: Batch, chosen: Options, cuts: list[int], epoch: int = 100) -> tuple[Learner, Scores]:
@@ -187,7 +188,8 @@ def test_batches_and_restored_models(further: dict[str, Any], monkeypatch: pytes
     batch = stream(600)
     if further.get("classes"):
         batch = batch._replace(labels=(batch.labels + 1) / 2)
-    chosen = Options(**({"loss": "logistic", "bits": 12, "ngrams": {"text": 2}} | further))
+    given: dict[str, Any] = {"loss": "logistic", "bits": 12, "ngrams": {"text": 2}} | further
+    chosen = Options(**given)
     whole, scores = learned(batch, chosen, [])
     monkeypatch.setattr(preparation, "_PORTION", 7)
     pieces, again = learned(batch, chosen, [1, 37, 38, 250, 599])

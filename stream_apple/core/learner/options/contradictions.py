@@ -81,6 +81,8 @@ def refuse_contradictions(options: object) -> None:
 
 
 def _spelled(value: object) -> str:
+    if value == ():
+        return "none"
     return f"{value:g}" if isinstance(value, float) else str(value) if value != "" else "''"
 
 
@@ -134,6 +136,7 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row(_TUPLES, "parents", (1.0,), _GROWTH),
     _row(_TUPLES, "fallback", (False,), _GROWTH),
     _row(_TUPLES, "descent", ("adaptive",), _ADAPTIVE),
+    _row(_TUPLES, "ngrams", ((),), "a text's words are no attributes"),
     _row({"method": ("apple", "cubic", "tuples")}, "collisions", ("evict",), "products of products are told by keys"),
     _row(_PLAIN, "collisions", ("evict",), _ADAPTIVE),
     _row({"selection": Except("weight")}, "collisions", ("evict",), _OWN_SLOT),

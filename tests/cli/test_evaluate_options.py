@@ -47,7 +47,7 @@ def test_tuples_of_attributes(tmp_path: Path, selection: str) -> None:
     assert 1 + 4 + 3 < found["features_per_example"] < 1 + 4 + 6
     refused = evaluate(path, "--method", "tuples", "--selection", "mi")
     assert "--selection: expected cv with method tuples and loss squared, found 'mi'" in refused.output
-    assert "--order: expected none" in evaluate(path, "--order", 2).output
+    assert "--order: expected 0 with method apple, found 2" in evaluate(path, "--order", 2).output
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from stream_apple.core.learner.progressive_loss import LossReport, ProgressiveLo
 
 _SPANS: tuple[Span, ...] = ("whole", "epoch", "recent", "last_epoch")
 _PRESENT = 3  # of them, those that examples are added to
-_RECENT = _SPANS.index("recent")
+_ROW_OF_RECENT = _SPANS.index("recent")
 
 
 @kernel
@@ -35,9 +35,9 @@ def _add(
         right = np.float64(scores.predictions[row] == label)
         add_example(spans, weight, (scores.losses[row], scores.linear_losses[row]), (right, scores.probabilities[row]))
         for c in range(classes.shape[1]):
-            classes[_RECENT, c] *= keep
+            classes[_ROW_OF_RECENT, c] *= keep
         for i in range(losses.shape[1]):
-            losses[_RECENT, i] *= keep
+            losses[_ROW_OF_RECENT, i] *= keep
         for span in range(_PRESENT):
             classes[span, y] += weight
             losses[span, 0] += weight

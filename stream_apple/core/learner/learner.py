@@ -107,7 +107,7 @@ class Learner:
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self, *, nominate: bool = False) -> Growth:
-        """Make the heaviest monomials parents with method apple, select tuples with method tuples.
+        """Make the best monomials parents with method apple, select tuples with method tuples.
 
         The others have all their parents from the start. `nominate`: the model is to be merged with others, see `grow`.
         """

@@ -1,4 +1,6 @@
-"""Which monomials may become parents next: the heaviest (Agarwal et al. 2014, section 2.1, Algorithm 1, line 6).
+"""Which monomials may become parents next: those of which most is to be expected, by what the options choose.
+
+Agarwal et al. 2014, section 2.1, Algorithm 1, line 6 (by weight), and section 2.2 (by squared residuals).
 
 The table is read once, a portion at a time, and of the candidates no more are kept than may become parents.
 """
@@ -115,7 +117,7 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
         if count:
             slots = np.concatenate([best.slots, found.candidates.slots[:count]])
             salience = np.concatenate([best.salience, found.candidates.salience[:count]])
-            best = _heaviest(table, Candidates(slots, salience), wanted)
+            best = _most_salient(table, Candidates(slots, salience), wanted)
         if 0 < wanted == len(best.slots):
             least = best.salience[-1]
     return Survey(best.slots, np.sort(np.concatenate(parents)), census)
@@ -170,8 +172,8 @@ def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.flo
     return salience
 
 
-def _heaviest(table: Table, candidates: Candidates, wanted: int) -> Candidates:
-    """The `wanted` heaviest, in order: the heavier first, of equals the one with the smaller key."""
+def _most_salient(table: Table, candidates: Candidates, wanted: int) -> Candidates:
+    """The `wanted` most salient, in order: the most salient first, of equals the one with the smaller key."""
     slots, salience = candidates
     if wanted < len(slots):
         heavy = salience >= np.partition(salience, -wanted)[-wanted]

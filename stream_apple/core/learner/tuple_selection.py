@@ -99,8 +99,8 @@ class TupleSelection:
     def end_epoch(self, table: Table, scalars: ModelScalars) -> SelectionEnd:
         """Select, if there is enough to go by, and free the slots of what is left out."""
         examples = int(scalars.counts[EXAMPLES])
-        settled = self.level > self._order
-        if not self.selecting or (settled and self.by_level) or examples - self._state[SINCE] < self.fewest:
+        decided = self.level > self._order
+        if not self.selecting or (decided and self.by_level) or examples - self._state[SINCE] < self.fewest:
             return SelectionEnd(0, 0)
         totals = table.counts[-1]
         if not self._ablating and not (totals["positive"] > 0.0 and totals["negative"] > 0.0):
@@ -111,7 +111,7 @@ class TupleSelection:
             return SelectionEnd(0, 0)
         before = np.isin(tuples, self.chosen)
         fresh = int(np.count_nonzero(~before))
-        seen = fresh + (self.seen if settled else 0)
+        seen = fresh + (self.seen if decided else 0)
         score = ablation_of if self._ablating else information_about
         scores = score(table, places, of_place, len(tuples))
         room = MOST_TUPLES - (len(self.chosen) if self.by_level else 0)

@@ -16,7 +16,7 @@ from stream_apple.core.learner.state.table import BUCKET, HIGHS, ONES, Index, Wo
 from stream_apple.core.learner.state.work import LANES, BaseFeatures, Numbers, Products
 
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
-_FLAGS, _BYTES, _INTS, _WORDS = (ir.VectorType(kind, LANES) for kind in (_I1, _I8, _I32, _I64))
+_BYTES, _INTS, _WORDS = (ir.VectorType(kind, LANES) for kind in (_I8, _I32, _I64))
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _POINTERS = ir.VectorType(_I64.as_pointer(), LANES)
 _BITS_TOO_LARGE = int(TOO_LARGE.view(np.uint32))

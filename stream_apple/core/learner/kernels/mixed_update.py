@@ -45,7 +45,7 @@ from stream_apple.core.learner.state.table import LEAST_SQUARE, U0, U1, Element,
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 HORIZON = np.uint8(100)
-_MOST_SIGHTS = np.uint8(255)
+MOST_SIGHTS = np.uint8(255)
 
 
 @part
@@ -157,7 +157,7 @@ def decayed_change_at(model: Model, which: int, rate: float, going: tuple[float,
 @part
 def advance(owner: Element, beside: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32) -> None:
     """Write what was learned of a feature; `beside` has its average and its fast weight."""
-    sights = min(owner["sights"], np.uint8(_MOST_SIGHTS - 1)) + np.uint8(1)
+    sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
     learned = within_bounds(learned)
     owner["weight"] = learned
     owner["gradient"] = gradient

@@ -73,14 +73,14 @@ def note_attributes(model: Model, base: BaseFeatures, attributes: Words, work: W
     A feature whose attribute is not known is an attribute of its own: one of a packed example, for instance.
     """
     given = len(attributes) > 0
-    settled = model.rule.tuples.selecting and model.tuples.state[LEVEL] > model.rule.tuples.order
+    decided = model.rule.tuples.selecting and model.tuples.state[LEVEL] > model.rule.tuples.order
     for f in range(base.first, base.stop):
         attribute = attributes[f] if given else U0
         if attribute == U0:
             attribute = base.keys[f]
         at = f - base.first
         work.tuples.attributes[at] = attribute
-        work.tuples.late[at] = np.uint8(settled and not holds(model.tuples.known, attribute))
+        work.tuples.late[at] = np.uint8(decided and not holds(model.tuples.known, attribute))
 
 
 @part

@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.mixed_update import HORIZON, MOST_SIGHTS
 from stream_apple.core.learner.kernels.update import NO_DOUBT, invariant_step, widen, within_bounds
 from stream_apple.core.learner.multiclass.layout import (
     BESIDE,
@@ -33,8 +34,6 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 
 LOWEST = -50.0
 """A score is at most so far below the largest, as the logistic loss's scores are within +-50."""
-HORIZON_OF_AVERAGES = np.uint8(100)
-_MOST_SIGHTS = np.uint8(255)
 _LARGEST = float(MOST)
 _AHEAD = np.uint64(4)  # features: to score as many takes as long as memory
 
@@ -199,10 +198,10 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, room: ClassWo
         place, ratio = features.slot[t], features.scale[t]
         spread = step_of(model, place, U0, ratio, room)
         owner = slots[place]
-        sights = min(owner["sights"], np.uint8(_MOST_SIGHTS - 1)) + np.uint8(1)
+        sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
         owner["weight"], owner["active"], owner["sights"] = spread, 0, sights
         if rule.mixed:
-            share = np.float32(1.0) / np.float32(min(sights, HORIZON_OF_AVERAGES))
+            share = np.float32(1.0) / np.float32(min(sights, HORIZON))
             for c in range(k):
                 mean = rows[place, average + c]
                 rows[place, average + c] = mean + (rows[place, c] - mean) * share

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.intervals import Intervals, as_intervals, look_up_table, no_intervals
+from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.reservoir import empty_reservoir, fill, fit
 
 _Arrays = dict[str, NDArray[Any]]
@@ -84,8 +84,3 @@ class Discretiser:
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:
     return array.copy()
-
-
-def space_key(name: str) -> int:
-    """The key of a namespace, as of `Batch.spaces`."""
-    return xxhash.xxh64_intdigest(name.encode())

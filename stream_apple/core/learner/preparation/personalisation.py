@@ -8,12 +8,12 @@ from the first example on, and like the user's own feature it is ALONE: nothing 
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import ALONE, TOO_LARGE, Batch
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.options.personalisation import BY_KEY
+from stream_apple.core.learner.preparation.namespaces import space_key
 
 _ZERO = np.uint64(0)
 
@@ -37,8 +37,8 @@ class UserFeatures:
     """
 
     def __init__(self, by: str, most: int) -> None:
-        # Of a namespace, as the codec has it; no hash is 0.
-        self._space = _ZERO if by == BY_KEY else np.uint64(xxhash.xxh64_intdigest(by.encode()))
+        # 0 says that it is the key: no namespace has that key.
+        self._space = _ZERO if by == BY_KEY else np.uint64(space_key(by))
         self._most = most
 
     def bounds(self, batch: Batch) -> NDArray[np.int64]:

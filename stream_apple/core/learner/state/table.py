@@ -24,7 +24,7 @@ CACHE_LINE = 64  # bytes
 
 # Half a cache line, so that one miss brings all that scoring and learning a monomial needs. Eight bytes have two
 # meanings: in a base feature's slot they are the linear predictor's, in a product's, which has none, they are what
-# other predictors have besides apple's weight (`update.py`); a base feature has that in its COMPANION.
+# other predictors have besides apple's weight (`mixed_update.py`); a base feature has that in its COMPANION.
 _FIELDS: tuple[tuple[str, type, int], ...] = (
     ("key", np.uint64, 0),  # the owner; 0 = free (and the constant's, in the last slot)
     ("weight", np.float32, 8),
@@ -70,10 +70,7 @@ COUNTS = np.dtype(
         ("attributes", np.uint64),  # the sum of the keys of its features' attributes
         ("positive", np.float64),  # importance of its examples with a label above 0,
         ("negative", np.float64),  # and of the others
-        (
-            "order",
-            np.uint64,
-        ),  # of how many features it is the product, if all differ; 0 if not, or if that is not known
+        ("order", np.uint64),  # how many features it is the product of, if all differ; 0 if not, or if nobody knows
     ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
@@ -99,10 +96,10 @@ class Table(NamedTuple):
     stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: if weights are drawn to 0, how far
                       all were when this slot was last written, for each of n predictors, see `decay.py`
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
-    ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
-                      see `ablation.py`
     class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: what classes have of their
                       own, see `multiclass/layout.py`
+    ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
+                      see `ablation.py`
     """
 
     slots: Slots

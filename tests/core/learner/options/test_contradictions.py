@@ -47,6 +47,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "classes": (0, 3, 1001),
     "l1": (0.0, 0.1),
     "l2": (0.0, 0.1),
+    "ngrams": ((), (("text", 2),)),
 }
 KINDS: tuple[dict[str, Any], ...] = (
     {},

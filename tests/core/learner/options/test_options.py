@@ -183,7 +183,7 @@ def test_nothing_heavy_is_imported() -> None:
         ({"ngrams": {"*": 2, "text": 0}}, "an integer from 1 to 5 for 'text', found 0"),
         (
             {"ngrams": {"text": 2}, "method": "tuples"},
-            "none with method tuples, since a text's words are no attributes, found {'text': 2}",
+            "none with method tuples, found (('text', 2),)",
         ),
         ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
     ],

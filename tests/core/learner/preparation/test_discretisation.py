@@ -10,8 +10,8 @@ from stream_apple.core.batch import BIN, Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.core.learner.preparation.derived_names import derived_names
-from stream_apple.core.learner.preparation.discretisation import space_key
 from stream_apple.core.learner.preparation.intervals import CENTRED, IT, interval_keys
+from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.preparation.reservoir import FEWEST
 

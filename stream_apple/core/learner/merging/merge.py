@@ -17,6 +17,7 @@ latest examples.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -42,9 +43,9 @@ from stream_apple.core.learner.merging.stacks import (
 )
 from stream_apple.core.learner.merging.totals import merge_totals
 from stream_apple.core.learner.new_model import decay_of, extent_of
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import BITS, Options
 from stream_apple.core.learner.state.model import OCCUPIED, Decay
-from stream_apple.core.learner.state.table import NOMINATED, Table, Words, copy_table, empty_table
+from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table, Words, copy_table, empty_table
 
 Parents = Literal["votes", "union"]
 
@@ -129,8 +130,9 @@ def adopt(
 
 
 def warm_up_merging(options: Options) -> None:
-    """Compile everything on throw-away models."""
-    small = Learner(options)
+    """Compile everything on throw-away models; size makes no difference."""
+    small = Learner(replace(options, bits=BITS.low))
+    small.table.slots["parent"][0] = PARENT | NOMINATED  # so that there is somebody to vote on
     merge([small, small])
 
 

@@ -13,7 +13,8 @@ from support.source_files import ROOT
 
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.merging.merge import adopt, merge
+from stream_apple.core.learner.merging import buckets
+from stream_apple.core.learner.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import OCCUPIED
@@ -214,3 +215,15 @@ def test_interpreted_kernels_merge_to_the_same_bits() -> None:
         check=True,
     )
     assert done.stdout.split() == merged_digests()
+
+
+@pytest.mark.parametrize("kind", KINDS[:8:3])
+def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
+    """A first merge takes as long as any other."""
+    kernels: list[Any] = [buckets.merge_buckets, buckets.merge_constants, buckets.find_nominees]
+    options = Options(bits=9, **kind)
+    warm_up_merging(options)
+    before = [len(kernel.signatures) for kernel in kernels]
+    assert min(before) > 0
+    merge([learned(options, seed, epochs=1) for seed in range(2)])
+    assert [len(kernel.signatures) for kernel in kernels] == before

@@ -13,7 +13,7 @@ from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.preparation.discretisation import space_key
 from stream_apple.core.learner.preparation.intervals import CENTRED, IT, interval_keys
 from stream_apple.core.learner.preparation.preparation import Preparation
-from stream_apple.core.learner.preparation.reservoir import FEWEST, FEWEST_OF_BOTH
+from stream_apple.core.learner.preparation.reservoir import FEWEST
 
 NAMES = ["dense", "zeros", "rare", "flag", "unit", "seldom"]
 BY_KEY = {key(name): name for name in NAMES}
@@ -100,26 +100,6 @@ def test_rows_before_and_after_the_cuts() -> None:
         assert {role for name, (_, role) in found.items() if "\u2208" in name} == {int(BIN)}
         assert {role for name, (_, role) in found.items() if "\u2208" not in name} == {0}
     assert last < 700
-
-
-def test_auto_cuts_soon_and_what_is_rare() -> None:
-    """After 150 learned, and what has been seen five times: its value stays beside. Quantiles alone wait for 16."""
-    rows = rows_of(400, 14)
-    learned = [at for at, row in enumerate(rows) if row.label is not None and row.weight]
-    seen = sum("rare" in rows[at].features for at in learned[:150])
-    assert FEWEST_OF_BOTH <= seen < FEWEST
-    for discretise, expected in (("auto", {"dense", "zeros", "rare"}), ("quantile", {"dense", "zeros"})):
-        preparation = Preparation(Options(discretise=discretise, reservoir=150))
-        preparation.prepare_to_learn(batch_of(rows), 0, len(rows))
-        assert {BY_KEY[each] for each in preparation.intervals.features.tolist()} == expected
-    preparation, batch = prepared("auto", rows)
-    cut = [any("\u2208" in name for name in told(preparation, batch, at)) for at in range(len(rows))]
-    assert cut == [at > learned[149] for at in range(len(rows))]
-    few = [row._replace(features={"dense": row.features["dense"]}) for row in rows]
-    for at in learned[: FEWEST_OF_BOTH - 1]:
-        few[at].features["rare"] = float(at + 1)
-    preparation, _ = prepared("auto", few)
-    assert [BY_KEY[each] for each in preparation.intervals.features.tolist()] == ["dense"]
 
 
 def test_edges_of_intervals() -> None:

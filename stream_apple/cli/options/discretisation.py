@@ -19,7 +19,7 @@ DISCRETISATION: list[Callable[[Any], Any]] = [
     click.option(
         "--reservoir",
         type=click.IntRange(RESERVOIR.low, RESERVOIR.high),
-        help="Cuts are made after so many examples.  [default: 500]",
+        help="Cuts are made after so many examples.  [default: 500, auto 150]",
     ),
     click.option(
         "--discretise-namespaces",

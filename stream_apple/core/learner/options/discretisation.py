@@ -13,7 +13,8 @@ RESERVOIR_ENTRIES = 1 << 15
 """Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
 manifest, which has them all, stays below Kafka's default limit for a message."""
 _ENTRY_BYTES = 28  # key, value, namespace and attribute
-_BINS, _BINS_OF_BOTH, _RESERVOIR = 12, 6, 500
+_BINS, _BINS_OF_BOTH = 12, 6
+_RESERVOIR, _RESERVOIR_OF_BOTH = 500, 150
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Discretisation:
                 both, the value and the interval between quantiles
     bins        intervals of a feature between quantiles, at most; None: 12, with auto 6; mdl finds their number
     reservoir   after so many learned examples cuts are fitted, once, and frozen; until then values are learned as they
-                are; None: 500
+                are; None: 500, with auto 150
     discretise_namespaces  names, with commas between, of the namespaces whose features are discretised; "": of all
     """
 
@@ -46,7 +47,9 @@ class Discretisation:
         if self.discretise not in get_args(Discretise):
             choices = ", ".join(get_args(Discretise))
             raise ValueError(f"Options.discretise: expected one of {choices}, found {self.discretise!r}")
-        defaults = {"bins": _BINS_OF_BOTH if self.discretise == "auto" else _BINS, "reservoir": _RESERVOIR}
+        defaults = {"bins": _BINS, "reservoir": _RESERVOIR}
+        if self.discretise == "auto":  # fewer intervals need fewer examples, and what is lost is lost before the cuts
+            defaults = {"bins": _BINS_OF_BOTH, "reservoir": _RESERVOIR_OF_BOTH}
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

@@ -10,8 +10,9 @@ from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Options
 from stream_apple.core.learner.preparation.cuts import mdl_cuts, quantile_cuts
 from stream_apple.core.learner.preparation.intervals import CENTRED, IT, NOTHING, PRESENT, Intervals, no_intervals
 
-FEWEST = 16
-"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise."""
+FEWEST, FEWEST_OF_BOTH = 16, 5
+"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. The second holds where
+the value is learned beside its interval (`auto`), so that little is lost by a bad cut."""
 COMMON, TABLE = 0.5, 0.2
 """Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
 third and more, of text a fortieth and less."""
@@ -87,7 +88,8 @@ def fit(reservoir: Reservoir, options: Options, spaces: NDArray[np.uint64]) -> I
     order = np.argsort(reservoir.keys, kind="stable")
     features, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
     numeric: list[tuple[int, NDArray[np.int64], NDArray[np.bool_]]] = []
-    for at in np.flatnonzero(counts >= FEWEST).tolist():
+    fewest = FEWEST_OF_BOTH if options.discretise == "auto" else FEWEST
+    for at in np.flatnonzero(counts >= fewest).tolist():
         mine = order[starts[at] : starts[at] + counts[at]]
         values = reservoir.values[mine]
         if values.min() == values.max() or (len(spaces) and reservoir.spaces[mine[0]] not in spaces):

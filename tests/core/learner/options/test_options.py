@@ -159,7 +159,10 @@ def test_discretisation_names_a_model() -> None:
         {"discretise": "auto", "reservoir": 100}, {"discretise": "auto", "discretise_namespaces": "a"},
     )]  # fmt: skip
     assert all(names.count(name) == 1 for name in names)
-    assert Options(discretise="auto") == Options(discretise="auto", bins=6, reservoir=500, product_budget=500)
+    assert Options(discretise="auto") == Options(discretise="auto", bins=6, reservoir=150, product_budget=500)
+    assert Options(discretise="quantile") == Options(discretise="quantile", bins=12, reservoir=500)
+    assert Options(discretise="auto").identity()["reservoir"] == 150
+    assert "reservoir" not in Options(discretise="auto", reservoir=500).identity()  # named as it was
     assert Options(discretise="auto").model_bytes() > Options(product_budget=500).model_bytes()
 
 

@@ -122,7 +122,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         self._check_selection()
         if self.combine == "off" and self.product_budget:
             raise ValueError(f"Options.product_budget: expected 0 with combine = off, found {self.product_budget}")
-        self._check_discretisation()
+        self._check_discretisation(tuples=self.method == "tuples", shared=self.collisions == "share")
         self._check_warm_start(loss=self.loss, descent=self.descent)
         self._check_tuples(tuples=self.method == "tuples")
         if self.method == "tuples":
@@ -181,7 +181,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)
         scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
         ablations = slots * _ABLATION_BYTES if self.ablated else 0
-        beside = residuals + counts + ablations + self._discretisation_bytes()
+        beside = residuals + counts + ablations + self._discretisation_bytes(classes=self.classes)
         beside += slots * 4 * self.classes * self.class_blocks
         beside += slots * _PLACE_BYTES if self.collisions == "share" else 0
         if self.personalise:  # examples become as long before they are expanded, many at once

@@ -15,7 +15,6 @@ _WITH_CLASSES: dict[str, tuple[object, ...]] = {
     "l2": (0.0,),
     "warm_start": ("none",),
     "collisions": ("evict",),
-    "discretise": ("none", "quantile", "auto"),
 }
 """What goes with several classes; everything else is made for labels that are numbers, or one of two."""
 

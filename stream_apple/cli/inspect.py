@@ -129,6 +129,10 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(_monomials("Heaviest products", facts["products"]))
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
+    if facts.get("cuts"):  # a worker of an older version has none, and no classes
+        console.print(_cuts(facts["cuts"]))
+    if facts.get("classes"):
+        console.print(_classes(facts["classes"]))
     if facts.get("tuples"):  # a worker of an older version says nothing of them
         for part in _tuples(**facts["tuples"]):
             console.print(part)
@@ -158,6 +162,12 @@ def _discretised(facts: Facts) -> Iterator[str]:
     if options["discretise"] != "none":
         waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
         yield f"discretised ({options['discretise']}): {count:,} features are cut into intervals{waits}"
+        refits = facts.get("refits")  # a worker of an older version has none
+        if refits and refits["times"]:
+            yield (
+                f"cuts were last made after {refits['made_at']:,} examples, {refits['epochs']:,} epochs ago, and "
+                f"{refits['times']:,} times in all; {refits['sampled']:,} examples are kept for the next time"
+            )
 
 
 def _start(facts: Facts) -> list[str]:
@@ -235,6 +245,26 @@ def _parents(parents: list[Facts]) -> Table:
     for each in parents:
         numbers = (f"{each['children']:,}", f"{each['gain']:.4f}", f"{each['salience']:.4f}")
         table.add_row(Text(each["name"]), *numbers, Text(each["heaviest"]))
+    return table
+
+
+def _cuts(features: list[Facts]) -> Table:
+    table = _table("Numbers as intervals", "number", "salience", "cuts", numbers=1)
+    for each in features:
+        table.add_row(Text(each["name"]), f"{each['salience']:.4f}", "  ".join(f"{cut:.4g}" for cut in each["cuts"]))
+    return table
+
+
+def _classes(classes: list[Facts]) -> Table:
+    """The most frequent ones."""
+    table = _table("Classes", "class", "weight", "error", "recent weight", "recent error", numbers=4)
+    for each in classes:
+        spans = [
+            _number(each[span][of], form)
+            for span in ("start", "recent")
+            for of, form in (("weight", ",.0f"), ("error", ".4f"))
+        ]
+        table.add_row(str(each["number"]), *spans)
     return table
 
 

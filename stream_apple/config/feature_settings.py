@@ -8,6 +8,7 @@ from stream_apple.config.section import Integer, Section
 from stream_apple.core.learner.options import (
     BINS,
     NGRAM,
+    REFIT_EPOCHS,
     RESERVOIR,
     Collisions,
     Discretise,
@@ -59,13 +60,21 @@ class DiscretisationSettings(Section):
     reservoir: (
         Annotated[Integer, Field(ge=RESERVOIR.low, le=RESERVOIR.high, json_schema_extra={"unit": "examples"})] | None
     ) = None
-    """After so many learned examples cuts are made, once and for all; until then values are learned as they are. The
-    default is 500, and 150 with `auto`. More are worth it only where the first examples are not like the later ones."""
+    """After so many learned examples cuts are made, once and for all unless `refit_epochs` says otherwise; until then
+    values are learned as they are. The default is 500, and 150 with `auto`. More are worth it only where the first
+    examples are not like the later ones."""
     discretise_namespaces: Annotated[
         str,
         Field(pattern=r"^\S{0,1000}$", json_schema_extra={"expected": "names with commas between, and no white space"}),
     ] = Field(default=Options.discretise_namespaces)
     """Names of namespaces, with commas between: only their features are discretised. Empty: those of all."""
+    refit_epochs: Annotated[Integer, Field(ge=REFIT_EPOCHS.low, le=REFIT_EPOCHS.high)] = Options.refit_epochs
+    """Cuts are made anew when so many epochs have ended since they were made, of a random sample of `reservoir` of the
+    examples learned since. 0: never. Use it where numbers move away from what they were when the stream began, such as
+    prices, or sensors that age: one that becomes ten times as large lies in the outer intervals for ever. Cuts of a
+    feature that still fit its values stay, and its intervals with all that they have learned; of one that has moved,
+    the intervals are new features, and the old ones and their products lose their slots at once. Not with method
+    `tuples` nor with `collisions = "share"`."""
 
 
 class PersonalisationSettings(Section):

@@ -53,6 +53,7 @@ class TestDefaults:
                 "discretise": "none",
                 "bins": 12,
                 "reservoir": 500,
+                "refit_epochs": 0,
                 "discretise_namespaces": "",
                 "selection": "evidence",
                 "warm_start": "none",

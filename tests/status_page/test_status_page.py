@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from status_page.browser import Browser
+from status_page.classes_of_numbers import model_of_numbers
 from status_page.click_feed import HOSTILE, click_feed
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.page_site import HOSTILE as HOSTILE_MESSAGE
@@ -269,3 +270,35 @@ def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
         site.refresh()
         browser.wait_until("return document.querySelector('#notice').hidden")
     browser.complaints()
+
+
+@pytest.mark.parametrize("screen", [DESK, NARROW])
+def test_cuts_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -> None:
+    """Of a model of classes: a row for each, the predictors' errors, each number's cuts, and when they were made."""
+    site = Site()
+    browser.screen(*screen)
+    browser.complaints()
+    with site.server:
+        browser.open(f"http://127.0.0.1:{site.server.port}/")
+        browser.wait_until("return document.querySelectorAll('#monomials .name').length > 0")
+        shown = "return ['classes-panel', 'cuts-panel'].map((id) => !document.getElementById(id).hidden)"
+        assert browser.run(shown) == [False, False]
+        model, names = model_of_numbers()
+        site.watch.names.add(names.known().items())
+        site.show(model)
+        browser.wait_until(shown.replace("return ", "return (").replace(".hidden)", ".hidden)).every(Boolean)"))
+        rows = (
+            "return [...document.querySelectorAll(arguments[0])].map((row) => [...row.cells].map((c) => c.innerText))"
+        )
+        classes = browser.run(rows, "#classes tbody tr")
+        assert [row[0] for row in classes] == ["2", "0", "1"]
+        assert [float(row[4]) < 0.8 for row in classes] == [True] * 3
+        cuts = browser.run(rows, "#cuts tbody tr")
+        assert [row[0] for row in cuts] == ["price", "size"]
+        assert len(cuts[0][2].split(" | ")) == 5
+        assert "Last made after" in browser.run("return document.querySelector('#cuts-more').innerText")
+        predictors = browser.run(rows, "#predictors tbody tr")
+        assert all(0 < float(row[5]) < 0.5 for row in predictors if row[0] in {"published", "linear", "apple"})
+        assert browser.run(LOW_CONTRAST) == []
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert browser.complaints() == []

@@ -74,6 +74,12 @@ class Site:
         partition.enter(state)
         return partition
 
+    def show(self, model: PartitionModel) -> None:
+        """As partition 0, from now on."""
+        self.owned[0] = self._partition(model, State.LIVE)
+        self.clock.now += 1000.0
+        self.refresh()
+
     def ask(self, path: str) -> Answer:
         """What it answers."""
         return fetch(self.server.port, path)

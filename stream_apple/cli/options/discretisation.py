@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import click
 
-from stream_apple.core.learner.options import BINS, RESERVOIR, Discretise, Options
+from stream_apple.core.learner.options import BINS, REFIT_EPOCHS, RESERVOIR, Discretise, Options
 
 DISCRETISATION: list[Callable[[Any], Any]] = [
     click.option(
@@ -26,5 +26,12 @@ DISCRETISATION: list[Callable[[Any], Any]] = [
         metavar="NAMES",
         default=Options.discretise_namespaces,
         help="With commas between: those whose numbers are discretised.  [default: all]",
+    ),
+    click.option(
+        "--refit-epochs",
+        type=click.IntRange(REFIT_EPOCHS.low, REFIT_EPOCHS.high),
+        default=Options.refit_epochs,
+        show_default=True,
+        help="Cuts are made anew when so many epochs have ended; 0: never.",
     ),
 ]

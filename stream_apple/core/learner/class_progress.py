@@ -5,6 +5,7 @@ mean probability of the predictions. What is published is calibrated if the two 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,10 @@ _ROW_OF_RECENT = _SPANS.index("recent")
 @kernel
 def _add(
     batch: Batch, scores: Scores, start: int, stop: int, spans: tuple[NDArray[np.float64], ...],
-    classes: NDArray[np.float64], losses: NDArray[np.float64], examples: NDArray[np.int64],
+    classes: NDArray[np.float64], quality: tuple[NDArray[np.float64], NDArray[np.float64]], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the whole, the epoch and the recent; of `classes` and `losses` rows are spans."""
+    """Add rows [start, stop) to the whole, the epoch and the recent; of `classes` and `quality` rows are spans."""
+    losses, wrong = quality
     keep = 1.0 - 1.0 / RECENT
     for row in range(start, stop):
         label, weight = batch.labels[row], batch.weights[row]
@@ -36,6 +38,8 @@ def _add(
         add_example(spans, weight, (scores.losses[row], scores.linear_losses[row]), (right, scores.probabilities[row]))
         for c in range(classes.shape[1]):
             classes[_ROW_OF_RECENT, c] *= keep
+            wrong[_ROW_OF_RECENT, 0, c] *= keep
+            wrong[_ROW_OF_RECENT, 1, c] *= keep
         for i in range(losses.shape[1]):
             losses[_ROW_OF_RECENT, i] *= keep
         for span in range(_PRESENT):
@@ -44,22 +48,47 @@ def _add(
             losses[span, 1] += weight * scores.losses[row]
             losses[span, 2] += weight * scores.linear_losses[row]
             losses[span, 3] += weight * scores.apple_losses[row]
+            losses[span, 4] += weight * (scores.predictions[row] != label)
+            losses[span, 5] += weight * (scores.linear[row] != label)
+            losses[span, 6] += weight * (scores.apple[row] != label)
+            wrong[span, 0, y] += weight
+            wrong[span, 1, y] += weight * (scores.predictions[row] != label)
+
+
+class ClassReport(NamedTuple):
+    """One class in one span.
+
+    weight  of its examples
+    share   of all examples; NaN before the first
+    error   of its own: that of those that another class was predicted for; NaN if there are none, or if that was not
+            observed for the whole span
+    """
+
+    weight: float
+    share: float
+    error: float
 
 
 class ClassQuality(PredictorQuality):
-    """Mean losses of the predictors. Of more than two labels there is no AUC, and no calibration of one score."""
+    """Mean losses and errors of the predictors, and what was published of each class wrongly.
 
-    def __init__(self) -> None:
-        self.losses = np.zeros((len(_SPANS), 4))  # weight, and weighted loss of what is published, linear, apple
+    Of more than two labels there is no AUC, and no calibration of one score.
+    """
+
+    def __init__(self, classes: int) -> None:
+        # Weight; and weighted loss, then error, of what is published, linear, apple.
+        self.losses = np.zeros((len(_SPANS), 7))
+        self.wrong = np.zeros((len(_SPANS), 2, classes))  # weight of each class, and of what was wrong of it
 
     def end_epoch(self) -> None:
         """Begin the next epoch's sums."""
-        self.losses[_SPANS.index("last_epoch")] = self.losses[_SPANS.index("epoch")]
-        self.losses[_SPANS.index("epoch")] = 0.0
+        for sums in (self.losses, self.wrong):
+            sums[_SPANS.index("last_epoch")] = sums[_SPANS.index("epoch")]
+            sums[_SPANS.index("epoch")] = 0.0
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """All state by name: a one-dimensional view of it."""
-        return {"quality_losses": self.losses.reshape(-1)}
+        return {"quality_losses": self.losses.reshape(-1), "quality_wrong": self.wrong.reshape(-1)}
 
     def loss(self, span: Span, predictor: int) -> float:
         """The mean loss of the predictor with this number."""
@@ -68,21 +97,24 @@ class ClassQuality(PredictorQuality):
 
     def report(self, span: Span, predictor: int) -> QualityReport:
         """What is known of the predictor with this number."""
-        return UNKNOWN._replace(loss=self.loss(span, predictor))
+        sums = self.losses[_SPANS.index(span)]
+        error = float(sums[4 + predictor]) / float(sums[0]) if sums[0] > 0.0 else math.nan
+        return UNKNOWN._replace(loss=self.loss(span, predictor), error=error)
 
 
 class ClassProgress(ProgressiveLoss):
     """Running losses of k classes."""
 
     def __init__(self, *, classes: int, mixed: bool) -> None:
+        self._count = classes
         super().__init__(logistic=False, mixed=mixed)
         self._classes = np.zeros((len(_SPANS), classes))  # weight of the examples of each
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Count rows [start, stop)."""
         spans = (self.whole, self.epoch, self.recent)
-        losses = self._quality.losses if isinstance(self._quality, ClassQuality) else np.zeros((len(_SPANS), 4))
-        _add(batch, scores, start, stop, spans, self._classes, losses, self.examples)
+        quality = self._class_quality
+        _add(batch, scores, start, stop, spans, self._classes, (quality.losses, quality.wrong), self.examples)
 
     def end_epoch(self) -> None:
         """Begin the next epoch's sums."""
@@ -99,9 +131,27 @@ class ClassProgress(ProgressiveLoss):
         shares = weights[weights > 0.0] / total
         return found._replace(best_constant_loss=-float((shares * np.log(shares)).sum()))
 
+    def class_reports(self, span: Span) -> list[ClassReport]:
+        """Of each class, by its number."""
+        weights = self._classes[_SPANS.index(span)]
+        seen, wrong = self._class_quality.wrong[_SPANS.index(span)].tolist()
+        total, known = float(weights.sum()), self._observed_all(span)
+        return [
+            ClassReport(
+                weight, weight / total if total > 0.0 else math.nan, miss / of if known and of > 0.0 else math.nan
+            )
+            for weight, of, miss in zip(weights.tolist(), seen, wrong, strict=True)
+        ]
+
+    @property
+    def _class_quality(self) -> ClassQuality:
+        if not isinstance(self._quality, ClassQuality):
+            raise TypeError(f"expected the quality of classes, found {type(self._quality).__name__}")
+        return self._quality
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """All state by name that digests cover."""
         return {**super().arrays(), "class_examples": self._classes.reshape(-1)}
 
     def _new_quality(self) -> PredictorQuality:
-        return ClassQuality()
+        return ClassQuality(self._count)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import ClassProgress
+from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
@@ -109,10 +110,13 @@ class Learner:
     def end_epoch(self, *, nominate: bool = False) -> Growth:
         """Make the best monomials parents with method apple, select tuples with method tuples.
 
-        The others have all their parents from the start. `nominate`: the model is to be merged with others, see `grow`.
+        The others have all their parents from the start. Features that are made of examples no longer are forgotten.
+        `nominate`: the model is to be merged with others, see `grow`.
         """
         self.progress.end_epoch()
         self._settle()
+        if len(gone := self.preparation.end_epoch()):
+            forget_features(self.table, self._state.scalars, self._state.rule, gone)
         if self.options.method == "tuples":
             selected = self.selection.end_epoch(self.table, self._state.scalars)
             return Growth(0, 0, take_census(self.table), selected)

@@ -101,6 +101,7 @@ class QualityReport(NamedTuple):
     positives           weight of the examples with the larger label
     negatives           weight of the examples with the smaller label
     reliability         the calibration bins that are not empty, from 0 to 1: at most CALIBRATION_BINS
+    error               of classes: the share of examples of another class than was predicted, else NaN
     """
 
     loss: float
@@ -110,6 +111,7 @@ class QualityReport(NamedTuple):
     positives: float
     negatives: float
     reliability: tuple[ReliabilityPoint, ...]
+    error: float = math.nan
 
 
 UNKNOWN = QualityReport(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ())

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from stream_apple.core.learner.kernels.tuple_expansion import set_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
-from stream_apple.core.learner.state.table import Table, Words, sides_of
+from stream_apple.core.learner.state.table import Table, Words, free_slots
 
 FEWEST_EXAMPLES = 1000  # that a selection is made from: of fewer, counts say little
 MOST_TUPLES = 1 << 15  # selected, and attributes that are known: snapshots keep them in one message
@@ -119,7 +119,9 @@ class TupleSelection:
         kept = np.zeros(len(tuples), np.bool_)
         kept[best] = True
         if level > 1:
-            _free_slots(table, scalars, places[~kept[of_place]])
+            left_out = places[~kept[of_place]]
+            free_slots(table, left_out)
+            scalars.counts[OCCUPIED] -= len(left_out)
         chosen = tuples[kept]
         self.chosen = np.union1d(self.chosen, chosen) if self.by_level else chosen
         attributes = np.unique(table.counts["attributes"][:-1][_of_degree(table, 1)])
@@ -179,12 +181,3 @@ def _sums(of_place: NDArray[np.int64], values: NDArray[np.float64], count: int) 
     """float64[count]: the values of each tuple's features together."""
     found: NDArray[np.float64] = np.bincount(of_place, values, count).astype(np.float64)
     return found
-
-
-def _free_slots(table: Table, scalars: ModelScalars, places: NDArray[np.int64]) -> None:
-    """Of monomials that are left out: as if they had never been admitted."""
-    table.tags.view(np.uint8)[places] = 0
-    # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
-    for rows in (table.slots, *sides_of(table, 0, len(table.slots)).values()):
-        rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
-    scalars.counts[OCCUPIED] -= len(places)

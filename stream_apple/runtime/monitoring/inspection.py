@@ -17,11 +17,19 @@ from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
 from stream_apple.core.learner.preparation.derived_names import derived_names
+from stream_apple.core.learner.preparation.discretisation import Refits
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.core.learner.state.table import PARENT, Slots, Table
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
-from stream_apple.runtime.monitoring.monomials import Monomial, MonomialFormatter, Parent
-from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
+from stream_apple.runtime.monitoring.monomials import CutFeature, Monomial, MonomialFormatter, Parent
+from stream_apple.runtime.monitoring.predictors import (
+    ClassView,
+    MixtureView,
+    classes_of,
+    losses_of,
+    mixture_of,
+    qualities_of,
+)
 from stream_apple.runtime.monitoring.tuples import TuplesView, view_tuples
 from stream_apple.runtime.partition_model import PartitionModel
 
@@ -77,6 +85,7 @@ class LearningView(NamedTuple):
     trust     how far naive Bayes is believed, from which scores start; None if they start at 0
     constant  weight of the constant
     discretised  how many features are cut into intervals by now
+    classes   the most frequent ones, where labels are classes
     """
 
     options: dict[str, Any]
@@ -90,6 +99,7 @@ class LearningView(NamedTuple):
     constant: float
     fill: Fill
     discretised: int
+    classes: tuple[ClassView, ...]
 
 
 class MonomialsView(NamedTuple):
@@ -98,6 +108,8 @@ class MonomialsView(NamedTuple):
     parents  the ones with most gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
     tuples   with method tuples
+    cuts     of the features that are cut into intervals, those whose intervals say most
+    refits   when cuts were made, if they are made again and again
     shared   whether weights are of all features of equal hash: then none has a name
     """
 
@@ -108,6 +120,8 @@ class MonomialsView(NamedTuple):
     parents_examined: int
     named: float
     tuples: TuplesView | None
+    cuts: tuple[CutFeature, ...]
+    refits: Refits | None
     shared: bool
 
 
@@ -122,10 +136,13 @@ class ModelView(NamedTuple):
     def facts(self, top: int) -> dict[str, Any]:
         """All of it in one JSON object, with at most `top` monomials, products and parents."""
         found = self.monomials
-        cut = found._replace(top=found.top[:top], products=found.products[:top], parents=found.parents[:top])
+        cut = found._replace(
+            top=found.top[:top], products=found.products[:top], parents=found.parents[:top], cuts=found.cuts[:top]
+        )
         if cut.tuples is not None:
             cut = cut._replace(tuples=cut.tuples._replace(top=cut.tuples.top[:top]))
-        parts: list[dict[str, Any]] = [plain(part) for part in (self.state, self.learning, cut)]
+        learning = self.learning._replace(classes=self.learning.classes[:top])
+        parts: list[dict[str, Any]] = [plain(part) for part in (self.state, learning, cut)]
         return {**parts[0], **parts[1], **parts[2], "seconds": self.seconds}
 
 
@@ -163,6 +180,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
             learner.refused,
         ),
         discretised=len(learner.preparation.intervals.features),
+        classes=classes_of(learner, top),
     )
     monomials = _monomials(learner, table, names, top)
     return ModelView(state, learning, monomials, time.perf_counter() - began)
@@ -179,6 +197,7 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
+    cuts = formatter.cut_features(learner.preparation.intervals, top)
     names.keep(formatter.used)
     return MonomialsView(
         degrees=_degrees(slots, salience),
@@ -188,6 +207,8 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
         parents_examined=examined,
         named=formatter.share_named,
         tuples=None if factors is None else view_tuples(learner, factors, names, top),
+        cuts=cuts,
+        refits=learner.preparation.refits,
         shared=shared,
     )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
 from stream_apple.core.learner.preparation.derived_names import Derived
+from stream_apple.core.learner.preparation.intervals import CENTRED, IT, Intervals, interval_keys
 from stream_apple.core.learner.state.table import PARENT, Slots
 
 TIMES = " \u00d7 "
@@ -56,6 +57,22 @@ class Parent(NamedTuple):
     children: int
     gain: float
     heaviest: str
+
+
+class CutFeature(NamedTuple):
+    """A feature that is cut into intervals.
+
+    cuts      between them, ascending
+    absent    whether an example that lacks it lies in an interval too, that of 0
+    kept      what of its value is learned besides: nothing, value, or centred
+    salience  that of its intervals in sum
+    """
+
+    name: str
+    cuts: tuple[float, ...]
+    absent: bool
+    kept: str
+    salience: float
 
 
 class MonomialFormatter:
@@ -126,6 +143,26 @@ class MonomialFormatter:
             )
             for found, at in offspring[:top]
         ), len(examined)
+
+    def cut_features(self, intervals: Intervals, top: int) -> tuple[CutFeature, ...]:
+        """The `top` with most salience, of equals the smaller key first."""
+        base = np.flatnonzero(self._slots["degree"][:-1] == 1)
+        base = base[np.argsort(self._slots["key"][base])]
+        keys, salience = self._slots["key"][base], self._salience[base]
+        starts = np.concatenate([[0], intervals.ends]).astype(np.int64).tolist()
+        sums = np.zeros(len(intervals.features))
+        for at, feature in enumerate(intervals.features.tolist()):
+            own = interval_keys(feature, intervals.cuts[starts[at] : starts[at + 1]])
+            sums[at] = salience[np.isin(keys, own)].sum()
+        found = []
+        for at in np.lexsort((intervals.features, -sums))[:top].tolist():
+            feature, kept = int(intervals.features[at]), intervals.kept[at]
+            self.used.add(feature)
+            name = self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"
+            told = "centred" if kept == CENTRED else "value" if kept == IT else "nothing"
+            cuts = tuple(intervals.cuts[starts[at] : starts[at + 1]].tolist())
+            found.append(CutFeature(name, cuts, bool(intervals.dense[at]), told, float(sums[at])))
+        return tuple(found)
 
     def _named(self, product: Product) -> Iterator[str]:
         named, unnamed = [], []

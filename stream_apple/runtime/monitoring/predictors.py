@@ -5,6 +5,7 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 
 from typing import NamedTuple
 
+from stream_apple.core.learner.class_progress import ClassProgress, ClassReport
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport, Span
@@ -22,6 +23,24 @@ class MixtureView(NamedTuple):
 
     weights: dict[str, float]
     shares: dict[str, float]
+
+
+class ClassView(NamedTuple):
+    """How one class does, by its number, since the start and of late."""
+
+    number: int
+    start: ClassReport
+    recent: ClassReport
+
+
+def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
+    """The `most` frequent classes that there have been, the most frequent first; none if labels are no classes."""
+    progress = learner.progress
+    if not isinstance(progress, ClassProgress):
+        return ()
+    pairs = zip(progress.class_reports("whole"), progress.class_reports("recent"), strict=True)
+    found = [ClassView(number, *pair) for number, pair in enumerate(pairs) if pair[0].weight > 0.0]
+    return tuple(sorted(found, key=lambda each: -each.start.weight)[:most])
 
 
 def losses_of(learner: Learner) -> dict[str, LossReport]:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.learner.preparation.cuts import mdl_cuts
 from stream_apple.study.tuples.attributes import AttributeTable, Codes
 
 CutRule = Literal["quantile", "mdl"]
@@ -69,51 +70,12 @@ def equal_frequency_cuts(values: NDArray[np.float64], bins: int) -> NDArray[np.f
 
 
 def fayyad_irani_cuts(values: NDArray[np.float64], labels: Codes) -> NDArray[np.float64]:
-    """Cuts by class entropy, ascending: Fayyad and Irani 1993, recursive, accepted by minimum description length."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    classes = int(labels.max()) + 1
-    one_hot = np.zeros((len(values) + 1, classes), np.int64)
-    one_hot[np.arange(1, len(values) + 1), labels[order]] = 1
-    before = one_hot.cumsum(axis=0)  # [i, c]: how many of the first i are of class c
-    steps = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
-    cuts, waiting = [], [(0, len(values))]
-    while waiting:
-        first, stop = waiting.pop()
-        inside = steps[np.searchsorted(steps, first, side="right") : np.searchsorted(steps, stop)]
-        best = _best_cut(before, first, stop, inside)
-        if best is not None:
-            cuts.append(_between(ordered[best - 1], ordered[best]))
-            waiting += [(first, best), (best, stop)]
-    return np.array(sorted(cuts), np.float64)
+    """Cuts by class entropy, ascending: those of `mdl_cuts`, half way down to the values below them.
 
-
-def _best_cut(before: NDArray[np.int64], first: int, stop: int, inside: NDArray[np.int64]) -> int | None:
-    """Where [first, stop) is best cut; None if that is not worth its description."""
-    if not len(inside):
-        return None
-    whole = before[stop] - before[first]
-    left, right = before[inside] - before[first], before[stop] - before[inside]
-    size = stop - first
-    of_left, of_right = _entropy(left), _entropy(right)
-    weighted = (left.sum(axis=1) * of_left + right.sum(axis=1) * of_right) / size
-    at = int(np.argmin(weighted))
-    entropy = float(_entropy(whole[None])[0])
-    k, k_left, k_right = (int((counts > 0).sum()) for counts in (whole, left[at], right[at]))
-    described = np.log2(3.0**k - 2.0) - (k * entropy - k_left * of_left[at] - k_right * of_right[at])
-    gain = entropy - weighted[at]
-    return int(inside[at]) if gain > (np.log2(size - 1.0) + described) / size else None
-
-
-def _entropy(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """In bits, of each row of counts, none of which is empty."""
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    entropies: NDArray[np.float64] = -(shares * logs).sum(axis=1)
-    return entropies
-
-
-def _between(low: float, high: float) -> float:
-    """Above `low`, and not above `high`: in the middle, if a number is there."""
-    middle = low + (high - low) / 2
-    return float(middle if low < middle <= high else high)
+    A learner's own are values that it has seen. Here other examples are cut as well, and so it is in the paper.
+    """
+    above = mdl_cuts(values, labels)
+    distinct = np.unique(values)
+    below = distinct[np.searchsorted(distinct, above) - 1]
+    middle = below + (above - below) / 2
+    return np.where((below < middle) & (middle <= above), middle, above)

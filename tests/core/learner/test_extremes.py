@@ -69,6 +69,8 @@ def _options(draw: st.DrawFn) -> Options:
         chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
         if method == "quadratic" and chosen["collisions"] == "share":
             chosen["l1"] = chosen["l2"] = 0.0
+    if chosen["discretise"] != "none" and method != "tuples" and chosen.get("collisions") != "share":
+        chosen["refit_epochs"] = draw(st.sampled_from([0, 1, 2]))
     chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
     if method != "tuples":
         chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from status_page.classes_of_numbers import model_of_numbers
 from support.planted_pair import PAIR, finder, planted
 from support.records import SETTINGS, good, new_model
 from support.snapshots import PLAIN, empty, pointer
@@ -59,6 +60,40 @@ def test_intervals_are_named_by_feature_and_cuts() -> None:
     unnamed = view_model(model, (nobody := Names()), top=30)
     assert all(each.name.startswith("?") for each in unnamed.monomials.top)
     assert nobody.missing == {feature_key("price"), feature_key("size")}
+
+
+def test_cuts_and_classes_are_told() -> None:
+    """Where numbers are cut and when that was, how each class does and how wrong each predictor is; bounded."""
+    model, names = model_of_numbers()
+    view, intervals = view_model(model, names, top=10), model.learner.preparation.intervals
+    shown = {each.name: each for each in view.monomials.cuts}
+    assert set(shown) == {"price", "size"}
+    assert sorted(cut for each in shown.values() for cut in each.cuts) == sorted(intervals.cuts.tolist())
+    assert list(shown["price"].cuts) == sorted(shown["price"].cuts)
+    assert shown["price"].salience > shown["size"].salience > 0
+    assert (shown["price"].absent, shown["price"].kept) == (True, "value")
+    assert view.monomials.refits is not None
+    assert view.monomials.refits.times == 5
+    assert [each.number for each in view.learning.classes] == [2, 0, 1]
+    assert sum(each.start.weight for each in view.learning.classes) == 2000
+    assert sum(each.recent.share for each in view.learning.classes) == pytest.approx(1.0)
+    errors = sum(each.start.weight * each.start.error for each in view.learning.classes) / 2000
+    quality = view.learning.quality["start"]
+    assert errors == pytest.approx(quality["published"].error) == pytest.approx(1 - view.learning.losses["start"].label)
+    assert 0 < quality["apple"].error < 0.2
+    assert 0 < quality["linear"].error < 0.2
+    told = json.loads(json.dumps(view.facts(1), allow_nan=False))
+    assert [len(told[name]) for name in ("cuts", "classes")] == [1, 1]
+    nobody = Names()
+    assert all(each.name.startswith("?") for each in view_model(model, nobody, top=5).monomials.cuts)
+    assert {feature_key("price"), feature_key("size")} <= nobody.missing
+
+
+def test_what_is_not_there_is_not_told() -> None:
+    """Neither cuts nor classes of a model without."""
+    model, names = finder(planted(300))
+    view = view_model(model, names, top=5)
+    assert (view.monomials.cuts, view.learning.classes, view.monomials.refits) == ((), (), None)
 
 
 def test_numbers_are_those_of_the_model() -> None:

@@ -5,6 +5,8 @@ import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js
 
 const PARENTS = 12;
 const TUPLES = 5;
+const CLASSES = 20;
+const CUTS = 20;
 const DEGREES = ["", "features", "pairs", "triples"];
 
 function named(name) {
@@ -21,6 +23,8 @@ export function drawModel(model, list) {
   drawMonomials(model, list);
   drawParents(model);
   drawMixture(model);
+  drawClasses(model.classes ?? []);
+  drawCuts(model);
   const fill = model.fill;
   const share = fill.occupied / fill.slots;
   $("fill").setAttribute("role", "img");
@@ -57,8 +61,9 @@ function tupleFacts(tuples) {
 
 /** Show nothing: what is shown must never be another partition's. */
 export function forgetModel() {
-  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts", "mixture-more"]) put(id);
-  for (const id of ["parents", "predictors"]) document.querySelector(`#${id} tbody`).replaceChildren();
+  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts", "mixture-more", "classes-more", "cuts-more"]) put(id);
+  for (const id of ["classes-panel", "cuts-panel"]) $(id).hidden = true;
+  for (const id of ["parents", "predictors", "classes", "cuts"]) document.querySelector(`#${id} tbody`).replaceChildren();
 }
 
 export function drawMonomials(model, list) {
@@ -85,12 +90,16 @@ const LOSSES = { published: "loss", linear: "linear_loss", apple: "apple_loss" }
 function drawMixture(model) {
   const { weights, shares } = model.mixture;
   const mixed = Object.keys(weights);
+  const classes = model.options.loss === "softmax";
+  const heads = document.querySelector("#predictors").tHead.rows[0].cells;
+  heads[4].textContent = classes ? "recent error" : "recent AUC";
+  heads[5].textContent = classes ? "error since the start" : "calibration error";
   const rows = ["published", ...(mixed.length ? mixed : ["linear"])].map((name) => {
     const quality = model.quality.recent[name];
     const mean = (span) => (name in LOSSES ? loss(model.losses[span][LOSSES[name]]) : "-");
     const cells = [
       name in weights ? signed(weights[name]) : "-", mean("recent"), mean("start"),
-      quality ? loss(quality.auc) : "-", quality ? loss(quality.calibration_error) : "-",
+      ...(classes ? [loss(quality?.error), loss(model.quality.start[name]?.error)] : [loss(quality?.auc), loss(quality?.calibration_error)]),
     ].map((text) => element("td", { class: "number" }, text));
     return element("tr", {}, element("th", { scope: "row" }, name.replace("_", " ")), ...cells);
   });
@@ -100,6 +109,34 @@ function drawMixture(model) {
     ? `A mixture of six predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
     : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.")
     + (typeof model.trust === "number" ? ` Scores start from naive Bayes: ${model.trust.toPrecision(2)} times its log-odds.` : ""));
+}
+
+/** The most frequent classes: how often each has come, and how often another one was predicted for it. */
+function drawClasses(classes) {
+  const shown = classes.slice(0, CLASSES);
+  $("classes-panel").hidden = !shown.length;
+  putRows("#classes", shown.map((each) => element("tr", {}, element("th", { scope: "row" }, String(each.number)),
+    ...[each.recent.share === null ? "-" : percent(each.recent.share), loss(each.recent.error), compact(each.start.weight), loss(each.start.error)]
+      .map((text) => element("td", { class: "number" }, text)))));
+  put("classes-more", `The error of a class is the share of its examples for which another was predicted.${classes.length > shown.length ? ` Shown are the ${shown.length} most frequent.` : ""}`);
+}
+
+const KEPT = { centred: "the centred value", value: "the value", nothing: "" };
+
+/** Where numbers are cut into intervals; those first whose intervals can move a prediction most. */
+function drawCuts(model) {
+  const shown = (model.cuts ?? []).slice(0, CUTS);
+  $("cuts-panel").hidden = !shown.length;
+  putRows("#cuts", shown.map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
+    element("td", { class: "number" }, each.salience.toPrecision(3)),
+    element("td", { class: "name" }, each.cuts.map(ofCut).join(" | ")),
+    element("td", {}, [KEPT[each.kept], each.absent ? "0 where it is absent" : ""].filter(Boolean).join("; ") || "-"))));
+  const refits = model.refits ? ` Last made after ${whole(model.refits.made_at)} examples, ${plural(model.refits.epochs, "epoch")} ago, ${plural(model.refits.times, "time")} in all.` : "";
+  put("cuts-more", `${plural(model.discretised, "feature")} cut into intervals${model.discretised > shown.length ? `, of which these can move a prediction most` : ""}; a cut belongs to the interval above it.${refits}`);
+}
+
+function ofCut(cut) {
+  return String(Number(cut.toPrecision(4))).replace("-", "\u2212");
 }
 
 function drawParents(model) {

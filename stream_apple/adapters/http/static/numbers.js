@@ -13,7 +13,8 @@ export const UNITS = {
 
 export const loss = (value) => (value === null || value === undefined ? "-" : value.toFixed(4));
 export const percent = (share) => `${(100 * share).toFixed(Math.abs(share) < 0.1 ? 1 : 0)}%`;
-export const signed = (value) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toPrecision(3)}`;
+const small = (size) => size > 0 && size < 0.001; // with all its zeros it would be wider than its column
+export const signed = (value) => `${value < 0 ? "\u2212" : "+"}${small(Math.abs(value)) ? Math.abs(value).toExponential(1) : Math.abs(value).toPrecision(3)}`;
 export const plural = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
 
 export function duration(seconds) {

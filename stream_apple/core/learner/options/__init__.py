@@ -18,7 +18,13 @@ imports, so nothing here may import numpy or numba.
 
 from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.collisions import Collisions
-from stream_apple.core.learner.options.discretisation import BINS, RESERVOIR, RESERVOIR_ENTRIES, Discretise
+from stream_apple.core.learner.options.discretisation import (
+    BINS,
+    REFIT_EPOCHS,
+    RESERVOIR,
+    RESERVOIR_ENTRIES,
+    Discretise,
+)
 from stream_apple.core.learner.options.learner_options import (
     ALPHA,
     BITS,
@@ -54,6 +60,7 @@ __all__ = [
     "ORDER",
     "PARENTS",
     "PRODUCT_BUDGET",
+    "REFIT_EPOCHS",
     "RESERVOIR",
     "RESERVOIR_ENTRIES",
     "SELECTION_SHARE",

@@ -178,7 +178,7 @@ class Options(
         scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)
         scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
         ablations = slots * _ABLATION_BYTES if self.ablated else 0
-        beside = residuals + counts + ablations + self._discretisation_bytes()
+        beside = residuals + counts + ablations + self._discretisation_bytes(classes=self.classes)
         beside += slots * 4 * self.classes * self.class_blocks
         beside += slots * _PLACE_BYTES if self.collisions == "share" else 0
         if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once

@@ -4,11 +4,14 @@ A cut is the smallest value of the interval above it: intervals are [a, b), and 
 """
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float32]
+_Float = TypeVar("_Float", np.float32, np.float64)
+_MANY = 600  # classes: 3.0**647 overflows
 
 
 def quantile_cuts(values: Values, bins: int) -> Values:
@@ -27,12 +30,16 @@ def quantile_cuts(values: Values, bins: int) -> Values:
     return above
 
 
-def mdl_cuts(values: Values, positive: NDArray[np.bool_]) -> Values:
-    """Cuts by least class entropy, as long as the description gets shorter by them: Fayyad and Irani 1993."""
+def mdl_cuts(values: NDArray[_Float], classes: NDArray[np.generic]) -> NDArray[_Float]:
+    """Cuts by least class entropy, as long as the description gets shorter by them: Fayyad and Irani 1993.
+
+    classes  of each value, by any names: numbers, or whether it is the one of two
+    """
     distinct, place = np.unique(values, return_inverse=True)
-    counts = np.zeros((len(distinct), 2))
-    np.add.at(counts, (place, positive.astype(np.int64)), 1.0)
-    before = np.concatenate([np.zeros((1, 2)), counts.cumsum(axis=0)])
+    names, number = np.unique(classes, return_inverse=True)
+    counts = np.zeros((len(distinct), len(names)))
+    np.add.at(counts, (place, number), 1.0)
+    before = np.concatenate([np.zeros((1, len(names))), counts.cumsum(axis=0)])
     cuts: list[int] = []
     left = [(0, len(distinct))]
     while left:
@@ -56,12 +63,34 @@ def _best_cut(before: NDArray[np.float64], start: int, stop: int) -> int:
     shares = np.array([below.sum(axis=1), above.sum(axis=1)]) / size
     weighted = (shares * entropies).sum(axis=0)
     best = int(np.argmin(weighted))
-    all_classes = np.count_nonzero(whole)
+    all_classes = int(np.count_nonzero(whole))
     classes = np.array([np.count_nonzero(below[best]), np.count_nonzero(above[best])])
     entropy = float(_entropy(whole[None])[0])
     spent = float(classes @ entropies[:, best])
-    price = math.log2(size - 1) + math.log2(3.0**all_classes - 2.0) - (all_classes * entropy - spent)
+    price = math.log2(size - 1) + _bits_of_classes(all_classes) - (all_classes * entropy - spent)
     return start + 1 + best if entropy - float(weighted[best]) > price / size else start
+
+
+def _bits_of_classes(count: int) -> float:
+    """log2(3^k - 2): of many classes 3^k is beyond all numbers, and the 2 is nothing."""
+    return math.log2(3.0**count - 2.0) if count < _MANY else count * math.log2(3.0)
+
+
+def bits_told(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
+    """What it says in bits which interval a value is in: of its class, or, without classes, of the value itself.
+
+    numbers  of the values' intervals
+    """
+    _, of_interval = np.unique(numbers, return_counts=True)
+    of_all = _entropy(of_interval[None].astype(np.float64))[0]
+    if classes is None:
+        return float(of_all)
+    _, number = np.unique(classes, return_inverse=True)
+    kinds = int(number.max()) + 1
+    _, of_class = np.unique(number, return_counts=True)
+    _, of_both = np.unique(numbers * kinds + number, return_counts=True)
+    alone, together = (_entropy(each[None].astype(np.float64))[0] for each in (of_class, of_both))
+    return float(of_all + alone - together)
 
 
 def _entropy(counts: NDArray[np.float64]) -> NDArray[np.float64]:

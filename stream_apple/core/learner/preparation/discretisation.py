@@ -1,23 +1,53 @@
-"""The stage that makes intervals of values: first a reservoir, then cuts that stay."""
+"""The stage that makes intervals of values: first a reservoir, then cuts; they stay, or are made anew now and then.
+
+Made anew, cuts change as little as they must: those of a feature stay while they serve (`reservoir.py`). Of the others
+all intervals are new features, but for those that happen to be between the same cuts, whose keys are the same. What is
+no longer made of any example is told, so that its weights can go.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.intervals import Intervals, as_intervals, look_up_table, no_intervals
+from stream_apple.core.learner.preparation.intervals import (
+    IT,
+    Intervals,
+    as_intervals,
+    look_up_table,
+    made_keys,
+    no_intervals,
+)
 from stream_apple.core.learner.preparation.namespaces import space_key
-from stream_apple.core.learner.preparation.reservoir import empty_reservoir, fill, fit
+from stream_apple.core.learner.preparation.reservoir import Reservoir, fill, fit, learned_rows
+from stream_apple.core.learner.preparation.sample import Sample, empty_sample, take
 
 _Arrays = dict[str, NDArray[Any]]
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
+_PRIORITIES, _THRESHOLD, _REFITS = "sample_priorities", "sample_threshold", "refits"
+_LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # of `refits`: see Refits, and examples learned
+
+
+class Refits(NamedTuple):
+    """When cuts were made.
+
+    made_at  examples that had been learned when they were last made; 0 before
+    epochs   that have ended since
+    times    that they were made in all
+    sampled  examples in the sample that they will be made of next
+    """
+
+    made_at: int
+    epochs: int
+    times: int
+    sampled: int
 
 
 class Discretiser:
-    """Its state is a function of the examples learned.
+    """Its state is a function of the examples learned, and of where epochs ended.
 
     intervals  the features that are cut; none before cuts are fitted
     """
@@ -28,7 +58,8 @@ class Discretiser:
         names = [name for name in options.namespaces_to_discretise if name]
         self._spaces = np.array([space_key(name) for name in names], np.uint64)
         self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
-        self._reservoir = empty_reservoir()
+        self._sample = empty_sample()  # before the first fit, what fills is in its reservoir
+        self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
         self._lookup = look_up_table(self.intervals)
 
     def warm_up(self, batch: Batch) -> None:
@@ -44,41 +75,104 @@ class Discretiser:
     def learn(self, batch: Batch) -> int:
         """Take the examples into the reservoir; from which row on they are to be prepared, by the cuts there are."""
         if self._fitted[0]:
+            if self._options.refit_epochs:
+                self._go_on(batch)
             return 0
-        reservoir, stop, full = fill(self._reservoir, batch, int(self._options.reservoir or 0))
-        self._reservoir = reservoir
+        reservoir, stop, full = fill(self._sample.reservoir, batch, int(self._options.reservoir or 0))
+        self._sample = self._sample._replace(reservoir=reservoir)
+        if self._options.refit_epochs:
+            self._count(int(np.count_nonzero(learned_rows(batch) < stop)))
         if full:
-            self._take(fit(reservoir, self._options, self._spaces))
+            self._cut(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
-            self._reservoir = empty_reservoir()
+            if self._options.refit_epochs and stop < len(batch.labels):
+                self._go_on(batch.select(np.arange(stop, len(batch.labels))))
         return stop
+
+    def end_epoch(self) -> NDArray[np.uint64]:
+        """Make cuts anew, if it is time; ascending keys of what was made of examples by now, and is no more.
+
+        When it is time and the sample is not full, it waits for the end of another epoch.
+        """
+        gone = np.zeros(0, np.uint64)
+        if not self._options.refit_epochs or not self._fitted[0]:
+            return gone
+        self._refits = self._refits.copy()
+        self._refits[_EPOCHS] += 1
+        most = int(self._options.reservoir or 0)
+        if self._refits[_EPOCHS] < self._options.refit_epochs or not self._sample.full(most):
+            return gone
+        before, made_before = self.intervals, made_keys(self.intervals, self._lookup)
+        self._cut(fit(self._sample.reservoir, self._options, self._spaces, before))
+        values_before, values = (each.features[each.kept != IT] for each in (before, self.intervals))
+        gone = np.setdiff1d(made_before, made_keys(self.intervals, self._lookup))
+        return np.union1d(gone, np.setdiff1d(values, values_before))
+
+    def _go_on(self, batch: Batch) -> None:
+        """Examples that come after cuts were made, for the next ones."""
+        self._sample = take(self._sample, batch, int(self._refits[_LEARNED]), int(self._options.reservoir or 0))
+        self._count(len(learned_rows(batch)))
+
+    def _count(self, learned: int) -> None:
+        self._refits = self._refits.copy()
+        self._refits[_LEARNED] += learned
+
+    def _cut(self, intervals: Intervals) -> None:
+        """From now on by these, and with another sample."""
+        self._take(intervals)
+        self._sample = empty_sample()
+        self._refits = self._refits.copy()
+        self._refits[_MADE_AT], self._refits[_EPOCHS] = self._refits[_LEARNED], 0
+        self._refits[_TIMES] += 1
 
     def _take(self, intervals: Intervals) -> None:
         self.intervals = intervals
         self._lookup = look_up_table(intervals)
 
     @property
+    def refits(self) -> Refits | None:
+        """When cuts were made; None if they are made once, after the first examples."""
+        if not self._options.refit_epochs:
+            return None
+        state = self._refits.tolist()
+        sampled = len(self._sample.priorities)
+        return Refits(state[_MADE_AT], state[_EPOCHS], state[_TIMES], sampled)
+
+    @property
     def arrays(self) -> _Arrays:
         """The state by name."""
         found: _Arrays = {_FITTED: self._fitted}
-        found |= {_RESERVOIR + name: array for name, array in self._reservoir._asdict().items()}
-        return found | {_INTERVALS + name: array for name, array in self.intervals._asdict().items()}
+        found |= {_RESERVOIR + name: array for name, array in self._sample.reservoir._asdict().items()}
+        found |= {_INTERVALS + name: array for name, array in self.intervals._asdict().items()}
+        if self._options.refit_epochs:
+            sample = self._sample
+            found |= {_PRIORITIES: sample.priorities, _THRESHOLD: sample.threshold, _REFITS: self._refits}
+        return found
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a state whose names and types are these; ValueError if its lengths contradict each other."""
-        reservoir = empty_reservoir()._replace(**{n: _own(arrays[_RESERVOIR + n]) for n in self._reservoir._fields})
-        intervals = no_intervals()._replace(**{n: _own(arrays[_INTERVALS + n]) for n in self.intervals._fields})
+        reservoir = Reservoir(*(_own(arrays[_RESERVOIR + name]) for name in Reservoir._fields))
+        intervals = Intervals(*(_own(arrays[_INTERVALS + name]) for name in Intervals._fields))
         features, cuts = len(intervals.features), len(intervals.cuts)
         if {len(array) for name, array in intervals._asdict().items() if name != "cuts"} - {features}:
             raise ValueError(f"expected intervals of {features} features, found other lengths")
         ends = np.concatenate([[0], intervals.ends, [cuts]])
         if (np.diff(ends) < 0).any() or (features and ends[-2] != cuts):
             raise ValueError(f"expected ends of {cuts} cuts, found {intervals.ends.tolist()[:10]}")
-        entries = int(reservoir.sizes.sum())
-        if {len(array) for array in reservoir[2:]} != {entries} or len(reservoir.labels) != len(reservoir.sizes):
+        entries, examples = int(reservoir.sizes.sum()), len(reservoir.sizes)
+        if {len(array) for array in reservoir[2:]} != {entries} or len(reservoir.labels) != examples:
             raise ValueError(f"expected a reservoir of {entries} features, found other lengths")
+        sample = empty_sample()._replace(reservoir=reservoir)
+        if self._options.refit_epochs:
+            sample = Sample(reservoir, _own(arrays[_PRIORITIES]), _own(arrays[_THRESHOLD]))
+            sampled = examples if arrays[_FITTED].any() else 0
+            if (len(sample.priorities), len(sample.threshold)) != (sampled, 1):
+                raise ValueError(f"expected priorities of {sampled} examples, found {len(sample.priorities)}")
+            if len(arrays[_REFITS]) != len(self._refits):
+                raise ValueError(f"expected {len(self._refits)} numbers of refits, found {len(arrays[_REFITS])}")
+            self._refits = _own(arrays[_REFITS])
         self._fitted = _own(arrays[_FITTED])
-        self._reservoir = reservoir
+        self._sample = sample
         self._take(intervals)
 
 

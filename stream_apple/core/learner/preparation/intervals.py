@@ -92,7 +92,7 @@ def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
     low = np.concatenate([[_END | _SIGN], bits]).astype(np.uint64)
     high = np.concatenate([bits, [_END]]).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = _mix(_mix(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
+        made = scrambled(scrambled(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
     return np.where(made == 0, _GOLDEN, made)
 
 
@@ -100,7 +100,7 @@ def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
     """The key of a centred value; never 0."""
     bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = int(_mix(_mix(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])))
+        made = int(scrambled(scrambled(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])))
     return made or int(_GOLDEN)
 
 
@@ -112,11 +112,16 @@ def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     return centre, width or abs(centre) or np.float32(1)
 
 
-def _mix(words: _Keys | np.uint64) -> _Keys:
-    """The finalizer of splitmix64."""
+def scrambled(words: _Keys | np.uint64) -> _Keys:
+    """Numbers that look random, to each its own: the finalizer of splitmix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:
+    """The keys of all that features are learned as that are cut, ascending: intervals, and centred values."""
+    return np.unique(np.concatenate([lookup.made, lookup.moved[intervals.kept == CENTRED]]))
 
 
 def look_up_table(intervals: Intervals) -> Lookup:

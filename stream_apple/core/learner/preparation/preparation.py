@@ -5,8 +5,8 @@
     personalise  users have copies of what there is then, see `personalisation.py`
 
 Each stage gets the rows that the one before has made. What it makes of an example is a function of its state and of
-that example; its state, of the examples that were learned before. So nothing depends on how examples are cut into
-batches.
+that example; its state, of the examples that were learned before and of where epochs ended. So nothing depends on how
+examples are cut into batches.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.discretisation import Discretiser
+from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
 from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
 from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
@@ -92,6 +92,15 @@ class Preparation:
 
     def _with_ngrams(self, batch: Batch) -> Batch:
         return batch if self._ngrams is None else add_ngrams(batch, self._ngrams)
+
+    def end_epoch(self) -> NDArray[np.uint64]:
+        """Keys, ascending, of what was made of examples by now and will be made of none, since the stages changed."""
+        return np.zeros(0, np.uint64) if self._discretiser is None else self._discretiser.end_epoch()
+
+    @property
+    def refits(self) -> Refits | None:
+        """When cuts were made, if they are made again and again."""
+        return None if self._discretiser is None else self._discretiser.refits
 
     @property
     def truncated(self) -> int:

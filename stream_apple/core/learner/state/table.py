@@ -188,6 +188,15 @@ def copy_table(table: Table) -> Table:
         raise _too_large(len(slots), error) from error
 
 
+def free_slots(table: Table, places: NDArray[np.int64]) -> None:
+    """Of these monomials: as if they had never been admitted."""
+    table.tags.view(np.uint8)[places] = 0
+    # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
+    companions = [table.companions] if len(table.companions) else []
+    for rows in (table.slots, *companions, *sides_of(table, 0, len(table.slots)).values()):
+        rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
+
+
 def check_finite(table: Table, start: int, stop: int) -> None:
     """ModelError if a weight in slots [start, stop), or in their companions, is infinite or NaN."""
     slots, companions = table.slots[start:stop], table.companions[start:stop]

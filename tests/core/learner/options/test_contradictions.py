@@ -35,6 +35,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "warm_start": get_args(WarmStart),
     "collisions": get_args(Collisions),
     "bins": (6, 12),
+    "refit_epochs": (0, 2),
     "reservoir": (100, 500),
     "discretise_namespaces": ("", "a"),
     "order": (0, 1, 2, 5),
@@ -61,7 +62,9 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"method": "linear", "loss": "logistic"},
     {"method": "linear", "loss": "logistic", "l2": 0.1},
     {"method": "linear", "loss": "softmax", "classes": 3},
+    {"method": "linear", "discretise": "quantile"},
     {"method": "tuples", "loss": "logistic"},
+    {"method": "tuples", "loss": "logistic", "discretise": "quantile"},
     {"method": "tuples", "loss": "logistic", "selection": "cv"},
     {"method": "tuples", "loss": "logistic", "l2": 0.1},
 )

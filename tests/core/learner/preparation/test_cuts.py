@@ -6,16 +6,16 @@ import math
 import numpy as np
 import pytest
 
-from stream_apple.core.learner.preparation.cuts import mdl_cuts, quantile_cuts
+from stream_apple.core.learner.preparation.cuts import bits_told, mdl_cuts, quantile_cuts
 
 
-def entropy(labels: list[bool]) -> float:
-    """Of two classes, in bits."""
+def entropy(labels: list[int]) -> float:
+    """In bits."""
     shares = [labels.count(each) / len(labels) for each in set(labels)]
     return -sum(share * math.log2(share) for share in shares)
 
 
-def slow_mdl(pairs: list[tuple[float, bool]]) -> set[float]:
+def slow_mdl(pairs: list[tuple[float, int]]) -> set[float]:
     """The cuts of all examples, by trying each."""
     pairs, n = sorted(pairs), len(pairs)
     distinct = sorted({value for value, _ in pairs})
@@ -47,6 +47,35 @@ def test_mdl_against_the_slow_way(seed: int) -> None:
     assert cuts.tolist() == sorted(cuts.tolist())
     if seed == 0:
         assert len(cuts) == 2
+
+
+@pytest.mark.parametrize("classes", [3, 5, 40])
+def test_mdl_of_several_classes(classes: int) -> None:
+    """Whatever their names are, each tells something."""
+    rng = np.random.default_rng(classes)
+    values = np.round(rng.normal(size=400), 2).astype(np.float32)
+    found = np.digitize(values, np.quantile(values, np.arange(1, classes) / classes))
+    label = np.where(rng.random(400) < 0.1, rng.integers(0, classes, 400), found)
+    cuts = mdl_cuts(values, label)
+    assert set(cuts.tolist()) == slow_mdl(list(zip(values.tolist(), label.tolist(), strict=True)))
+    assert len(cuts) >= 2
+    assert mdl_cuts(values, label * 7.5 - 3).tolist() == cuts.tolist()
+
+
+def test_mdl_of_more_classes_than_powers_of_three() -> None:
+    """3^k is no number any more where each of a thousand values has a class of its own."""
+    values = np.arange(2000, dtype=np.float32)
+    assert len(mdl_cuts(values, np.arange(2000) // 2)) == 999
+    assert len(mdl_cuts(values, (np.arange(2000) >= 700).astype(int))) == 1
+
+
+def test_information() -> None:
+    """Of intervals, their entropy; with classes, the mutual information: both in bits."""
+    numbers = np.repeat([0, 1, 2, 3], 25)
+    assert bits_told(numbers, None) == pytest.approx(2.0)
+    assert bits_told(numbers, numbers > 1) == pytest.approx(1.0)
+    assert bits_told(numbers, np.tile([0, 1, 2, 3, 4], 20)) == pytest.approx(0.0)
+    assert bits_told(numbers, numbers * 2.5) == pytest.approx(2.0)
 
 
 def test_mdl_of_noise_and_of_one_class() -> None:

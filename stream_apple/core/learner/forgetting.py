@@ -1,0 +1,81 @@
+"""What becomes of features that no example will have again, and of their products: they lose their slots.
+
+Left to eviction they would stay: what is least useful goes first, and their weights, which nothing changes any more,
+are as large as they ever were. A key is a sum, so a slot does not tell what its monomial is a product of; but whatever
+it is, it was reached from one of these features or from one of its factors, and is so again: through the products of
+the features with parents, and of parents with base features. Products of parents of long ago are not found, nor those
+behind MOST_LOOKUPS: they wait to be evicted.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.state.model import OCCUPIED, LearningRule, ModelScalars
+from stream_apple.core.learner.state.table import BARRED, FREE, Table, Words, find, free_slots
+
+MOST_LOOKUPS = 1 << 24
+"""Of products, each time: a second, if none is in a cache."""
+
+
+def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gone: Words) -> int:
+    """Free the slots of base features, uint64[n] keys, and of their products; how many."""
+    slots = table.slots[:-1]
+    base = (slots["degree"] == 1) & (slots["key"] != 0)
+    alone = slots["parent"] == BARRED
+    bases = slots["key"][base & ~alone]
+    # Users' own weights are products, too, that pass for base features.
+    others = base if rule.expansion.exhaustive else (slots["parent"] != 0) & ~alone
+    partners = slots["key"][others | (base & alone)]
+    found = np.empty(np.count_nonzero(slots["key"]), np.int64)
+    with np.errstate(over="ignore"):  # keys are added mod 2^64; only interpreted code would tell
+        policy = (rule.expansion.exhaustive, rule.expansion.max_degree, MOST_LOOKUPS)
+        count = _find_products(table, gone, (bases, partners), policy, found)
+    free_slots(table, found[:count])
+    scalars.counts[OCCUPIED] -= count
+    return int(count)
+
+
+@kernel
+def _find_products(
+    table: Table, gone: Words, factors: tuple[Words, Words], policy: tuple[bool, int, int], found: NDArray[np.int64]
+) -> int:
+    """Write the slots of these features and of what they are factors of; how many.
+
+    factors  keys of base features that are multiplied; and of monomials that base features are multiplied with
+    policy   whether all of those below the degree that comes next are multiplied; at most so many lookups
+    """
+    bases, partners = factors
+    exhaustive, max_degree, most = policy
+    slots, count, lookups = table.slots, 0, 0
+    for key in gone:
+        count = _add(table, key, found, count)
+    for key in gone:
+        if lookups >= most:
+            break
+        lookups += len(partners)
+        for partner in partners:
+            count = _add(table, np.uint64(key + partner), found, count)
+    at = 0
+    while at < count and lookups < most:
+        owner = slots[found[at]]
+        at += 1
+        if owner["degree"] >= max_degree or not (exhaustive or owner["parent"] != 0) or owner["parent"] == BARRED:
+            continue
+        lookups += len(bases)
+        for base in bases:
+            count = _add(table, np.uint64(owner["key"] + base), found, count)
+    for n in range(count):
+        slots[found[n]]["active"] = 0
+    return count
+
+
+@kernel
+def _add(table: Table, key: np.uint64, found: NDArray[np.int64], count: int) -> int:
+    """Append the key's slot, if it has one that is not yet among them; how many there are."""
+    place = find(table, key)
+    if place >= FREE or key == 0 or table.slots[place]["active"] != 0:
+        return count
+    table.slots[place]["active"] = 1
+    found[count] = place
+    return count + 1

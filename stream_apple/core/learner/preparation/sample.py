@@ -1,0 +1,80 @@
+"""The examples that cuts are made anew from: a random sample of those that were learned since they were last made.
+
+Each example has a priority, a hash of its number, and the examples of least priority are kept, as many as there is room
+for. So all examples of the period are equally likely to be in it, none from before; and which they are follows from the
+examples alone, however they are cut into batches.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.preparation.intervals import scrambled
+from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, learned_rows, reservoir_of
+
+SAMPLE_ENTRIES = 1 << 14
+"""Features that a sample holds at most: beside it a snapshot's manifest has the intervals that there are."""
+OPEN = np.iinfo(np.uint64).max
+_SALT = np.uint64(0x5851F42D4C957F2D)
+
+
+class Sample(NamedTuple):
+    """`r` examples.
+
+    reservoir   they, in the order of their priorities
+    priorities  uint64[r]  ascending
+    threshold   uint64[1]  priorities from here on are not taken any more; OPEN if none was left out
+    """
+
+    reservoir: Reservoir
+    priorities: NDArray[np.uint64]
+    threshold: NDArray[np.uint64]
+
+    def full(self, most: int) -> bool:
+        """Whether it has as many as it may, or there was no room for more."""
+        return len(self.priorities) >= most or bool(self.threshold[0] != OPEN)
+
+
+def empty_sample() -> Sample:
+    """Of no example, open for all."""
+    return Sample(empty_reservoir(), np.zeros(0, np.uint64), np.full(1, OPEN, np.uint64))
+
+
+def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
+    """With those of the batch that are learned and belong to it.
+
+    seen  how many were learned before the batch
+    most  examples
+    """
+    learned = learned_rows(batch)
+    with np.errstate(over="ignore"):
+        priorities = scrambled(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
+    sizes = np.diff(batch.indptr)[learned]
+    wanted = (priorities < sample.threshold[0]) & (sizes <= SAMPLE_ENTRIES)
+    if not wanted.any():
+        return sample
+    kept = sample.reservoir
+    all_priorities = np.concatenate([sample.priorities, priorities[wanted]])
+    order = np.argsort(all_priorities)
+    total = np.concatenate([kept.sizes, sizes[wanted]])[order].cumsum()
+    # Priorities that once were too high never come in: what is kept is a function of all that were seen.
+    count = int(np.count_nonzero(total[:most] <= SAMPLE_ENTRIES))
+    threshold = all_priorities[order[count]] if count < len(order) else sample.threshold[0]
+    new = np.sort(order[:count][order[:count] >= len(kept.sizes)])
+    part = reservoir_of(batch, learned[wanted][new - len(kept.sizes)])
+    places = np.concatenate([np.arange(len(kept.sizes)), new])  # of what is joined, in `all_priorities`
+    pairs: Any = zip(kept, part, strict=True)
+    joined = Reservoir(*(np.concatenate(pair) for pair in pairs))
+    return Sample(
+        _rows(joined, np.argsort(all_priorities[places])[:count]),
+        all_priorities[order[:count]],
+        np.array([threshold], np.uint64),
+    )
+
+
+def _rows(reservoir: Reservoir, rows: NDArray[np.int64]) -> Reservoir:
+    indptr = np.concatenate([[0], reservoir.sizes.cumsum()])
+    labels = reservoir.labels
+    return reservoir_of(Batch(indptr, reservoir.keys, reservoir.values, labels, labels, *reservoir[4:]), rows)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel, part, prefetch
+from stream_apple.core.jit import kernel, part, prefetch, unlikely
 from stream_apple.core.learner.kernels.ablation import add_ablations
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
@@ -76,6 +76,8 @@ def process(
 ) -> int:  # fmt: skip
     """Progressive validation: score each row of [start, stop), then (if `learn`) learn it; in order.
 
+    What a rule asks for that few do is `unlikely`, so that the others' registers are not kept free for it.
+
     Writes these rows of `scores`; a loss is NaN without a label. A row without label, or of weight zero, is scored
     only. Returns -1; or the row whose score is not finite, which was not learned.
     """
@@ -87,30 +89,30 @@ def process(
         first, end = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
         example = example_features(batch.keys, batch.values, batch.roles, first, end)
         fetch_ahead(example)
-        if rule.kept.counts:
+        if unlikely(rule.kept.counts):
             take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
         odds, shared = 0.0, U0
-        if rule.tuples.order > 0:
+        if unlikely(rule.tuples.order > 0):
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work)
-        elif rule.expansion.hash_bits > 0:
+        elif unlikely(rule.expansion.hash_bits > 0):
             old, shared = expand_shared(model, example, learning, work)
             wanted = U0
         else:
             old, wanted = expand(model, example, learning, work)
         if rule.mixed:
             base, wider = gather_mixed(model, features, old, mixing)
-        elif shared > U0:
+        elif unlikely(bool(shared > U0)):
             mixing[APPLE], wider = gather(slots, features, old)
             mixing[LINEAR], base = score_shared(model, work, shared, mixing[APPLE])
         else:
             mixing[APPLE], wider = gather(slots, features, old)
             mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
-            if rule.plain_l2 > 0.0:
+            if unlikely(rule.plain_l2 > 0.0):
                 mixing[APPLE] /= counts[EXAMPLES] + 1
                 mixing[LINEAR] /= counts[EXAMPLES] + 1
-        if rule.decay.active:
+        if unlikely(rule.decay.active):
             decayed_scores(model.table, model.decay, rule.decay, features, (base, old), mixing)
-        if rule.warm_start:  # what is counted does not decay
+        if unlikely(rule.warm_start > 0):  # what is counted does not decay
             odds = odds_of(model, features, old)
             offset = starting_score(model, odds)
             if rule.mixed:
@@ -141,7 +143,7 @@ def process(
         if not learning:
             leave(slots, features, old)
             continue
-        if rule.tuples.ablating:
+        if unlikely(rule.tuples.ablating):
             target = Target(score, label, importance)
             add_ablations(model, features, old, raw, target, (low, high))
         found = admit(model, work, old, wanted)
@@ -149,29 +151,29 @@ def process(
         counts[NONZEROS] += np.int64(example.stop - example.first)
         counts[FEATURES] += np.int64(found)
         target = Target(score, label, importance)
-        if rule.warm_start:
+        if unlikely(rule.warm_start > 0):
             learn_trust(model, odds, target)
-        if rule.kept.counts:
+        if unlikely(rule.kept.counts):
             count_example(model, features, found, target)
         if rule.mixed:
             keep_recent(model.recent, example)
             learn_mixture(model.mixture, mixing, rule.logistic, target, high - low)
             learn_expanded(model, features, (base, old, found), wider, mixing, target)
             learn_base(model, features, base, old, found, mixing, target)
-            if rule.decay.active:
+            if unlikely(rule.decay.active):
                 settle_if_small(model.table, model.decay, rule.decay)
             continue
-        if rule.kept.residuals:
+        if unlikely(rule.kept.residuals):
             add_residuals(model, features, found, target)
-        if rule.plain_l2 > 0.0:
+        if unlikely(rule.plain_l2 > 0.0):
             learn_plainly(model, features, found, target, mixing[LINEAR])
             continue
         learn_apple(model, features, U0 if wider else old, found, target)
         if rule.alongside:
-            if shared > U0:
+            if unlikely(bool(shared > U0)):
                 take_shares(model, work, base)
             learn_linear(model, features, base, old, found, Target(mixing[LINEAR], label, importance))
-        if rule.decay.active:
+        if unlikely(rule.decay.active):
             settle_if_small(model.table, model.decay, rule.decay)
     return -1
 

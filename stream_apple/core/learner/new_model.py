@@ -89,7 +89,7 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         ),
         alongside=options.method != "linear",
         mixed=options.mixed,
-        kept=Kept(residuals=options.selection == "ssm", counts=options.counted, attributes=False),
+        kept=Kept(residuals=options.selection == "ssm", counts=options.counted),
         warm_start=(options.order or _ORDERS[options.method]) if options.warm_start == "naive_bayes" else 0,
         plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         classes=options.classes,

@@ -90,7 +90,7 @@ def process(
         example = example_features(batch.keys, batch.values, batch.roles, first, end)
         fetch_ahead(example)
         if unlikely(rule.kept.counts):
-            take_attributes(work, batch.attributes if rule.kept.attributes else batch.keys, example)
+            take_attributes(work, example)
         odds, shared = 0.0, U0
         if unlikely(rule.tuples.order > 0):
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work)

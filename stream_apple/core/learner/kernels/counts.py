@@ -16,15 +16,15 @@ import numpy as np
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
-from stream_apple.core.learner.state.table import Element, Index, Words
+from stream_apple.core.learner.state.table import Element, Index
 from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, Work
 
 
 @part
-def take_attributes(work: Work, attributes: Words, example: BaseFeatures) -> None:
-    """Have the attributes of the example's base features where `note_newcomers` finds them."""
+def take_attributes(work: Work, example: BaseFeatures) -> None:
+    """Have the attributes of the example's base features, each its own, where `note_newcomers` finds them."""
     for f in range(example.first, example.stop):
-        work.origins.base[f - example.first] = attributes[f]
+        work.origins.base[f - example.first] = example.keys[f]
 
 
 @part

@@ -45,14 +45,12 @@ class TupleRule(NamedTuple):
 class Kept(NamedTuple):
     """What is kept beside slots, see `Table`.
 
-    residuals   what the selection of parents by residuals needs, see `residuals.py`
-    counts      examples by label, see `counts.py`
-    attributes  batches come with the attributes of features; else each feature is one of its own
+    residuals  what the selection of parents by residuals needs, see `residuals.py`
+    counts     examples by label, see `counts.py`
     """
 
     residuals: bool
     counts: bool
-    attributes: bool
 
 
 class DecayRule(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stream_apple.runtime.merging.settings import MergeSettings
 
 
-class Outcome(StrEnum):
+class BoundaryState(StrEnum):
     """What has become of a partition's newest boundary."""
 
     CONTRIBUTED = "contributed"  # its snapshot is there for others, and it waits for what they make of it
@@ -28,7 +28,7 @@ class BoundaryNote(NamedTuple):
 
     round: int
     at: int
-    state: Outcome
+    state: BoundaryState
 
 
 class MergedPointer(NamedTuple):
@@ -71,5 +71,5 @@ class MergeNote(NamedTuple):
         reached = None
         if boundary is not None:
             number, at, state = boundary
-            reached = BoundaryNote(int(number), int(at), Outcome(state))
+            reached = BoundaryNote(int(number), int(at), BoundaryState(state))
         return cls((every, parents), reached, None if merged is None else MergedPointer(*map(int, merged)))

@@ -29,7 +29,8 @@ from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.partition_model import Ended, ModelImage, PartitionModel
+from stream_apple.runtime.model_image import Ended, ModelImage
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.versions import (
     VERSION,
     BlockColumns,

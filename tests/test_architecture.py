@@ -19,6 +19,7 @@ _CORE = {
     "core.codec",
     "core.learner",
     "core.learner.kernels",
+    "core.learner.merging",
     "core.learner.preparation",
     "core.learner.state",
 }
@@ -50,6 +51,15 @@ ALLOWED: dict[str, set[str]] = {
         "core.learner.multiclass",
         "core.learner.options",
         "core.learner.preparation",
+        "core.learner.state",
+        "errors",
+    },
+    "core.learner.merging": {
+        "core",
+        "core.learner",
+        "core.learner.kernels",
+        "core.learner.multiclass",
+        "core.learner.options",
         "core.learner.state",
         "errors",
     },

@@ -13,7 +13,7 @@ from stream_apple.core.learner.appraisal import Appraisal, appraise
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
 from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, MAX_DEGREE, NONZEROS, Model
-from stream_apple.core.learner.state.table import PARENT, Table
+from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
 from stream_apple.core.learner.state.work import Work
 from stream_apple.core.learner.tuple_selection import SelectionEnd
 
@@ -35,11 +35,13 @@ class Growth(NamedTuple):
     tuples: SelectionEnd | None = None
 
 
-def grow(model: Model, work: Work, options: Options) -> Growth:
+def grow(model: Model, work: Work, options: Options, *, nominate: bool = False) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
     With a product budget the worst earners make room first, and no more are added than there is then room for; an
     epoch of a few examples then changes nothing: new parents would have earned nothing by its end.
+
+    nominate  mark them as new, for the model is to be merged with others: then they are voted on, see `merging/`
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
@@ -58,7 +60,7 @@ def grow(model: Model, work: Work, options: Options) -> Growth:
             retired, chosen = _within(options.product_budget, table, survey, chosen, appraisal)
     slots, census = table.slots, survey.census
     slots["parent"][retired] = REST * RESTING
-    slots["parent"][chosen] = PARENT
+    slots["parent"][chosen] = PARENT | NOMINATED if nominate else PARENT
     for changed, by in ((retired, -1), (chosen, 1)):
         census.parents[:] += by * np.bincount(slots["degree"][changed], minlength=len(census.parents))
     return Growth(len(chosen), len(retired), trimmed(census))

@@ -106,10 +106,10 @@ class Learner:
             self._process(batch, start, stop, scores, learn=True)
         self.progress.add(batch, scores, start, stop)
 
-    def end_epoch(self) -> Growth:
+    def end_epoch(self, *, nominate: bool = False) -> Growth:
         """Make the heaviest monomials parents with method apple, select tuples with method tuples.
 
-        The others have all their parents from the start.
+        The others have all their parents from the start. `nominate`: the model is to be merged with others, see `grow`.
         """
         self.progress.end_epoch()
         self._settle()
@@ -120,7 +120,7 @@ class Learner:
             return Growth(0, 0, take_census(self.table))
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
-        return grow(self._model, self._work, self.options)
+        return grow(self._model, self._work, self.options, nominate=nominate)
 
     @property
     def table(self) -> Table:

@@ -39,7 +39,7 @@ def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> 
         recent=empty_recent(mixed=mixed, roles=roles),
         tuples=selection.kernel_view,
         start=empty_start(warm=options.warm_start != "none"),
-        decay=no_decay_yet(_decay_of(options), mixed=mixed),
+        decay=no_decay_yet(decay_of(options), mixed=mixed),
     )
 
 
@@ -59,14 +59,14 @@ def extent_of(options: Options) -> Extent:
     return Extent(
         mixed=options.mixed,
         residuals=options.selection == "ssm",
-        stamps=stamps_of(mixed=options.mixed) if _decay_of(options).l1 > 0.0 else 0,
+        stamps=stamps_of(mixed=options.mixed) if decay_of(options).l1 > 0.0 else 0,
         counts=options.counted,
         ablations=options.ablated,
         class_columns=options.class_blocks * options.classes,
     )
 
 
-def _decay_of(options: Options) -> DecayRule:
+def decay_of(options: Options) -> DecayRule:
     """Of the adaptive update: plain descent has a rule of its own."""
     return decay_rule(options.l2, options.l1) if options.descent == "adaptive" else decay_rule(0.0, 0.0)
 
@@ -93,5 +93,5 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         warm_start=(options.order or _ORDERS[options.method]) if options.warm_start == "naive_bayes" else 0,
         plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         classes=options.classes,
-        decay=_decay_of(options),
+        decay=decay_of(options),
     )

@@ -77,6 +77,7 @@ COUNTS = np.dtype(
     ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that says so
+NOMINATED = np.uint8(64)  # a further bit of a parent's, if models are merged: it became one since the last merge
 BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one
 
 # Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at

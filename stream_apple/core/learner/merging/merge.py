@@ -1,0 +1,175 @@
+"""Models that learned from different examples become one, and the one is adopted.
+
+    merge   a function of the models alone, in their order, whatever they share and wherever it runs
+    adopt   who was among them has the merged model from now on, bit for bit; who was not, has it merged with its own,
+            each of those that were among them counting as much as itself
+
+Merging is idempotent: equal models make the same model, and one model alone stays as it is, to the bit.
+
+New parents are voted on (`parents = "votes"`): of those that became one since the last merge (`Learner.end_epoch` with
+`nominate`) as many stay as each model has nominated, in the mean, those of most votes first, then those of most use,
+then the smaller key. All of them would be several times as many features, that help no more. A parent since earlier
+stays, unless more models have had it cease to be one than have kept it. `parents = "union"` keeps whoever is one
+anywhere, as Agarwal et al. 2014, section 3.2, have it.
+
+What belongs to the stream that a model has learned stays its own: its clock, progress, counts of examples, and its
+latest examples.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.merging.buckets import (
+    COUNTED,
+    Election,
+    Nominees,
+    find_nominees,
+    merge_buckets,
+    merge_constants,
+)
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
+from stream_apple.core.learner.merging.room import Room, room_for
+from stream_apple.core.learner.merging.stacks import (
+    Stack,
+    copy_into,
+    part_of,
+    portions_of,
+    settle_stack,
+    stack_of,
+)
+from stream_apple.core.learner.merging.totals import merge_totals
+from stream_apple.core.learner.new_model import decay_of, extent_of
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.model import OCCUPIED, Decay
+from stream_apple.core.learner.state.table import NOMINATED, Table, Words, copy_table, empty_table
+
+Parents = Literal["votes", "union"]
+
+
+class MergeCounts(NamedTuple):
+    """What a merge has done with monomials.
+
+    keys              distinct ones of all models
+    kept              of them, those that have a slot of the merged model
+    evicted           the others, parents included: more than eight met in a bucket
+    parents_won       nominees that are parents from now on
+    parents_lost      nominees that are not, for want of votes
+    parents_retired   parents since earlier that ceased to be one in more models than they stayed
+    parents_evicted   parents among the evicted
+    degree_clashes    monomials that models have with different degrees: the smallest is kept
+    """
+
+    keys: int
+    kept: int
+    evicted: int
+    parents_won: int
+    parents_lost: int
+    parents_retired: int
+    parents_evicted: int
+    degree_clashes: int
+
+
+class Merged(NamedTuple):
+    """The merged model, and what became of monomials."""
+
+    model: Mergeable
+    counts: MergeCounts
+
+
+def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") -> Merged:
+    """The model that these become; they stay as they are. Of one model: itself, its nominees being parents.
+
+    models   at least one, in the order that all who merge them have to agree on. Of the same options, else ValueError;
+             ConfigurationError if these can't be merged
+    parents  which new parents stay, see above
+    """
+    given = [each if isinstance(each, Mergeable) else mergeable_of(each) for each in models]
+    check_alike([each.options for each in given])
+    options = given[0].options
+    check_mergeable(options)
+    if len(given) == 1:
+        return _alone(given[0])
+    extent = extent_of(options)
+    tables = [each.table for each in given]
+    out = empty_table(int(options.bits or 0), extent)
+    room = room_for(len(given), options.classes, extent.class_columns)
+    counted = np.zeros(COUNTED, np.int64)
+    election = Election(parents == "union", _elected(given, room) if parents == "votes" else np.zeros(0, np.uint64))
+    for start, stop in portions_of(out):
+        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, room, counted)
+    last = len(out.slots) - 1
+    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), room)
+    sums = merge_totals([each.sums for each in given], squared=options.loss == "squared")
+    return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist()))
+
+
+def adopt(
+    own: Learner, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
+) -> MergeCounts | None:
+    """Have a learner go on with the merged model, in place.
+
+    included     whether its own was among those that were merged: then its mergeable part is the merged model, bit for
+                 bit. Else it is what the merged model, as often as models were merged, becomes with its own
+    roster_size  how many models were merged
+    Returns what that second merge did. ValueError for a model of other options.
+    """
+    check_alike([merged.options, own.options])
+    counts = None
+    if not included:
+        merged, counts = merge([*[merged] * roster_size, own], parents=parents)
+    copy_into(own.table, merged.table)
+    sums = own.sums
+    for name, array in merged.sums.items():
+        sums[name][:] = array
+    sums["counts"][OCCUPIED] = np.count_nonzero(own.table.slots["key"][:-1])
+    return counts
+
+
+def warm_up_merging(options: Options) -> None:
+    """Compile everything on throw-away models."""
+    small = Learner(options)
+    merge([small, small])
+
+
+def _alone(model: Mergeable) -> Merged:
+    """A copy, to the bit, whose nominees are parents."""
+    table = copy_table(model.table)
+    won = table.slots["parent"] & NOMINATED != 0
+    table.slots["parent"][won] &= ~NOMINATED
+    taken, won_count = int(np.count_nonzero(table.slots["key"][:-1])), int(np.count_nonzero(won))
+    sums = {name: array.copy() for name, array in model.sums.items()}
+    return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
+
+
+def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
+    """These slots of all, as they are by now."""
+    stack = stack_of([each.table for each in models], start, stop)
+    rule = decay_of(models[0].options)
+    if rule.active:
+        settle_stack(stack, [Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models], rule)
+    return stack
+
+
+def _elected(models: Sequence[Mergeable], room: Room) -> Words:
+    """The keys of the nominees that become parents, ascending."""
+    total = sum(_nominated(each.table, 0, len(each.table.slots)) for each in models)
+    keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for start, stop in portions_of(models[0].table):
+        size = sum(_nominated(each.table, start, stop) for each in models)
+        if size:
+            found = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
+            count = find_nominees(_settled(models, start, stop), room, found)
+            keys.append(found.keys[:count])
+            votes.append(found.votes[:count])
+            use.append(found.use[:count])
+    all_keys = np.concatenate(keys)
+    seats = -(-total // len(models))
+    order = np.lexsort((all_keys, -np.concatenate(use), -np.concatenate(votes)))
+    return np.sort(all_keys[order[:seats]])
+
+
+def _nominated(table: Table, start: int, stop: int) -> int:
+    return int(np.count_nonzero(table.slots["parent"][start:stop] & NOMINATED))

@@ -1,0 +1,72 @@
+"""What of a model can be merged, and which models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import Table
+from stream_apple.core.learner.state_digest import StateDigest
+from stream_apple.errors import ConfigurationError
+
+
+class Mergeable(NamedTuple):
+    """That part of a model: its table, and those of its sums that `MERGED_SUMS` names."""
+
+    options: Options
+    table: Table
+    sums: Sums
+
+    def digest(self) -> str:
+        """32 hex digits over all of it: exactly what is adopted."""
+        digest = StateDigest()
+        digest.add_slots(self.table, 0, len(self.table.slots))
+        return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
+
+
+def mergeable_of(learner: Learner) -> Mergeable:
+    """That of a learner: the arrays themselves."""
+    return mergeable_from(learner.options, learner.table, learner.sums)
+
+
+def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
+    """That of a model whose sums are all those of its learner, or more."""
+    return Mergeable(options, table, {name: array for name, array in sums.items() if name in MERGED_SUMS})
+
+
+def merged_digest(learner: Learner) -> str:
+    """32 hex digits over all of a learner that merging has a say in."""
+    return mergeable_of(learner).digest()
+
+
+def check_mergeable(options: Options) -> None:
+    """ConfigurationError for options of models that can't be merged: what they have learned means different things."""
+    for name, refused, why in (
+        ("discretise", options.discretise != "none", "each model cuts values into intervals of its own"),
+        ("selection_share", options.selects_tuples, "each model selects tuples of its own"),
+        ("descent", options.descent == "plain", "its weights have no accumulators to be averaged by"),
+    ):
+        if refused:
+            raise ConfigurationError(
+                f"merging models: expected {name} = {_MERGEABLE[name]}, found {getattr(options, name)!r}: {why}"
+            )
+
+
+_MERGEABLE = {"discretise": "none", "selection_share": "1", "descent": "adaptive"}
+
+
+def check_alike(options: Sequence[Options]) -> None:
+    """ValueError if there are none, or if they differ."""
+    if not options:
+        raise ValueError("merging models: expected at least one, found none")
+    for number, other in enumerate(options[1:], 2):
+        first, own = options[0].identity(), other.identity()
+        differing = [name for name in sorted(first.keys() | own.keys()) if first.get(name) != own.get(name)]
+        if differing:
+            found = ", ".join(f"{name} {getattr(other, name)!r}" for name in differing)
+            expected = ", ".join(f"{name} {getattr(options[0], name)!r}" for name in differing)
+            raise ValueError(
+                f"merging models: expected equal options, those of the first ({expected}), "
+                f"found {found} in number {number}"
+            )

@@ -1,0 +1,193 @@
+"""How one monomial is merged, of all models that have it: each predictor's weights, their accumulators, and the rest.
+
+A weight is the mean of theirs, by their accumulators G: sum of G * w / sum of G, in the weight's own units, so that it
+is scores that are averaged; G becomes the same mean of itself, sum of G^2 / sum of G (as in Vowpal Wabbit's allreduce).
+Never the sum: models that have been merged and are merged again have the same history, which would count again each
+time, until steps are next to nothing. So what is merged is what the models share if they are the same, to the bit.
+
+Whose weight is mostly evidence has the say, and who does not have the monomial, or never learned it, has none. All
+predictors that share an accumulator are averaged by it. A scale is the largest: it bounds values. What is counted
+(examples by label, residuals) is averaged over all models, those that lack the monomial counting 0: only proportions
+mean something. All in float64, in the order of the models.
+"""
+
+import numpy as np
+
+from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.update import within_bounds
+from stream_apple.core.learner.merging.room import Room
+from stream_apple.core.learner.merging.stacks import Stack
+from stream_apple.core.learner.multiclass.layout import (
+    BLOCK_OF_AVERAGES,
+    BLOCK_OF_GRADIENTS,
+    BLOCK_OF_LINEAR_GRADIENTS,
+    BLOCK_OF_LINEAR_WEIGHTS,
+    BLOCK_OF_WEIGHTS,
+)
+from stream_apple.core.learner.state.model import MAX_DEGREE
+from stream_apple.core.learner.state.table import MOST, U0, U1, Floats, Index, Table
+
+_LARGEST = np.float64(MOST)
+
+
+@part
+def merge_monomial(stack: Stack, room: Room, which: Index) -> bool:
+    """Write what the models have made of the monomial, but for `parent`; whether its degrees differ.
+
+    room   places[which] is known
+    which  its number in the bucket
+    """
+    at, into, beside = room.places[which], room.merged[which], room.beside[which]
+    mixed = stack.companions.shape[1] > 0
+    total, squares, weight, average, fast = 0.0, 0.0, 0.0, 0.0, 0.0
+    linear_total, linear_squares, linear, slow_linear, fast_linear = 0.0, 0.0, 0.0, 0.0, 0.0
+    scale, sights, least, most = np.float32(0.0), np.uint8(0), np.uint8(MAX_DEGREE + 1), np.uint8(0)
+    for p in range(np.uint64(len(at))):
+        if at[p] < 0:
+            continue
+        place = np.uint64(at[p])
+        owner = stack.slots[p, place]
+        g = min(np.float64(owner["gradient"]), _LARGEST)
+        total += g
+        squares += g * g
+        weight += g * np.float64(owner["weight"])
+        scale, sights = max(scale, owner["scale"]), max(sights, owner["sights"])
+        least, most = min(least, owner["degree"]), max(most, owner["degree"])
+        if owner["degree"] <= 1:
+            g_linear = min(np.float64(owner["linear_gradient"]), _LARGEST)
+            linear_total += g_linear
+            linear_squares += g_linear * g_linear
+            linear += g_linear * np.float64(owner["linear_weight"])
+            if mixed:
+                companion = stack.companions[p, place]
+                average += g * np.float64(companion["average"])
+                fast += g * np.float64(companion["fast"])
+                slow_linear += g_linear * np.float64(companion["slow_linear"])
+                fast_linear += g_linear * np.float64(companion["fast_linear"])
+        elif mixed:
+            average += g * np.float64(owner["average"])
+            fast += g * np.float64(owner["fast"])
+    into["key"] = room.keys[which]
+    into["weight"] = _mean(weight, total)
+    into["gradient"] = _mean(squares, total)
+    into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
+    if least <= 1:
+        into["linear_weight"] = _mean(linear, linear_total)
+        into["linear_gradient"] = _mean(linear_squares, linear_total)
+        beside["average"] = _mean(average, total)
+        beside["fast"] = _mean(fast, total)
+        beside["slow_linear"] = _mean(slow_linear, linear_total)
+        beside["fast_linear"] = _mean(fast_linear, linear_total)
+    else:
+        into["average"] = _mean(average, total)
+        into["fast"] = _mean(fast, total)
+    if stack.class_weights.shape[2] > 0:
+        _merge_classes(stack, room, which)
+    return bool(least != most)
+
+
+@part
+def _mean(weighted: float, total: float) -> np.float32:
+    """A sum that is weighted by accumulators over the sum of these; nobody who has none has learned anything."""
+    return np.float32(weighted / total) if total > 0.0 else np.float32(0.0)
+
+
+@part
+def _merge_classes(stack: Stack, room: Room, which: Index) -> None:
+    """Write what classes have of their own, and the slot's weights, which are made of that."""
+    into, k = room.merged[which], np.uint64(room.classes)
+    blocks = np.uint64(stack.class_weights.shape[2]) // k
+    average = np.uint64(BLOCK_OF_AVERAGES)
+    for c in range(k):
+        _merge_class(stack, room, which, np.uint64(BLOCK_OF_WEIGHTS) * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+    into["weight"] = _spread(room.class_rows[which], U0, k)
+    if blocks > np.uint64(BLOCK_OF_LINEAR_GRADIENTS):
+        first = np.uint64(BLOCK_OF_LINEAR_WEIGHTS) * k
+        for c in range(k):
+            _merge_class(stack, room, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
+        if into["degree"] <= 1:
+            into["linear_weight"] = _spread(room.class_rows[which], first, k)
+    if blocks > average:
+        for c in range(k):
+            _merge_class(stack, room, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+
+
+@part
+def _merge_class(stack: Stack, room: Room, which: Index, of_weight: Index, of_gradient: Index) -> None:
+    """Write a weight of one class, in this column of the row, and its accumulator, in that one."""
+    at, row = room.places[which], room.class_rows[which]
+    total, squares, weight = 0.0, 0.0, 0.0
+    for p in range(np.uint64(len(at))):
+        if at[p] < 0:
+            continue
+        given = stack.class_weights[p, np.uint64(at[p])]
+        g = min(np.float64(given[of_gradient]), _LARGEST)
+        total += g
+        squares += g * g
+        weight += g * np.float64(given[of_weight])
+    row[of_weight] = _mean(weight, total)
+    row[of_gradient] = _mean(squares, total)
+
+
+@part
+def _spread(row: Floats, first: Index, classes: Index) -> np.float32:
+    """The largest difference of two classes' weights, as `step_of` has it."""
+    low = high = row[first]
+    for c in range(U1, classes):
+        low, high = min(low, row[first + c]), max(high, row[first + c])
+    return within_bounds(np.float32(high - low))
+
+
+@part
+def write_monomial(stack: Stack, room: Room, which: Index, out: Table, place: Index) -> None:
+    """Write what was merged into a slot, and what it has besides."""
+    out.slots[place] = room.merged[which]
+    if len(out.companions) > 0 and room.merged[which]["degree"] <= 1:
+        out.companions[place] = room.beside[which]
+    for c in range(np.uint64(out.class_weights.shape[1])):
+        out.class_weights[place, c] = room.class_rows[which, c]
+    at = room.places[which]
+    models = np.uint64(len(at))
+    if len(out.residuals) > 0:
+        residuals, squares = _no_sum(), _no_sum()
+        for p in range(models):
+            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
+            residuals = _add(residuals, stack.residuals[p, q]["residuals"] if here else 0.0)
+            squares = _add(squares, stack.residuals[p, q]["squares"] if here else 0.0)
+        out.residuals[place]["residuals"] = _mean_of(residuals, len(at))
+        out.residuals[place]["squares"] = _mean_of(squares, len(at))
+    if len(out.counts) > 0:
+        positive, negative, attributes, order = _no_sum(), _no_sum(), U0, U0
+        for p in range(models):
+            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
+            positive = _add(positive, stack.counts[p, q]["positive"] if here else 0.0)
+            negative = _add(negative, stack.counts[p, q]["negative"] if here else 0.0)
+            if here:  # 0: it is not known, elsewhere it may be
+                attributes = max(attributes, stack.counts[p, q]["attributes"])
+                order = max(order, stack.counts[p, q]["order"])
+        out.counts[place]["positive"] = _mean_of(positive, len(at))
+        out.counts[place]["negative"] = _mean_of(negative, len(at))
+        out.counts[place]["attributes"], out.counts[place]["order"] = attributes, order
+    if len(out.ablations) > 0:
+        gained = _no_sum()
+        for p in range(models):
+            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
+            gained = _add(gained, stack.ablations[p, q] if here else 0.0)
+        out.ablations[place] = _mean_of(gained, len(at))
+
+
+@part
+def _no_sum() -> tuple[float, float, float]:
+    """Of nothing: the sum, the least and the most."""
+    return 0.0, np.inf, -np.inf
+
+
+@part
+def _add(total: tuple[float, float, float], value: float) -> tuple[float, float, float]:
+    return total[0] + value, min(total[1], value), max(total[2], value)
+
+
+@part
+def _mean_of(total: tuple[float, float, float], count: int) -> float:
+    """The mean, which rounding must not put beyond what it is of: of the same value it is that value."""
+    return min(max(total[0] / count, total[1]), total[2])

@@ -1,0 +1,52 @@
+"""The scratch of one bucket that is merged: the distinct keys of all models in it, and what becomes of each."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT, Floats, Slots, Words
+
+
+class Room(NamedTuple):
+    """Room for as many keys as may meet: n = 8 * models.
+
+    keys      uint64[n]
+    places    int64[n, models]  the slot that has the key in each model's part of the stack, -1 if none has
+    order     int64[n]          numbers of keys, ascending by key
+    votes     int64[n]          how many models have the key as a parent
+    use       float32[n]        what admission compares, of the merged monomial
+    kept      uint8[n]          1 if it gets a slot
+    merged    SLOT[n]
+    beside    COMPANION[n]      of those of degree 0 and 1
+    class_rows  float32[n, columns]
+    classes     of the softmax loss; 0: there are none
+    """
+
+    keys: Words
+    places: NDArray[np.int64]
+    order: NDArray[np.int64]
+    votes: NDArray[np.int64]
+    use: Floats
+    kept: NDArray[np.uint8]
+    merged: Slots
+    beside: Slots
+    class_rows: Floats
+    classes: int
+
+
+def room_for(models: int, classes: int, columns: int) -> Room:
+    """It."""
+    size = BUCKET * models
+    return Room(
+        keys=np.zeros(size, np.uint64),
+        places=np.zeros((size, models), np.int64),
+        order=np.zeros(size, np.int64),
+        votes=np.zeros(size, np.int64),
+        use=np.zeros(size, np.float32),
+        kept=np.zeros(size, np.uint8),
+        merged=np.zeros(size, SLOT),
+        beside=np.zeros(size, COMPANION),
+        class_rows=np.zeros((size, columns), np.float32),
+        classes=classes,
+    )

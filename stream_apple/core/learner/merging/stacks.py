@@ -1,0 +1,102 @@
+"""The same slots of several models, side by side: what of them is merged at once.
+
+A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and it takes no
+more memory than a portion of each model. They are copies: the models stay as they are.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.kernels.decay import settle
+from stream_apple.core.learner.state.model import Decay, DecayRule
+from stream_apple.core.learner.state.table import BUCKET, COMPANION, SIDES, SLOT, Table, base_features
+
+PORTION_SLOTS = 1 << 14
+
+
+class Stack(NamedTuple):
+    """Arrays [models, slots] as those of `Table`, and [models, 0] of what they do not have.
+
+    Before the last slot stand whole buckets; the last is for `settle`, which leaves it out.
+    """
+
+    slots: NDArray[np.void]
+    companions: NDArray[np.void]
+    residuals: NDArray[np.void]
+    stamps: NDArray[np.float64]
+    counts: NDArray[np.void]
+    class_weights: NDArray[np.float32]
+    ablations: NDArray[np.float64]
+
+
+def portions_of(table: Table) -> list[tuple[int, int]]:
+    """First slot and end of each portion; the constant, in the last slot, belongs to none."""
+    size = len(table.slots) - 1
+    return [(start, min(start + PORTION_SLOTS, size)) for start in range(0, size, PORTION_SLOTS)]
+
+
+def stack_of(tables: Sequence[Table], start: int, stop: int) -> Stack:
+    """Slots [start, stop) of all; base features and the constant have companions, the other rows are 0."""
+    models, size = len(tables), stop - start + 1
+    raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
+    beside = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
+    for name in SIDES:
+        like = getattr(tables[0], name)
+        beside[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
+    for at, table in enumerate(tables):
+        slots = table.slots[start:stop]
+        raw[at, : slots.nbytes] = slots.view(np.uint8)  # as bytes: NumPy would copy field by field
+        if len(table.companions):
+            used = np.flatnonzero(slots["degree"] <= 1)
+            beside["companions"][at, used] = table.companions[start:stop][used]
+        for name in SIDES:
+            if len(side := getattr(table, name)):
+                beside[name][at, : stop - start] = side[start:stop]
+    named: dict[str, Any] = beside
+    return Stack(slots=raw.view(SLOT), **named)
+
+
+def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:
+    """Have the stack hold the weights themselves, as they are by now; not of a constant."""
+    if not rule.active:
+        return
+    for at, decay in enumerate(decays):
+        table = Table(
+            slots=stack.slots[at],
+            tags=np.zeros(0, np.uint64),
+            admission_filter=np.zeros(0, np.uint8),
+            companions=stack.companions[at],
+            residuals=stack.residuals[at],
+            stamps=stack.stamps[at],
+            counts=stack.counts[at],
+            class_weights=stack.class_weights[at],
+            ablations=stack.ablations[at],
+        )
+        settle(table, Decay(*(array.copy() for array in decay)), rule)
+
+
+def part_of(table: Table, start: int, stop: int) -> Table:
+    """Slots [start, stop) of a table that is written, as views."""
+    sides = {name: side[start:stop] if len(side := getattr(table, name)) else side for name in SIDES}
+    return table._replace(
+        slots=table.slots[start:stop],
+        tags=table.tags[start // BUCKET : stop // BUCKET],
+        companions=table.companions[start:stop],
+        **sides,
+    )
+
+
+def copy_into(table: Table, given: Table) -> None:
+    """Write all of a table into another of its size."""
+    table.slots.view(np.uint8)[:] = given.slots.view(np.uint8)
+    table.tags[:] = given.tags
+    table.admission_filter[:] = given.admission_filter
+    if len(table.companions):
+        # No others: memory that was never written costs nothing.
+        for used in (base_features(given.slots), [len(given.slots) - 1]):
+            table.companions[used] = given.companions[used]
+    for name in SIDES:
+        getattr(table, name)[:] = getattr(given, name)

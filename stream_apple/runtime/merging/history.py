@@ -4,6 +4,7 @@ The newest merges are listed with their places. Of those before, only the rounds
 known whether a round has been merged, even if partitions whose clocks are far apart have merged in another order.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from stream_apple.runtime.merging.note import MergedPointer
@@ -52,7 +53,7 @@ def _with(ranges: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, 
         else:
             joined.append((first, last))
     while len(joined) > MOST_RANGES:
-        gaps = [after[0] - before[1] for before, after in zip(joined, joined[1:], strict=False)]
+        gaps = [after[0] - before[1] for before, after in pairwise(joined)]
         closest = gaps.index(min(gaps))
         joined[closest : closest + 2] = [(joined[closest][0], joined[closest + 1][1])]
     return tuple(joined)

@@ -27,7 +27,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.merging.history import History
-from stream_apple.runtime.merging.note import MergedPointer, Outcome
+from stream_apple.runtime.merging.note import BoundaryState, MergedPointer
 from stream_apple.runtime.snapshots.blocks import (
     blocks_of,
     compressor,
@@ -99,7 +99,7 @@ class AdoptionRecord(NamedTuple):
     partition: int
     at: int
     round: int
-    state: Outcome
+    state: BoundaryState
     included: bool
     merged: MergedPointer | None
     digest: str | None
@@ -152,7 +152,7 @@ class _Opened(NamedTuple):
     """The content of an envelope."""
 
     slots: int
-    index: int
+    place: int
     of: int
     data: bytes
 
@@ -181,10 +181,8 @@ def _open(group: str, number: int, value: bytes | None) -> _Opened:
 def read_manifest(group: str, number: int, value: bytes | None) -> MergeManifest:
     """What is recorded of a round's merge, from the last of its messages; SnapshotError if that is not what it is."""
     opened = _open(group, number, value)
-    if opened.index != opened.of - 1:
-        raise SnapshotError(
-            f"expected the last message of round {number}, found message {opened.index} of {opened.of}"
-        )
+    if opened.place != opened.of - 1:
+        raise SnapshotError(f"expected the last message of round {number}, found message {opened.place} of {opened.of}")
     return _manifest(number, _content(opened))
 
 
@@ -202,7 +200,7 @@ def _manifest(number: int, content: Mapping[str, Any]) -> MergeManifest:
             tuple(MergedPointer(*_whole(each)) for each in content["merges"]),
             tuple((int(first), int(last)) for first, last in content["dropped"]),
         )
-        roster = tuple(RosterEntry(*_whole(each[:4]), str(each[4])) for each in content["roster"])
+        roster = tuple(_entry(*each) for each in content["roster"])
         excluded = tuple(Exclusion(int(partition), str(reason)) for partition, reason in content["excluded"])
         counts = {str(name): int(count) for name, count in content["counts"].items()}
         return MergeManifest(
@@ -210,6 +208,11 @@ def _manifest(number: int, content: Mapping[str, Any]) -> MergeManifest:
         )
     except (*_DAMAGES, IndexError) as error:
         raise SnapshotError(f"expected a manifest, found: {error!r}") from error
+
+
+def _entry(partition: int, at: int, first: int, last: int, digest: str) -> RosterEntry:
+    _whole([partition, at, first, last])
+    return RosterEntry(partition, at, first, last, str(digest))
 
 
 def _whole(numbers: Sequence[Any]) -> list[int]:
@@ -248,9 +251,9 @@ class MergeDecoder:
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
         opened = _open(self._group, self._round, value)
-        if (opened.index, opened.of) != (self._next, len(self._blocks) + 1):
+        if (opened.place, opened.of) != (self._next, len(self._blocks) + 1):
             raise SnapshotError(
-                f"expected message {self._next} of {len(self._blocks) + 1}, found message {opened.index} of {opened.of}"
+                f"expected message {self._next} of {len(self._blocks) + 1}, found message {opened.place} of {opened.of}"
             )
         try:
             if self._next < len(self._blocks):
@@ -299,17 +302,23 @@ def decode_adoption(group: str, value: bytes | None) -> AdoptionRecord:
         _whole([content[name] for name in ("partition", "at", "round")])
         merged = content["merged"]
         pointer = None if merged is None else MergedPointer(*_whole(merged))
-        record = AdoptionRecord(**{**content, "state": Outcome(content["state"]), "merged": pointer})
-        _check_adoption(record)
-        return record
+        _check_adoption(content)
+        return AdoptionRecord(**{**content, "state": BoundaryState(content["state"]), "merged": pointer})
     except _DAMAGES as error:
         raise SnapshotError(f"expected an adoption record, found: {error!r}") from error
 
 
-def _check_adoption(record: AdoptionRecord) -> None:
-    adopted = record.state is Outcome.ADOPTED
-    texts = isinstance(record.model, str) and isinstance(record.digest, str) == adopted
-    if not isinstance(record.included, bool) or not texts or (record.merged is not None) != adopted:
-        raise ValueError(f"what can't be: {record}")
-    if record.state is Outcome.CONTRIBUTED or (record.included and not adopted):
-        raise ValueError(f"what can't be: {record}")
+def _check_adoption(content: Mapping[str, Any]) -> None:
+    """ValueError unless what a record says goes together."""
+    adopted = content["state"] == BoundaryState.ADOPTED
+    texts = [content["model"], content["digest"]] if adopted else [content["model"]]
+    absent = [] if adopted else [content["merged"], content["digest"]]
+    sound = (
+        content["state"] in (BoundaryState.ADOPTED, BoundaryState.SKIPPED)
+        and all(isinstance(text, str) for text in texts)
+        and not any(part is not None for part in absent)
+        and (content["merged"] is not None) == adopted
+        and content["included"] in ((True, False) if adopted else (False,))
+    )
+    if not sound:
+        raise ValueError(f"what does not go together: {content}")

@@ -33,7 +33,7 @@ _RUNTIME = {
     "runtime.loop",
     "runtime.monitoring",
     "runtime.owned_partitions",
-    "runtime.outputs",
+    "runtime.publishing",
     "runtime.snapshots",
     "runtime.verification",
 }
@@ -90,7 +90,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime.monitoring": _RUNTIME_BASIS,
     "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
     "runtime.verification": _RUNTIME_BASIS | {"runtime.snapshots"},
-    "runtime.outputs": _RUNTIME_BASIS,
+    "runtime.publishing": _RUNTIME_BASIS,
     "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
     "runtime.loop": _RUNTIME_BASIS
     | {
@@ -98,7 +98,7 @@ ALLOWED: dict[str, set[str]] = {
         "runtime.merging",
         "runtime.monitoring",
         "runtime.snapshots",
-        "runtime.outputs",
+        "runtime.publishing",
         "runtime.owned_partitions",
     },
     "adapters": set(),

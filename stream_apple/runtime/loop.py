@@ -26,13 +26,14 @@ import structlog
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.monitoring.milestones import log_epoch_end
 from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.outputs import OutputSender
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, ModelImage
+from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import AbortableError, Broker, Record, Start
+from stream_apple.runtime.publishing.outputs import OutputSender
 from stream_apple.runtime.snapshots.writer import SnapshotWriter
 from stream_apple.runtime.time_budget import Phase, TimeBudget
 from stream_apple.runtime.transaction import LoopSettings, Transaction

@@ -1,8 +1,8 @@
 """What stands about merging beside a committed offset.
 
-    settings  whose rounds these are
-    boundary  the newest one that the partition has reached, and what has become of it
-    merged    beside partition 0 alone: where the newest merged model is
+settings  whose rounds these are
+boundary  the newest one that the partition has reached, and what has become of it
+merged    beside partition 0 alone: where the newest merged model is
 """
 
 from collections.abc import Mapping

@@ -25,7 +25,8 @@ from stream_apple.core.learner.state.table import check_finite
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.partition_model import Ended, ModelImage, PartitionModel
+from stream_apple.runtime.model_image import Ended, ModelImage
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.blocks import (
     blocks_of,
     compressor,

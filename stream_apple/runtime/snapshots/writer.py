@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import ModelImage
 from stream_apple.runtime.ports import Broker
 from stream_apple.runtime.snapshots.codec import SnapshotEncoder
 

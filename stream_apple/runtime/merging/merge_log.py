@@ -9,6 +9,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
+import structlog
+
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
@@ -25,6 +27,8 @@ GONE_S = 10.0
 _ITERATION_S = 0.05  # for an iteration of the loop: other partitions wait meanwhile
 _MESSAGES = 8  # for a fetch; half a megabyte each
 _WAIT_S = 0.02
+
+_log = structlog.get_logger()
 
 
 class Found(Enum):
@@ -69,6 +73,7 @@ class MergeLog:
         self._now = now
         self.newest: MergedPointer | None = None
         self.history: History | None = None
+        self._known_to: MergedPointer | None = None
         self._manifest: _Reading | None = None
         self._model: _Reading | None = None
         self._read: MergedModel | None = None
@@ -81,6 +86,12 @@ class MergeLog:
         if newest is not None and newest != self.newest:
             self.newest = newest
             self._manifest = self._close(self._manifest)
+
+    def wrote(self, pointer: MergedPointer) -> None:
+        """A further merged model is there, of those who know all merges before it."""
+        assert self.history is not None
+        self.newest = self._known_to = pointer
+        self.history = self.history.add(pointer)
 
     def ask(self, number: int) -> Answer:
         """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
@@ -112,14 +123,12 @@ class MergeLog:
         """Forget everything, and give back what is held."""
         self._manifest = self._close(self._manifest)
         self._model = self._close(self._model)
-        self._read, self.history, self.newest = None, None, None
+        self._read, self.history, self.newest, self._known_to = None, None, None, None
         self._gone.clear()
 
     @property
     def _knows_all(self) -> bool:
-        if self.history is None:
-            return False
-        return self.newest is None or bool(self.history.merges and self.history.merges[-1] == self.newest)
+        return self.history is not None and self._known_to == self.newest
 
     def _read_manifest(self, until: float) -> None:
         if self.newest is None:
@@ -128,18 +137,17 @@ class MergeLog:
             last = self.newest._replace(first=self.newest.last)
             self._manifest = _Reading(self._broker, self._provenance, last, None, self._now)
         try:
-            done = self._manifest.read_on(until)
-        except GapError as error:
-            raise SnapshotError(
-                f"{self._manifest.place}: expected its manifest, found that it is gone from the log: {error}. Without "
-                f"it nobody knows which rounds have been merged: use a new worker.group to begin anew, and lengthen "
-                f"the retention of {self._provenance.topics.merges}"
-            ) from error
-        if done:
+            if not self._manifest.read_on(until):
+                return
             manifest = self._manifest.manifest
             assert manifest is not None
             self.history = manifest.history.add(self.newest)
-            self._manifest = self._close(self._manifest)
+        except GapError as error:
+            # Nobody has merged for longer than the topic keeps: what was before is not there to be adopted.
+            _log.warning("merges_gone", round=self.newest.round, topic=self._provenance.topics.merges, error=str(error))
+            self.history = History((), ((0, self.newest.round),))
+        self._known_to = self.newest
+        self._manifest = self._close(self._manifest)
 
     def _read_model(self, reading: "_Reading", until: float) -> None:
         try:

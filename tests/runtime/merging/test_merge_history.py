@@ -22,7 +22,7 @@ class TestHistory:
 
     @given(st.integers(0, 400), st.integers(0, 2**32))
     def test_in_any_order(self, count: int, seed: int) -> None:
-        """Every round that was merged is known, with its place if it is among the newest; no other is, in few ranges."""
+        """Every round that was merged is known, with its place if it is among the newest; no others are."""
         rounds = random.Random(seed).sample(range(count + 10), count)
         history = of(rounds)
         for number in range(count + 10):
@@ -46,7 +46,7 @@ class TestHistory:
         assert not history.has(8_999)
 
     def test_its_size_is_bounded(self) -> None:
-        """Where every other round is left out, what lies between the closest counts as merged, and nothing merges twice."""
+        """Where every other round is left out, what lies between counts as merged, too: never twice is safe."""
         rounds = list(range(0, 4 * MOST_MERGES, 2))
         history = of(rounds)
         assert len(history.merges) == MOST_MERGES

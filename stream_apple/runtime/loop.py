@@ -240,8 +240,7 @@ class Loop:
             self._save(partition, partition.model.image())
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
-        notes = {partition: self._merging.note(partition) for partition in self._owned}
-        progress = {p: new for p, (note, due) in notes.items() if (new := p.progress(note, due=due)) is not None}
+        progress = self._merging.progress(self._owned)
         self._broker.commit({partition.number: committed for partition, committed in progress.items()})
         self._transaction.committed()
         for partition, committed in progress.items():
@@ -290,7 +289,7 @@ class Loop:
         except AbortableError as error:
             self._abort(str(error))
         self._owned.give_back(partitions)
-        self._merging.assigned(self._owned)
+        self._merging.drop()
         self._budget.lap(Phase.REBALANCE)
 
     def lost(self, partitions: Sequence[int]) -> None:

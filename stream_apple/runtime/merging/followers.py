@@ -45,7 +45,6 @@ class Follower:
     place      where it stands
     since      seconds of a clock: since when it has stood at its boundary
     record     what is to be recorded of the boundary that is behind it
-    unrecorded  whether the record is still to be sent
     """
 
     def __init__(self, partition: Partition, now: float) -> None:
@@ -57,7 +56,6 @@ class Follower:
         self.place = Place.GOING
         self.since = now
         self.record: AdoptionRecord | None = None
-        self.unrecorded = False
         self._committed = merge
         self._next = merge.boundary
 
@@ -129,16 +127,21 @@ class Follower:
     def taken(self) -> None:
         """That has been done."""
         self.place = Place.TAKEN
-        self.unrecorded = True
         self.rounds.go_on()
 
     def skip(self) -> None:
         """It goes on alone."""
         boundary, model = self.boundary, self.partition.model
         self.record = AdoptionRecord(
-            self.partition.number, boundary.at, boundary.round, BoundaryState.SKIPPED, False, None, None, model.digest()
+            self.partition.number,
+            boundary.at,
+            boundary.round,
+            BoundaryState.SKIPPED,
+            included=False,
+            merged=None,
+            digest=None,
+            model=model.digest(),
         )
-        self.unrecorded = True
         self.rounds.go_on()
         self.place = Place.RECORDING
         self._reach(BoundaryState.SKIPPED)

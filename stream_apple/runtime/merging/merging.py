@@ -1,8 +1,8 @@
 """What the loop does about merging: all of it, for the partitions of one worker.
 
 Partitions that come to a boundary are held, contribute, and go on with the merged model (`followers.py`); whoever owns
-partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due. Where models are
-not merged, the loop has `NoMerging`.
+partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due. Where nothing
+is merged, the loop has `NoMerging`.
 """
 
 import time
@@ -83,10 +83,9 @@ class NoMerging:
     def saving(self, partition: Partition) -> None:
         """Nothing depends on it."""
 
-    def note(self, partition: Partition) -> tuple[MergeNote | None, bool]:
-        """There is none."""
-        del partition
-        return None, False
+    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
+        """What the next transaction must commit."""
+        return {partition: new for partition in owned if (new := partition.progress()) is not None}
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """Nothing depends on it."""
@@ -225,7 +224,6 @@ class Merging(NoMerging):
     def _record(self, follower: Follower) -> None:
         record, provenance = follower.record, self._context.provenance
         assert record is not None
-        follower.unrecorded = False
         key = adoption_key(provenance.group, record.partition)
         self._context.broker.send(provenance.topics.merges, 0, key, encode_adoption(provenance.group, record), 0)
 
@@ -245,19 +243,28 @@ class Merging(NoMerging):
             self._record(follower)
             self._context.broker.release(partition.number)
 
-    def note(self, partition: Partition) -> tuple[MergeNote | None, bool]:
-        """What is to be noted beside the partition's next offset, and whether even if that is the same."""
-        follower = self._followers[partition.number]
-        note, due = follower.note, follower.due
-        if partition.number == 0 and self._leader is not None:
-            return note._replace(merged=self._written or self._leader.newest), due or self._written is not None
-        return note, due
+    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
+        """What the next transaction must commit, when all snapshots in it are complete."""
+        found = {}
+        for partition in owned:
+            follower = self._followers[partition.number]
+            due = follower.due or (partition.number == 0 and self._written is not None)
+            committed = partition.progress(self._note(follower), due=due)
+            if committed is not None:
+                found[partition] = committed
+        return found
+
+    def _note(self, follower: Follower) -> MergeNote:
+        """What is to be noted beside the partition's next offset."""
+        if follower.partition.number == 0 and self._leader is not None:
+            return follower.note._replace(merged=self._written or self._leader.newest)
+        return follower.note
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """A transaction has been, with these offsets and what was to be noted beside them."""
         for partition in progress:
             follower = self._followers[partition.number]
-            if follower.has_committed(self.note(partition)[0]) is BoundaryState.CONTRIBUTED:
+            if follower.has_committed(self._note(follower)) is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
                 _log.info(
                     "round_contributed",

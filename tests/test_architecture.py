@@ -83,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     # What the lineage notes of merging, and where a model stops for it, are below all that merges.
     "runtime.merging.settings": set(),
     "runtime.merging.note": {"runtime.merging.settings"},
-    "runtime.merging.rounds": set(),
+    "runtime.merging.rounds": {"runtime.merging.note"},
     "runtime.merging": _RUNTIME_BASIS
     | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.monitoring", "runtime.snapshots"},
     "runtime.learning": _RUNTIME_BASIS,

@@ -39,8 +39,8 @@ class Triaged(NamedTuple):
     published   how many of the m come first whose outputs are committed already
     rejects     of records whose outputs are not committed yet, in the order of their offsets
     replayed    records, examples or not, whose outputs are committed already
-    behind      the offset of the first example behind a boundary, if one is among the records; then all of this is about
-                those before it, as if the others had not been there
+    behind      the offset of the first example behind a boundary, if one is among the records; then all of this is
+                about those before it, as if the others had not been there
     """
 
     decoded: Decoded

@@ -118,6 +118,12 @@ class MemoryBroker:
         self._step_in_group()
         return self._read(limit)
 
+    def hold(self, partition: int, offset: int) -> None:
+        """If it is ours."""
+        if partition in self._partitions.positions:
+            self._partitions.positions[partition] = offset
+            self._partitions.held.add(partition)
+
     def release(self, partition: int) -> None:
         """If it is ours."""
         self._partitions.held.discard(partition)
@@ -128,6 +134,10 @@ class MemoryBroker:
         for partition in partitions:
             for number in self._group.undecided(partition):
                 self._cluster.transactions.time_out(number)
+        return {partition: self._group.offsets.get(partition) for partition in partitions}
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """As it is."""
         return {partition: self._group.offsets.get(partition) for partition in partitions}
 
     def log_range(self, topic: str, partition: int) -> LogRange:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from simulation.cluster import MemoryCluster
-from simulation.process import GROUP, TOPICS, Process, Setup
+from simulation.process import GROUP, MERGES, TOPICS, Process, Setup
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
 
 from stream_apple.runtime.lineage import SnapshotPointer
@@ -56,7 +56,7 @@ def make_input(seed: int, counts: Sequence[int]) -> Input:
 
 def make_cluster(partitions: int, dead_letter_partitions: int | None = None) -> MemoryCluster:
     """Empty topics."""
-    counts = dict.fromkeys(TOPICS, partitions)
+    counts = dict.fromkeys(filter(None, TOPICS), partitions) | {MERGES: 1}
     counts[TOPICS.dead_letters] = dead_letter_partitions or partitions
     return MemoryCluster(counts)
 

@@ -111,6 +111,11 @@ def merge_key(group: str, number: int, index: int) -> bytes:
     return f"{group}/{number}/{index}".encode()
 
 
+def round_of(key: bytes) -> int:
+    """The round that a key of `merge_key` is about."""
+    return int(key.rsplit(b"/", 2)[1])
+
+
 def adoption_key(group: str, partition: int) -> bytes:
     """The key of a partition's adoption records."""
     return f"{group}/adopted/{partition}".encode()

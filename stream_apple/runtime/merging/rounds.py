@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
+
 
 class Boundary(NamedTuple):
     """The end of a round, in a partition.
@@ -24,20 +26,18 @@ class Boundary(NamedTuple):
 class Rounds:
     """The rounds of one model.
 
-    every   epochs of a round
+    every        epochs of a round
 
-    held    the boundary that the model stands at, waiting; None while it goes on
-    passed  whether the model stands at a boundary that is behind it: the next record ends no epoch
+    held         the boundary that the model stands at, waiting; None while it goes on
+    passed       whether the model stands at a boundary that is behind it: the next record ends no epoch
+    uncommitted  whether it has gone on, and nobody would know if it were lost now
     """
 
     def __init__(self, every: int) -> None:
         self.every = every
         self.held: Boundary | None = None
         self.passed = False
-
-    def of(self, epoch: int) -> int:
-        """The round of an epoch."""
-        return epoch // self.every
+        self.uncommitted = False
 
     def first_behind(self, epoch: int, epochs: NDArray[np.int64]) -> int:
         """Which of the next examples is the first behind a boundary; how many they are, if none is.
@@ -56,9 +56,23 @@ class Rounds:
 
     def stop(self, epoch: int, at: int) -> Boundary:
         """The model stops at `at`, the round of `epoch` being over."""
-        self.held, self.passed = Boundary(self.of(epoch), at), False
+        self.held, self.passed = Boundary(epoch // self.every, at), False
         return self.held
 
+    def restore(self, note: BoundaryNote | None, next_offset: int) -> None:
+        """The model is that of a snapshot, at `next_offset`, beside which this was noted."""
+        if note is not None and note.at == next_offset:
+            waits = note.state is BoundaryState.CONTRIBUTED
+            self.held = Boundary(note.round, note.at) if waits else None
+            self.passed = not waits
+
+    def agrees_with(self, note: BoundaryNote | None) -> bool:
+        """Whether a model that was kept is one beside which this may have been noted."""
+        if self.uncommitted:
+            return False
+        waits = note is not None and note.state is BoundaryState.CONTRIBUTED
+        return not waits or (note is not None and self.held == Boundary(note.round, note.at))
+
     def go_on(self) -> None:
-        """The model has what there is to have, and goes on behind the boundary."""
-        self.held, self.passed = None, True
+        """The model has what there is to have, and goes on behind the boundary, when that is committed."""
+        self.held, self.passed, self.uncommitted = None, True, True

@@ -10,7 +10,7 @@ One snapshot at a time, so that the memory for it is that of one model.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
@@ -58,10 +58,16 @@ class SnapshotWriter:
         """Whether a snapshot is in the open transaction and not complete: it must not be committed."""
         return self._current is not None
 
-    def due(self, owned: Iterable[Partition]) -> Partition | None:
-        """The partition whose snapshot is due most of all, if none is being written or waited for."""
+    def due(self, owned: Iterable[Partition], urgent: Collection[Partition] = ()) -> Partition | None:
+        """The partition whose snapshot is due most of all, if none is being written or waited for.
+
+        urgent  those for whose snapshots others wait
+        """
         if self._current is not None or self._expected:
             return None
+        for partition in urgent:
+            if partition.state is State.LIVE and partition.written is None:
+                return partition
         ready = [p for p in owned if p.state is State.LIVE and p.written is None and p.unsaved > 0]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from simulation.process import GROUP, TOPICS, Setup
+from simulation.process import Setup
 from support.records import DECODER, HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.partition_model import PartitionModel
 
 _WEIGHTS = {"a": 1.0, "b": -1.5, "c": 0.5, "d": 2.0}
@@ -36,8 +35,7 @@ class Lockstep:
     def __init__(self, setup: Setup, given: Mapping[int, Sequence[FakeRecord]]) -> None:
         assert setup.merging is not None
         self._parents = setup.merging.parents
-        provenance: Provenance = setup.provenance
-        assert (provenance.group, provenance.topics.examples) == (GROUP, TOPICS.examples)
+        provenance = setup.provenance
         self.models = {
             number: PartitionModel(TOPIC, number, provenance.lineage(number, 0), setup.model_settings, DECODER)
             for number in given

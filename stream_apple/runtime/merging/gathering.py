@@ -70,7 +70,8 @@ class Gathering:
 
     def read_on(self, until: float) -> bool:
         """Read on, until that time at most; whether all models are there. DisplacedError if one can't be had."""
-        while self._left and self._now() < until:
+        in_time = True
+        while self._left and in_time:
             self._open()
             entry = self._left[0]
             try:
@@ -78,6 +79,7 @@ class Gathering:
                     return False
             except (SnapshotError, GapError) as error:
                 raise DisplacedError(entry, str(error)) from error
+            in_time = self._now() < until
         return not self._left
 
     def close(self) -> None:

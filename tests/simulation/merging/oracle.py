@@ -151,9 +151,7 @@ def as_recorded(
                 if record.round not in models:
                     continue
                 size = len(manifests[record.round].roster)
-                adopt(
-                    lane.learner, models[record.round], included=record.included, roster_size=size, parents=parents
-                )
+                adopt(lane.learner, models[record.round], included=record.included, roster_size=size, parents=parents)
             check(record, lane)
             lane.go_on()
             moved = True

@@ -140,15 +140,11 @@ class KafkaBroker:
         """What has been fetched of it is dropped by the pause."""
         if partition not in self._listener.starts:
             return
-        place = TopicPartition(self._examples, partition, offset)
         try:
             with as_kafka_exception():
-                self._consumer.pause([place])
-                # What comes after the pause begins behind what `fetch` has given: it has to begin before that.
-                self._consumer.seek(place)
+                self._listener.hold(self._consumer, partition, offset)
         except KafkaException as error:
             raise AbortableError(f"holding {self._examples}-{partition}@{offset}: {error.args[0].str()}") from error
-        self._listener.held[partition] = offset
 
     def release(self, partition: int) -> None:
         """What arrives from now on begins at the offset that the partition was assigned, or held, with."""

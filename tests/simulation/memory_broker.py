@@ -12,6 +12,7 @@ from simulation.client_state import AssignedPartitions, Membership, OnWritten, O
 from simulation.cluster import NOW_MS, MemoryCluster
 from simulation.group import Group, Standing
 from simulation.log import Message, PartitionLog
+from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
 from stream_apple.errors import BrokerError
@@ -137,8 +138,10 @@ class MemoryBroker:
         return {partition: self._group.offsets.get(partition) for partition in partitions}
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """As it is."""
-        return {partition: self._group.offsets.get(partition) for partition in partitions}
+        """As it is known by now; then time passes, and late markers arrive."""
+        found = {partition: self._group.offsets.get(partition) for partition in partitions}
+        self._cluster.transactions.settle()
+        return found
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Up to the last stable offset."""
@@ -234,6 +237,7 @@ class MemoryBroker:
         before = group.offsets.get(partition)
         assert partition in group.share(who), f"{who} commits an offset of partition {partition}, which it does not own"
         assert before is None or before.offset <= offset.offset, f"partition {partition} goes back: {before}, {offset}"
+        check_commit(offset.offset, offset.metadata, None if before is None else before.metadata)
 
     def abort(self) -> None:
         """What waits in the queue never leaves it."""

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.runtime.lineage import Lineage, Provenance, SnapshotPointer
 from stream_apple.runtime.merging.messages import RosterEntry
 from stream_apple.runtime.merging.open_rounds import ClosedRound
-from stream_apple.runtime.partition_model import ModelFactory
+from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Reader
 from stream_apple.runtime.snapshots.reader import SnapshotReader
 
@@ -25,6 +26,15 @@ class DisplacedError(Exception):
     def __init__(self, entry: RosterEntry, why: str) -> None:
         super().__init__(why)
         self.entry = entry
+
+
+@dataclass
+class _Contribution:
+    """One that is being read. `heard`: when its last message came."""
+
+    model: PartitionModel
+    snapshot: SnapshotReader
+    heard: float
 
 
 class Gathering:
@@ -56,12 +66,12 @@ class Gathering:
         self._now = now
         self._left = list(closed.roster)
         self._logs: dict[int, Reader] = {}
-        self._snapshot: SnapshotReader | None = None
-        self._heard = self.began
+        self._current: _Contribution | None = None
 
     def read_on(self, until: float) -> bool:
         """Read on, until that time at most; whether all models are there. DisplacedError if one can't be had."""
-        while self._left and self._now() < until:
+        in_time = True
+        while self._left and in_time:
             self._open()
             entry = self._left[0]
             try:
@@ -69,6 +79,7 @@ class Gathering:
                     return False
             except (SnapshotError, GapError) as error:
                 raise DisplacedError(entry, str(error)) from error
+            in_time = self._now() < until
         return not self._left
 
     def close(self) -> None:
@@ -84,11 +95,11 @@ class Gathering:
 
     def _read(self, entry: RosterEntry, log: Reader) -> bool:
         """Read on in one contribution; whether anything has come."""
-        if self._snapshot is None:
+        if self._current is None:
             model = self._new_model(entry.partition, self._lineages[entry.partition])
-            self._snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))
-            self._model = model
-        snapshot = self._snapshot
+            snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))
+            self._current = _Contribution(model, snapshot, self._now())
+        current, snapshot = self._current, self._current.snapshot
         # Not more than are still to come: the client would wait for those.
         records = log.fetch(min(_MESSAGES, snapshot.left), _WAIT_S)
         for record in records:
@@ -96,12 +107,12 @@ class Gathering:
                 self.bytes += len(record.value() or b"")
                 snapshot.accept(record)
         if records:
-            self._heard = self._now()
-        elif self._now() - self._heard > SILENCE_S:
+            current.heard = self._now()
+        elif self._now() - current.heard > SILENCE_S:
             raise snapshot.incomplete(f"found none within {SILENCE_S:g} s")
         if not snapshot.left:
-            self.models.append(mergeable_of(self._model.learner))
-            self._snapshot = None
+            self.models.append(mergeable_of(current.model.learner))
+            self._current = None
             self._left.pop(0)
             self._logs.pop(entry.partition).close()
         return bool(records)

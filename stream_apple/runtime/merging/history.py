@@ -15,7 +15,7 @@ MOST_RANGES = 64
 """Of rounds without. If there are more, the closest become one, and what lies between them counts as merged."""
 
 
-class History(NamedTuple):
+class MergeHistory(NamedTuple):
     """All merges of a group.
 
     merges   the newest, in the order in which they were committed
@@ -37,12 +37,12 @@ class History(NamedTuple):
         """Whether this round has been merged so long ago that it is not known where."""
         return self.has(number) and self.find(number) is None
 
-    def add(self, newest: MergedPointer) -> "History":
+    def add(self, newest: MergedPointer) -> "MergeHistory":
         """With one more."""
         merges, dropped = (*self.merges, newest), self.dropped
         for old in merges[:-MOST_MERGES]:
             dropped = _with(dropped, old.round)
-        return History(merges[-MOST_MERGES:], dropped)
+        return MergeHistory(merges[-MOST_MERGES:], dropped)
 
 
 def _with(ranges: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:

@@ -18,7 +18,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.runtime.lineage import Lineage, Provenance
 from stream_apple.runtime.merging.gathering import DisplacedError, Gathering
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.merge_log import MergeLog
 from stream_apple.runtime.merging.messages import MergeManifest, encode_merge, merge_key
 from stream_apple.runtime.merging.note import MergedPointer
@@ -152,7 +152,8 @@ class Leader:
             digest=manifest.digest,
             bytes=summary.written_bytes,
             seconds=round(summary.seconds, 3),
-            **counts,
+            monomials=counts["kept"],
+            lost_parents=summary.lost_parents,
         )
 
     def close(self) -> None:
@@ -162,7 +163,7 @@ class Leader:
         self._work = None
         self._log.drop()
 
-    def _look(self, history: History) -> None:
+    def _look(self, history: MergeHistory) -> None:
         opened = self._rounds.observe(self._watch.standings(self._rounds.ends_matter), history, self._now())
         for number in opened:
             # There may be more partitions than when the last round was opened.
@@ -214,7 +215,7 @@ class _Merging(NamedTuple):
     closed: ClosedRound
     models: list[Mergeable]
     parents: Parents
-    history: History
+    history: MergeHistory
 
     def make(self) -> tuple[MergeManifest, list[Message]]:
         """What is recorded of it, and all messages."""

@@ -15,7 +15,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.messages import MergeDecoder, MergeManifest, read_manifest
 from stream_apple.runtime.merging.note import MergedPointer
 from stream_apple.runtime.ports import Broker, Record
@@ -31,7 +31,7 @@ _WAIT_S = 0.02
 _log = structlog.get_logger()
 
 
-class Found(Enum):
+class MergeLookup(Enum):
     """What has come of asking for a round's merged model."""
 
     UNKNOWN = auto()  # it is being found out, or read
@@ -48,10 +48,10 @@ class MergedModel(NamedTuple):
     model: Mergeable
 
 
-class Answer(NamedTuple):
+class MergeAnswer(NamedTuple):
     """What has come of asking; `merged` is None unless there is a merged model."""
 
-    found: Found
+    found: MergeLookup
     merged: MergedModel | None = None
 
 
@@ -72,7 +72,7 @@ class MergeLog:
         self._options = options
         self._now = now
         self.newest: MergedPointer | None = None
-        self.history: History | None = None
+        self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None
         self._manifest: _Reading | None = None
         self._model: _Reading | None = None
@@ -82,7 +82,7 @@ class MergeLog:
     def follow(self, newest: MergedPointer | None) -> None:
         """The newest merged model is there; None if there is none."""
         if newest is None and self.history is None:
-            self.history = History()
+            self.history = MergeHistory()
         if newest is not None and newest != self.newest:
             self.newest = newest
             self._manifest = self._close(self._manifest)
@@ -93,23 +93,23 @@ class MergeLog:
         self.newest = self._known_to = pointer
         self.history = self.history.add(pointer)
 
-    def ask(self, number: int) -> Answer:
+    def ask(self, number: int) -> MergeAnswer:
         """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
         if self._read is not None and self._read.pointer.round == number:
-            return Answer(Found.MERGED, self._read)
+            return MergeAnswer(MergeLookup.MERGED, self._read)
         if self.history is None:
-            return Answer(Found.UNKNOWN)
+            return MergeAnswer(MergeLookup.UNKNOWN)
         if number in self._gone or self.history.gone(number):
-            return Answer(Found.GONE)
+            return MergeAnswer(MergeLookup.GONE)
         pointer = self.history.find(number)
         if pointer is not None:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
                 self._model = _Reading(self._broker, self._provenance, pointer, decoder, self._now)
-            return Answer(Found.UNKNOWN)
+            return MergeAnswer(MergeLookup.UNKNOWN)
         # What is not in a history that is not the newest may have been merged since.
-        return Answer(Found.ABSENT if self._knows_all else Found.UNKNOWN)
+        return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
 
     def read_on(self) -> None:
         """Read for a moment; SnapshotError if a message is not what it has to be."""
@@ -145,7 +145,7 @@ class MergeLog:
         except GapError as error:
             # Nobody has merged for longer than the topic keeps: what was before is not there to be adopted.
             _log.warning("merges_gone", round=self.newest.round, topic=self._provenance.topics.merges, error=str(error))
-            self.history = History((), ((0, self.newest.round),))
+            self.history = MergeHistory((), ((0, self.newest.round),))
         self._known_to = self.newest
         self._manifest = self._close(self._manifest)
 

@@ -18,7 +18,7 @@ from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.merging.followers import Follower, Place
 from stream_apple.runtime.merging.leader import Leader, MergeSummary
-from stream_apple.runtime.merging.merge_log import Found, MergedModel, MergeLog
+from stream_apple.runtime.merging.merge_log import MergedModel, MergeLog, MergeLookup
 from stream_apple.runtime.merging.messages import adoption_key, encode_adoption, round_of
 from stream_apple.runtime.merging.note import BoundaryState, MergedPointer, MergeNote
 from stream_apple.runtime.merging.rounds import Boundary
@@ -177,7 +177,7 @@ class Merging(NoMerging):
         for follower in waiting:
             if answer.merged is not None and follower.boundary.round == number:
                 self._take(follower, answer.merged)
-            elif answer.found is Found.GONE and follower.boundary.round == number:
+            elif answer.found is MergeLookup.GONE and follower.boundary.round == number:
                 self._skip(follower, "the merged model is gone from the log")
             elif now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")

@@ -26,7 +26,7 @@ from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.note import BoundaryState, MergedPointer
 from stream_apple.runtime.snapshots.blocks import (
     blocks_of,
@@ -79,7 +79,7 @@ class MergeManifest(NamedTuple):
     excluded: tuple[Exclusion, ...]
     digest: str
     counts: Mapping[str, int]
-    history: History
+    history: MergeHistory
 
     def includes(self, partition: int, at: int) -> bool:
         """Whether what the partition had become at this offset is in the merge."""
@@ -201,7 +201,7 @@ def _content(opened: _Opened) -> dict[str, Any]:
 
 def _manifest(number: int, content: Mapping[str, Any]) -> MergeManifest:
     try:
-        history = History(
+        history = MergeHistory(
             tuple(MergedPointer(*_whole(each)) for each in content["merges"]),
             tuple((int(first), int(last)) for first, last in content["dropped"]),
         )

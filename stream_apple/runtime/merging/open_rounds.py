@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.messages import Exclusion, RosterEntry
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
 
 
-class Reason(StrEnum):
+class ExclusionReason(StrEnum):
     """Why a partition is not in a merge."""
 
     IDLE = "idle"  # nothing of it had moved for a while when the round was opened
@@ -92,7 +92,7 @@ class OpenRounds:
         """Whether it is of interest where logs end: not if nobody is ever idle."""
         return self._patience_s < math.inf
 
-    def observe(self, standings: Sequence[Standing], history: History, now: float) -> list[int]:
+    def observe(self, standings: Sequence[Standing], history: MergeHistory, now: float) -> list[int]:
         """All partitions stand so now; which rounds have been opened by that."""
         self._standings = standings
         for number, standing in enumerate(standings):
@@ -112,7 +112,7 @@ class OpenRounds:
         for number in self.opened:
             roster, reasons = self._sort(number)
             over = now - self.opened[number] >= self._patience_s
-            if roster and (over or Reason.LATE not in reasons.values()):
+            if roster and (over or ExclusionReason.LATE not in reasons.values()):
                 excluded = tuple(Exclusion(partition, str(reason)) for partition, reason in reasons.items())
                 return ClosedRound(number, len(self._standings), tuple(roster), excluded)
         return None
@@ -121,24 +121,24 @@ class OpenRounds:
         """This contribution to an open round can't be had any more."""
         self._displaced.add((number, entry))
 
-    def _sort(self, number: int) -> tuple[list[RosterEntry], dict[int, Reason]]:
+    def _sort(self, number: int) -> tuple[list[RosterEntry], dict[int, ExclusionReason]]:
         """Who is in the round, and why each other partition is not."""
         roster: list[RosterEntry] = []
-        reasons: dict[int, Reason] = {}
+        reasons: dict[int, ExclusionReason] = {}
         for partition, standing in enumerate(self._standings):
             contribution = standing.contribution(number)
             if contribution is not None:
                 entry = RosterEntry(partition, *contribution)
                 if (number, entry) in self._displaced:
-                    reasons[partition] = Reason.DISPLACED
+                    reasons[partition] = ExclusionReason.DISPLACED
                 else:
                     roster.append(entry)
             elif standing.passed(number):
-                reasons[partition] = Reason.PASSED
+                reasons[partition] = ExclusionReason.PASSED
             elif self._idle(partition, standing, self.opened[number]):
-                reasons[partition] = Reason.IDLE
+                reasons[partition] = ExclusionReason.IDLE
             else:
-                reasons[partition] = Reason.LATE
+                reasons[partition] = ExclusionReason.LATE
         return roster, reasons
 
     def _idle(self, partition: int, standing: Standing, opened: float) -> bool:

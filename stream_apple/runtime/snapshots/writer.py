@@ -147,13 +147,18 @@ class _Transfer:
         self._offsets: list[int] = []
 
     def send(self, most_in_flight: int, until: float) -> bool:
-        """Send on, with at most so many messages on their way; True when the broker has them all."""
+        """Send on, with at most so many messages on their way; True when the broker has them all.
+
+        One at least, if it may be sent: whatever the time, a snapshot comes to its end.
+        """
         encoder, topic, number = self.encoder, self._provenance.topics.models, self.partition.number
-        while self._sent < encoder.count and self._sent - len(self._offsets) < most_in_flight and self._now() < until:
+        in_time = True
+        while self._sent < encoder.count and self._sent - len(self._offsets) < most_in_flight and in_time:
             key, message = self._provenance.snapshot_key(number, self._sent), next(self._messages)
             self._sent += 1
             self.bytes += len(message)
             self._broker.send(topic, number, key, message, 0, on_written=self._offsets.append)
+            in_time = self._now() < until
         return len(self._offsets) == encoder.count
 
     def pointer(self) -> SnapshotPointer:

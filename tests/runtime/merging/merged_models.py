@@ -6,14 +6,14 @@ from support.records import DECODER, SETTINGS, TOPIC, stream
 
 from stream_apple.core.learner.merging.merge import Merged, merge
 from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.messages import Exclusion, MergeManifest, RosterEntry
 from stream_apple.runtime.merging.note import MergedPointer
 from stream_apple.runtime.partition_model import PartitionModel
 
 OPTIONS = SETTINGS.options
 GROUP = "group"
-HISTORY = History((MergedPointer(4, 7, 12), MergedPointer(2, 20, 29)), ((0, 1),))
+HISTORY = MergeHistory((MergedPointer(4, 7, 12), MergedPointer(2, 20, 29)), ((0, 1),))
 ROSTER = (RosterEntry(0, 120, 5, 6, "0" * 32), RosterEntry(2, 117, 0, 1, "f" * 32))
 EXCLUDED = (Exclusion(1, "late"),)
 
@@ -31,7 +31,7 @@ def merged() -> Merged:
     return merge([learned(partition).learner for partition in (0, 2)])
 
 
-def manifest(number: int = 3, history: History = HISTORY) -> MergeManifest:
+def manifest(number: int = 3, history: MergeHistory = HISTORY) -> MergeManifest:
     """What is recorded of that merge."""
     outcome = merged()
     return MergeManifest(number, 3, ROSTER, EXCLUDED, outcome.model.digest(), outcome.counts._asdict(), history)

@@ -17,7 +17,7 @@ from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.runtime.merging.leader import Leader, MergeSummary
-from stream_apple.runtime.merging.merge_log import Answer, Found, MergeLog
+from stream_apple.runtime.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.partition_model import PartitionModel
@@ -133,12 +133,12 @@ class World:
         log.follow(newest)
         return log
 
-    def answer(self, log: MergeLog, number: int) -> Answer:
+    def answer(self, log: MergeLog, number: int) -> MergeAnswer:
         """What comes of asking long enough."""
         for _ in range(100):
             self.clock.now += 0.2
             answer = log.ask(number)
-            if answer.found is not Found.UNKNOWN:
+            if answer.found is not MergeLookup.UNKNOWN:
                 return answer
             log.read_on()
         raise AssertionError("expected an answer")
@@ -205,7 +205,7 @@ class TestMerging:
             assert answer.merged.manifest.round == number
             digests.add(answer.merged.manifest.digest)
         assert len(digests) == 4
-        assert world.answer(log, 3).found is Found.ABSENT
+        assert world.answer(log, 3).found is MergeLookup.ABSENT
 
     def test_a_displaced_contribution(self) -> None:
         """While it was read, its partition has gone on alone: the merge is made anew, of the others."""
@@ -278,7 +278,7 @@ class TestReading:
 
     def test_nothing_merged_yet(self) -> None:
         """There is nothing to be had."""
-        assert World().follower(None).ask(0).found is Found.ABSENT
+        assert World().follower(None).ask(0).found is MergeLookup.ABSENT
 
     def test_it_is_gone(self) -> None:
         """Retention has removed the model, or all: whoever waits goes on alone, and a leader goes on merging."""
@@ -291,16 +291,16 @@ class TestReading:
         log = world.cluster.log(TOPICS.merges, 0)
         log.delete_before(pointers[1].first)
         follower = world.follower(pointers[-1])
-        assert world.answer(follower, 0).found is Found.GONE
-        assert world.answer(follower, 1).found is Found.MERGED
+        assert world.answer(follower, 0).found is MergeLookup.GONE
+        assert world.answer(follower, 1).found is MergeLookup.MERGED
         follower.drop()
         log.delete_before(log.end)
         follower = world.follower(pointers[-1])
-        assert world.answer(follower, 2).found is Found.GONE
-        assert world.answer(follower, 3).found is Found.ABSENT
+        assert world.answer(follower, 2).found is MergeLookup.GONE
+        assert world.answer(follower, 3).found is MergeLookup.ABSENT
         leader = world.leads(pointers[-1])
         world.works(leader)
         assert leader.ready is None
         world.contributes(0, 3, 50)
         world.works(leader)
-        assert world.answer(world.follower(world.commits(leader)), 3).found is Found.MERGED
+        assert world.answer(world.follower(world.commits(leader)), 3).found is MergeLookup.MERGED

@@ -5,13 +5,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.runtime.merging.history import MOST_MERGES, MOST_RANGES, History
+from stream_apple.runtime.merging.history import MOST_MERGES, MOST_RANGES, MergeHistory
 from stream_apple.runtime.merging.note import MergedPointer
 
 
-def of(rounds: list[int]) -> History:
+def of(rounds: list[int]) -> MergeHistory:
     """That of rounds that were merged in this order."""
-    history = History()
+    history = MergeHistory()
     for place, number in enumerate(rounds):
         history = history.add(MergedPointer(number, 10 * place, 10 * place + 4))
     return history

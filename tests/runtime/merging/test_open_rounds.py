@@ -5,13 +5,13 @@ import math
 import pytest
 
 from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.merging.history import History
+from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.messages import Exclusion, RosterEntry
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergedPointer
-from stream_apple.runtime.merging.open_rounds import ClosedRound, OpenRounds, Reason, Standing
+from stream_apple.runtime.merging.open_rounds import ClosedRound, ExclusionReason, OpenRounds, Standing
 
 PATIENCE_S = 10.0
-NONE = History()
+NONE = MergeHistory()
 
 
 def at(number: int, state: BoundaryState = BoundaryState.CONTRIBUTED, offset: int = 100, end: int = 500) -> Standing:
@@ -128,7 +128,7 @@ class TestTheLate:
         group = Group(going(5), going(6, end=6))
         group.after(0)
         group.after(PATIENCE_S, p0=going(50))
-        assert reasons(group.after(0, p0=at(3))) == {1: Reason.IDLE}
+        assert reasons(group.after(0, p0=at(3))) == {1: ExclusionReason.IDLE}
 
     @pytest.mark.parametrize("moved", [going(6, end=7), going(7, end=6)])
     def test_one_that_moves_is_waited_for(self, moved: Standing) -> None:
@@ -138,7 +138,7 @@ class TestTheLate:
         group.after(PATIENCE_S - 1, p1=moved)
         assert group.after(1, p0=at(3)) is None
         assert group.after(PATIENCE_S - 1) is None
-        assert reasons(group.after(1)) == {1: Reason.LATE}
+        assert reasons(group.after(1)) == {1: ExclusionReason.LATE}
 
     def test_an_idle_one_that_wakes_up(self) -> None:
         """After the opening, before the closing: it is waited for."""
@@ -155,7 +155,7 @@ class TestTheLate:
         group = Group(at(3), going(6, end=6))
         assert group.after(0) is None
         assert group.after(PATIENCE_S - 1) is None
-        assert reasons(group.after(1)) == {1: Reason.LATE}
+        assert reasons(group.after(1)) == {1: ExclusionReason.LATE}
 
     def test_one_that_is_held_is_not_idle(self) -> None:
         """It stands still because it waits for an earlier round."""
@@ -184,7 +184,7 @@ class TestTheLate:
         group.after(0, p1=going(2))
         assert group.after(1, p0=at(4, offset=200)) is None
         assert group.after(PATIENCE_S - 1) is None
-        assert reasons(group.after(1)) == {1: Reason.LATE}
+        assert reasons(group.after(1)) == {1: ExclusionReason.LATE}
 
 
 class TestRoundsApart:
@@ -194,7 +194,7 @@ class TestRoundsApart:
         """Such a one isolates itself; for the others it has passed all rounds, and is not waited for."""
         group = Group(at(170), going(5), going(6))
         group.after(0)
-        assert reasons(group.after(PATIENCE_S)) == {1: Reason.LATE, 2: Reason.LATE}
+        assert reasons(group.after(PATIENCE_S)) == {1: ExclusionReason.LATE, 2: ExclusionReason.LATE}
         group.merged(170)
         group.after(0, p0=at(170, BoundaryState.ADOPTED), p1=going(50), p2=going(50))
         assert group.after(0, p1=at(3)) is None

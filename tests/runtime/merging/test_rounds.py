@@ -13,6 +13,7 @@ from stream_apple.runtime.lineage import Lineage, Skip
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
 from stream_apple.runtime.merging.rounds import Boundary, Rounds
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
+from stream_apple.runtime.ports import Record
 
 HOURLY = SETTINGS._replace(merge_every=1)
 EPOCH = START // HOUR
@@ -33,7 +34,7 @@ def run(model: PartitionModel, records: Sequence[FakeRecord], size: int) -> tupl
     """All boundaries and answers, with so many records at once; the model goes on at once, and gets the rest again."""
     boundaries, answers, at = [], [], 0
     while at < len(records):
-        batch = list(records[at : at + size])
+        batch: list[Record] = [*records[at : at + size]]
         for part, result in model.process_in_turn(batch):
             at += len(part)
             answers += result.predictions

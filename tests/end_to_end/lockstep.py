@@ -46,7 +46,7 @@ class Lockstep(NamedTuple):
 
 def in_lockstep(config: Config, partitions: int) -> Lockstep:
     """All that is in the log; AssertionError if a partition is waited for that has come to its end."""
-    inputs = read_to_end(config.kafka["bootstrap.servers"], config.topics.examples, partitions)
+    inputs = read_to_end(str(config.kafka["bootstrap.servers"]), config.topics.examples, partitions)
     lanes = [Lane(config, number, inputs[number]) for number in range(partitions)]
     rounds = 0
     for lane in lanes:
@@ -66,10 +66,11 @@ def in_lockstep(config: Config, partitions: int) -> Lockstep:
 
 def check_lockstep(config: Config, partitions: int) -> Lockstep:
     """What readers see, and what is saved, is what models in lockstep come to: in every byte, once."""
-    kafka, provenance = config.kafka["bootstrap.servers"], Provenance.of(config)
+    kafka, provenance = str(config.kafka["bootstrap.servers"]), Provenance.of(config)
     expected = in_lockstep(config, partitions)
     found = read_to_end(kafka, config.topics.predictions, partitions)
-    letters = sum(map(len, read_to_end(kafka, config.topics.dead_letters, partitions // 2).values()))
+    read = read_to_end(kafka, config.topics.dead_letters, partitions // 2)
+    letters = sum(len(messages) for messages in read.values())
     for number, lane in enumerate(expected.lanes):
         assert [message.value() for message in found[number]] == lane.predictions, f"predictions of {number}"
     assert letters == sum(lane.letters for lane in expected.lanes)
@@ -86,7 +87,7 @@ def check_lockstep(config: Config, partitions: int) -> Lockstep:
 def adoptions_of(config: Config) -> list[AdoptionRecord]:
     """All adoption records that readers see."""
     group = config.worker.group
-    messages = read_to_end(config.kafka["bootstrap.servers"], config.topics.merges)[0]
+    messages = read_to_end(str(config.kafka["bootstrap.servers"]), config.topics.merges)[0]
     return [
         decode_adoption(group, message.value())
         for message in messages

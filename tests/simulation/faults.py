@@ -45,7 +45,7 @@ class Kind(StrEnum):
         return kinds[self](f"{MADE_TO_FAIL} {where}")
 
 
-ABORTABLE_CALLS = frozenset({"fetch", "committed", "begin", "send", "flush", "commit"})
+ABORTABLE_CALLS = frozenset({"fetch", "hold", "committed", "begin", "send", "flush", "commit"})
 """Calls that the real broker can answer with an AbortableError."""
 QUIET_CALLS = frozenset({"backlog", "close", "release", "reader.close"})
 """Calls that reach no broker, or that must not fail: only a crash can strike them."""
@@ -71,13 +71,15 @@ class Fault(NamedTuple):
 class FaultyBroker:
     """`ports.Broker` that passes every call on, and strikes where it was told to.
 
-    calls  the name of every call so far
+    calls       the name of every call so far
+    interludes  number of a call -> what happens before it takes effect, while this process stands still
     """
 
     def __init__(self, broker: MemoryBroker, faults: Sequence[Fault] = ()) -> None:
         self._broker = broker
         self._faults = list(faults)
         self.calls: list[str] = []
+        self.interludes: dict[int, Callable[[], None]] = {}
         self.dead = False
         self.closed = False
         self.losing = False
@@ -91,6 +93,7 @@ class FaultyBroker:
         assert not self.dead, f"expected no call after the process was killed, found {name}"
         number = len(self.calls)
         self.calls.append(name)
+        self.interludes.pop(number, lambda: None)()
         due = (fault for fault in self._faults if fault.call <= number and possible(name, fault.kind, fault.when))
         fault = next(due, None)
         if fault is None:
@@ -131,6 +134,10 @@ class FaultyBroker:
         assert timeout_s <= 0.1
         return self.call("fetch", lambda: self._broker.fetch(limit, timeout_s))
 
+    def hold(self, partition: int, offset: int) -> None:
+        """Pass on."""
+        self.call("hold", lambda: self._broker.hold(partition, offset))
+
     def release(self, partition: int) -> None:
         """Pass on."""
         self.call("release", lambda: self._broker.release(partition))
@@ -138,6 +145,10 @@ class FaultyBroker:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Pass on."""
         return self.call("committed", lambda: self._broker.committed(partitions))
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """Pass on."""
+        return self.call("peek", lambda: self._broker.peek(partitions))
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Pass on."""

@@ -17,12 +17,12 @@ from stream_apple.adapters.kafka.client_properties import Identity, Properties, 
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity, latest_answer
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
-from stream_apple.adapters.kafka.log_reader import PartitionReader, committed_offsets, log_range
+from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.ports import Assignment, Committed, LogRange, Record
+from stream_apple.runtime.ports import AbortableError, Assignment, Committed, LogRange, Record
 
 _DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
 _LEAVE_S = 3.0
@@ -43,8 +43,8 @@ class KafkaBroker:
         self, properties: Properties, identity: Identity, examples: str, *, outage_s: float = OUTAGE_S
     ) -> None:
         self._examples = examples
-        self._reader_properties = reader_properties(properties, identity.group)
         self._retry = RetryPolicy()
+        self._view = GroupView(reader_properties(properties, identity.group), examples, self._retry)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(examples)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._on_statistics)
@@ -129,8 +129,18 @@ class KafkaBroker:
         if error is not None:
             _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
+    def hold(self, partition: int, offset: int) -> None:
+        """What has been fetched of it is dropped by the pause."""
+        if partition not in self._listener.starts:
+            return
+        try:
+            with as_kafka_exception():
+                self._listener.hold(self._consumer, partition, offset)
+        except KafkaException as error:
+            raise AbortableError(f"holding {self._examples}-{partition}@{offset}: {error.args[0].str()}") from error
+
     def release(self, partition: int) -> None:
-        """What arrives from now on begins at the offset that the partition was assigned with."""
+        """What arrives from now on begins at the offset that the partition was assigned, or held, with."""
         start = self._listener.held.pop(partition, None)
         if start is not None:
             place = TopicPartition(self._examples, partition, start)
@@ -145,13 +155,17 @@ class KafkaBroker:
         """Committed offsets; waits for transactions that are still deciding them."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
 
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """Of a client of its own: this one waits for transactions."""
+        return self._view.committed(partitions)
+
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The broker's answer."""
         return log_range(self._consumer, self._retry, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
         """A client of its own: it connects while this one goes on."""
-        return PartitionReader(self._reader_properties, topic, partition, offset)
+        return PartitionReader(self._view.properties, topic, partition, offset)
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
@@ -182,6 +196,7 @@ class KafkaBroker:
         """
         self._listener.detach()
         self._producer.close()
+        self._view.close()
         try:
             with as_kafka_exception():
                 if self._leaving or not self._listener.assigned:

@@ -23,14 +23,17 @@ _CORE = {
     "core.learner.preparation",
     "core.learner.state",
 }
-_RUNTIME_BASIS = {"runtime", "config", "errors"} | _CORE
+_RUNTIME_BASIS = {"runtime", "runtime.merging.note", "runtime.merging.settings", "config", "errors"} | _CORE
 _RUNTIME = {
     "runtime",
+    "runtime.merging",
+    "runtime.merging.note",
+    "runtime.merging.settings",
     "runtime.learning",
     "runtime.loop",
     "runtime.monitoring",
     "runtime.owned_partitions",
-    "runtime.outputs",
+    "runtime.publishing",
     "runtime.snapshots",
     "runtime.verification",
 }
@@ -68,15 +71,36 @@ ALLOWED: dict[str, set[str]] = {
     "core.learner.kernels": {"core", "core.learner.state", "errors"},
     "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
-    "runtime": _CORE | {"core.learner.options", "config", "errors"},
+    "runtime": _CORE
+    | {
+        "core.learner.options",
+        "runtime.merging.note",
+        "runtime.merging.rounds",
+        "runtime.merging.settings",
+        "config",
+        "errors",
+    },
+    # What the lineage notes of merging, and where a model stops for it, are below all that merges.
+    "runtime.merging.settings": set(),
+    "runtime.merging.note": {"runtime.merging.settings"},
+    "runtime.merging.rounds": {"runtime.merging.note"},
+    "runtime.merging": _RUNTIME_BASIS
+    | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.monitoring", "runtime.snapshots"},
     "runtime.learning": _RUNTIME_BASIS,
     "runtime.monitoring": _RUNTIME_BASIS,
     "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
     "runtime.verification": _RUNTIME_BASIS | {"runtime.snapshots"},
-    "runtime.outputs": _RUNTIME_BASIS,
+    "runtime.publishing": _RUNTIME_BASIS,
     "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
     "runtime.loop": _RUNTIME_BASIS
-    | {"runtime.learning", "runtime.monitoring", "runtime.snapshots", "runtime.outputs", "runtime.owned_partitions"},
+    | {
+        "runtime.learning",
+        "runtime.merging",
+        "runtime.monitoring",
+        "runtime.snapshots",
+        "runtime.publishing",
+        "runtime.owned_partitions",
+    },
     "adapters": set(),
     "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
     "adapters.http": _CORE | {"runtime", "runtime.monitoring", "config", "errors"},

@@ -23,6 +23,7 @@ from stream_apple.config.schema import (
     EpochSettings,
     HttpSettings,
     LimitSettings,
+    MergingSettings,
     TopicSettings,
     WorkerSettings,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "HttpSettings",
     "LearnerSettings",
     "LimitSettings",
+    "MergingSettings",
     "TopicSettings",
     "WorkerSettings",
     "conceal",

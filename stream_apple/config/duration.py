@@ -9,8 +9,11 @@ SECOND = 1000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+FOREVER = 1 << 62
+"""Milliseconds that never pass; written as `forever` where a setting allows it."""
 
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}
+_FOREVER = "forever"
 _PATTERN = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in _UNITS))
 
 
@@ -47,3 +50,20 @@ Duration = Annotated[
     Field(json_schema_extra={"unit": "milliseconds"}),
 ]
 """Whole milliseconds; written in the configuration, and in its JSON form, as text with units."""
+
+
+def _from_patient_text(value: object) -> object:
+    return FOREVER if value == _FOREVER else _from_text(value)
+
+
+def _patient_text(milliseconds: int) -> str:
+    return _FOREVER if milliseconds == FOREVER else format_duration(milliseconds)
+
+
+Patience = Annotated[
+    int,
+    BeforeValidator(_from_patient_text),
+    PlainSerializer(_patient_text, return_type=str, when_used="json"),
+    Field(json_schema_extra={"unit": "milliseconds", "expected": "a duration such as '10s', from 100ms, or 'forever'"}),
+]
+"""A duration that may have no end."""

@@ -67,7 +67,7 @@ class Session:
         """
         self._show()
         with EmbeddedCluster() as cluster, tempfile.TemporaryDirectory(prefix="stream-apple-demo-") as directory:
-            partitions = {topic: cluster.partitions(topic) for topic in _TOPICS.model_dump().values()}
+            partitions = {topic: cluster.partitions(topic) for topic in _TOPICS.names(merging=False)}
             with (
                 PredictionReader(cluster.bootstrap, _TOPICS.predictions, partitions[_TOPICS.predictions]) as reader,
                 Worker(Path(directory), self._settings(cluster.bootstrap)) as worker,

@@ -11,11 +11,15 @@ the model is.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.config import Config
+from stream_apple.config.duration import FOREVER
 from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.merging.note import MergeNote
+from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.ports import Committed
 
 FORMAT = 1
@@ -29,12 +33,13 @@ _NEW_MODEL = "use a new worker.group to begin a new model"
 
 
 class Topics(NamedTuple):
-    """Where records come from and go to."""
+    """Where records come from and go to. `merges`: "" where models are not merged."""
 
     examples: str
     predictions: str
     dead_letters: str
     models: str
+    merges: str = ""
 
 
 class Gap(NamedTuple):
@@ -80,10 +85,11 @@ class SnapshotPointer(NamedTuple):
 
 
 class OffsetMetadata(NamedTuple):
-    """What stands beside a committed offset."""
+    """What stands beside a committed offset. `merge`: None where models are not merged."""
 
     lineage: Lineage
     snapshot: SnapshotPointer | None
+    merge: MergeNote | None = None
 
     def to_text(self) -> str:
         """The text that is committed with the offset."""
@@ -95,6 +101,8 @@ class OffsetMetadata(NamedTuple):
             content["skips"] = skips
         if self.snapshot is not None:
             content["snapshot"] = self.snapshot
+        if self.merge is not None:
+            content["merge"] = self.merge.content()
         return json.dumps(content, separators=(",", ":"))
 
 
@@ -102,16 +110,27 @@ class Provenance(NamedTuple):
     """Whose models: those of one consumer group, on these topics, made with these settings.
 
     settings  the sections of the configuration that a model depends on, in JSON types
+    merging   how the models of all partitions become one now and then; None if each stays its own
     """
 
     group: str
     topics: Topics
     settings: Mapping[str, Any]
+    merging: MergeSettings | None = None
 
     @classmethod
     def of(cls, config: Config) -> "Provenance":
         """Whose models a configuration is about."""
-        return cls(config.worker.group, Topics(**config.topics.model_dump()), config.model_settings())
+        topics, merge = Topics(*config.topics.names(merging=config.merging)), None
+        if config.merging:
+            forever = config.merge.patience == FOREVER
+            merge = MergeSettings(
+                config.merge.every,
+                config.merge.parents,
+                math.inf if forever else config.merge.patience / 1000,
+                math.inf if forever else config.merge.max_hold / 1000,
+            )
+        return cls(config.worker.group, topics, config.model_settings(), merge)
 
     def lineage(self, partition: int, start: int, gaps: Sequence[Gap] = (), skips: Sequence[int] = ()) -> Lineage:
         """The lineage of the partition's model that begins at `start`, jumps over `gaps` and leaves out `skips`."""
@@ -155,6 +174,7 @@ class Provenance(NamedTuple):
             gaps = tuple(Gap(*gap) for gap in content.get("gaps", ()))
             skips = tuple(int(offset) for offset in content.get("skips", ()))
             snapshot = SnapshotPointer(*content["snapshot"]) if "snapshot" in content else None
+            merge = MergeNote.from_content(content["merge"]) if "merge" in content else None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ConfigurationError(
                 f"expected a note of the model {where}, found {committed.metadata!r}: "
@@ -171,7 +191,18 @@ class Provenance(NamedTuple):
                 f"expected model {ours.model} (of this configuration) {where}, found {model}; "
                 f"restore the [learner], [epochs] and [limits] it was made with, or {_NEW_MODEL}"
             )
-        return OffsetMetadata(ours, snapshot)
+        expected = None if self.merging is None else MergeNote.of(self.merging).settings
+        if (found := None if merge is None else merge.settings) != expected:
+            raise ConfigurationError(
+                f"expected a note of a model that is {_rule(expected)} {where}, found one that is {_rule(found)}; "
+                f"restore the [merge] it was made with, or {_NEW_MODEL}"
+            )
+        return OffsetMetadata(ours, snapshot, merge)
+
+
+def _rule(settings: tuple[int, str] | None) -> str:
+    """How models are merged, in words."""
+    return "not merged" if settings is None else f"merged every {settings[0]} epochs by {settings[1]}"
 
 
 def fingerprint(

@@ -26,13 +26,15 @@ import structlog
 from stream_apple.errors import BrokerError
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
+from stream_apple.runtime.merging.merging import NoMerging
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.monitoring.milestones import log_epoch_end
 from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.outputs import OutputSender
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, ModelImage
+from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import AbortableError, Broker, Record, Start
+from stream_apple.runtime.publishing.outputs import OutputSender
 from stream_apple.runtime.snapshots.writer import SnapshotWriter
 from stream_apple.runtime.time_budget import Phase, TimeBudget
 from stream_apple.runtime.transaction import LoopSettings, Transaction
@@ -66,6 +68,7 @@ class Loop:
         monitoring: Monitoring,
         threads: Threads,
         now: Callable[[], float] = time.monotonic,
+        merging: NoMerging = NoMerging(),  # noqa: B008  it has no state
     ) -> None:
         self._broker = broker
         self._owned = owned
@@ -79,6 +82,8 @@ class Loop:
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
         self._transaction = Transaction(settings, now)
+        self._merging = merging
+        merging.attach(self._begin, self._learning)
         self._stopping = False
 
     def stop(self) -> None:
@@ -101,6 +106,7 @@ class Loop:
             self._monitoring.health.leave()
             self._learning.close()
             self._owned.close()
+            self._merging.drop()
             self._broker.close()
 
     def start(self) -> None:
@@ -119,8 +125,9 @@ class Loop:
             if self._owned.restoring:
                 self._owned.restore()
                 self._budget.lap(Phase.RESTORE)
+            merged = self._merging.iterate()
             self._save_what_is_due()
-            if self._commit_is_due():
+            if merged or self._commit_is_due():
                 self._commit()
         except AbortableError as error:
             self._start_over(error)
@@ -168,6 +175,8 @@ class Loop:
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
         self._owned.replayed(partition)
+        if result.boundary is not None:
+            self._merging.stopped(partition, result.boundary)
         for end in result.ends:
             partition.epoch_ended = True
             log_epoch_end(partition, end)
@@ -183,7 +192,7 @@ class Loop:
 
     def _save_what_is_due(self) -> None:
         """Step 3, in small steps."""
-        due = self._writer.due(self._owned)
+        due = self._writer.due(self._owned, self._merging.unsaved)
         if due is not None:
             self._writer.expect()
             # What the state has learned will have been sent by the time that it comes.
@@ -196,6 +205,7 @@ class Loop:
         """Begin with the partition's snapshot."""
         self._begin()
         self._writer.begin(partition, image)
+        self._merging.saving(partition)
 
     def _save_now(self, partitions: Iterable[Partition], worth: int) -> None:
         """Save the models of those partitions that a successor would replay more than `worth` records of.
@@ -230,11 +240,12 @@ class Loop:
             self._save(partition, partition.model.image())
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
-        progress = {p: committed for p in self._owned if (committed := p.progress()) is not None}
+        progress = self._merging.progress(self._owned)
         self._broker.commit({partition.number: committed for partition, committed in progress.items()})
         self._transaction.committed()
         for partition, committed in progress.items():
             partition.has_committed(committed)
+        self._merging.committed(progress)
         self._metrics.committed(self._budget.lap(Phase.COMMIT))
 
     def _start_over(self, error: AbortableError) -> None:
@@ -255,6 +266,7 @@ class Loop:
             self._transaction.aborted()
             self._broker.abort()
         self._owned.drop_all()
+        self._merging.drop()
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Find a model for each partition; the broker then delivers from where each model stands."""
@@ -262,6 +274,7 @@ class Loop:
         self._metrics.rebalanced("assigned")
         self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
+        self._merging.assigned(self._owned)
         self._budget.lap(Phase.REBALANCE)
         return starts
 
@@ -276,6 +289,7 @@ class Loop:
         except AbortableError as error:
             self._abort(str(error))
         self._owned.give_back(partitions)
+        self._merging.drop()
         self._budget.lap(Phase.REBALANCE)
 
     def lost(self, partitions: Sequence[int]) -> None:

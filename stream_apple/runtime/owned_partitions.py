@@ -73,7 +73,7 @@ class OwnedPartitions:
             groups[number].extend(run)
         for number, group in groups.items():
             partition = self.by_number.get(number)
-            if partition is not None:
+            if partition is not None and partition.model.held is None:  # else they come again
                 yield partition, group
 
     @property
@@ -110,7 +110,9 @@ class OwnedPartitions:
             self._restorer.add(partition)
         self.told = True
         return {
-            number: Start(partition.plan.fetch_from, held=partition.state in INCOMPLETE)
+            number: Start(
+                partition.plan.fetch_from, held=partition.state in INCOMPLETE or partition.model.held is not None
+            )
             for number, partition in owned.items()
         }
 
@@ -119,7 +121,8 @@ class OwnedPartitions:
         partition = self._restorer.read_on()
         if partition is not None:
             self._go_on(partition)
-            self._broker.release(partition.number)
+            if partition.model.held is None:
+                self._broker.release(partition.number)
 
     def pass_on(self, partition: Partition, result: BatchResult) -> None:
         """The next outputs of the partition are those of `result`."""
@@ -163,6 +166,9 @@ class OwnedPartitions:
 
     def _go_on(self, partition: Partition) -> None:
         """The model stands at its snapshot, or at its start: learn from here."""
+        model, plan = partition.model, partition.plan
+        if model.rounds is not None and plan.kept is None and plan.merge is not None:
+            model.rounds.restore(plan.merge.boundary, model.next_offset)
         jump = partition.plan.jump
         if jump is not None:
             partition.model.jump(*jump)

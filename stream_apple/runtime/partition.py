@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from stream_apple.runtime.lineage import OffsetMetadata, SnapshotPointer
+from stream_apple.runtime.merging.note import MergeNote
 from stream_apple.runtime.partition_model import BatchResult, PartitionModel
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.recovery import RecoveryPlan
@@ -112,11 +113,15 @@ class Partition:
             raise AssertionError(f"partition {self.number} can't go from {self.state} to {state}")
         self.state = state
 
-    def progress(self) -> Committed | None:
-        """What the next transaction must commit, or None if nothing has changed since the last."""
-        if self.state is not State.LIVE or (self.next_offset <= self.committed and self.written is None):
+    def progress(self, merge: MergeNote | None = None, *, due: bool = False) -> Committed | None:
+        """What the next transaction must commit, or None if nothing has changed since the last.
+
+        merge  what is to be noted about merging; None where models are not merged
+        due    whether that has changed
+        """
+        if self.state is not State.LIVE or (self.next_offset <= self.committed and self.written is None and not due):
             return None
-        metadata = OffsetMetadata(self.lineage, self.written or self.snapshot)
+        metadata = OffsetMetadata(self.lineage, self.written or self.snapshot, merge)
         return Committed(self.next_offset, metadata.to_text())
 
     def has_committed(self, committed: Committed) -> None:

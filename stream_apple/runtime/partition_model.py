@@ -10,11 +10,9 @@ Kafka: a record is anything with the methods of `ports.Record`.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
@@ -26,10 +24,11 @@ from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import LossReport
-from stream_apple.core.learner.state.table import Table, copy_table
 from stream_apple.errors import ModelError
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
 from stream_apple.runtime.lineage import Gap, Lineage, Skip
+from stream_apple.runtime.merging.rounds import Boundary, Rounds
+from stream_apple.runtime.model_image import Ended, ModelImage
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.time_budget import Step, TimeBudget
 from stream_apple.runtime.triage import Triage, Triaged
@@ -38,13 +37,14 @@ _ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
-    """All that the result depends on besides the records."""
+    """All that the result depends on besides the records. `merge_every`: epochs of a round, 0 if nothing is merged."""
 
     options: Options
     limits: Limits
     epoch_length_ms: int
     max_ahead_ms: int
     reject_limits: RejectLimits
+    merge_every: int = 0
 
     def decoder(self) -> Decoder:
         """One that decodes what such models learn from."""
@@ -72,6 +72,7 @@ class BatchResult(NamedTuple):
     next_offset  the first record behind the batch
     seconds      that each step took
     lineage      of the model from this batch on, if it has changed; its outputs carry it
+    boundary     at which the model has stopped, having ended the epoch: further records are behind it
     """
 
     predictions: list[bytes]
@@ -85,49 +86,7 @@ class BatchResult(NamedTuple):
     next_offset: int
     seconds: Mapping[Step, float]
     lineage: Lineage | None = None
-
-
-class Ended(NamedTuple):
-    """The last epoch that has ended, -1 before the first end, and the learner's digest when it had grown, or ""."""
-
-    epoch: int = -1
-    digest: str = ""
-
-
-class ModelImage(NamedTuple):
-    """All that a partition's model has become.
-
-    at        the first offset that it has not learned
-    table     the learner's
-    learned   the rest of the learner's state, by name
-    sums      all state by name, besides table and `ended`; the learner's is in it
-    observed  what was measured besides, on which nothing depends: the digest does not cover it
-    """
-
-    at: int
-    lineage: Lineage
-    ended: Ended
-    table: Table
-    learned: Mapping[str, NDArray[np.generic]]
-    sums: Mapping[str, NDArray[np.generic]]
-    observed: Mapping[str, NDArray[np.generic]]
-
-    def copy(self) -> "ModelImage":
-        """The same in memory of its own."""
-        sums = {name: array.copy() for name, array in self.sums.items()}
-        return self._replace(
-            table=copy_table(self.table),
-            learned={name: sums[name] for name in self.learned},
-            sums=sums,
-            observed={name: array.copy() for name, array in self.observed.items()},
-        )
-
-    def digest(self, learner: str) -> str:
-        """32 hex digits over every bit that later outputs depend on; `learner` is the digest of the learner in it."""
-        state = xxhash.xxh3_128(f"{self.at} {self.lineage.model} {learner}".encode())
-        for array in self.sums.values():
-            state.update(array.view(np.uint8).data)
-        return state.hexdigest()
+    boundary: Boundary | None = None
 
 
 class PartitionModel:
@@ -139,7 +98,6 @@ class PartitionModel:
     skips         records that are not to be learned, in their order
     attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
                   whole, by any thread
-    limits        of records; the bounds of outputs follow from them
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -149,7 +107,6 @@ class PartitionModel:
         self.next_offset = lineage.start
         self.publish_from = lineage.start
         self.skips: deque[Skip] = deque()
-        self.limits = settings.limits
         self.learner = Learner(settings.options)
         self.ended = Ended()
         self.attachments: Mapping[str, NDArray[np.generic]] = {}
@@ -159,8 +116,24 @@ class PartitionModel:
             settings.limits,
             EpochClock(settings.epoch_length_ms, settings.max_ahead_ms),
             settings.reject_limits,
+            Rounds(settings.merge_every) if settings.merge_every else None,
         )
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
+
+    @property
+    def limits(self) -> Limits:
+        """Those of records; the bounds of outputs follow from them."""
+        return self._triage.limits
+
+    @property
+    def rounds(self) -> Rounds | None:
+        """Where it stops for others; None if it never does."""
+        return self._triage.rounds
+
+    @property
+    def held(self) -> Boundary | None:
+        """The boundary at which it waits for others; it learns nothing until it is told to go on."""
+        return None if self._triage.rounds is None else self._triage.rounds.held
 
     @property
     def clock(self) -> EpochClock:
@@ -234,21 +207,31 @@ class PartitionModel:
         return self.image().digest(self.learner.digest())
 
     def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
-        """Learn the next records, in order, but those that are to be skipped.
+        """Learn the next records, in order, but those that are to be skipped, and those behind a boundary.
 
         Each part with its result, so that all outputs of a result are of one lineage; errors as of `process`.
         """
-        while self.skips and records and records[-1].offset() >= self.skips[0].offset:
-            offset, lineage = self.skips.popleft()
+        while self.skips and records and records[-1].offset() >= self.skips[0].offset and self.held is None:
+            offset, lineage = self.skips[0]
             before = [record for record in records if record.offset() < offset]
             if before:
-                yield before, self.process(before)
+                yield self._up_to_boundary(before)
+                if self.held is not None:
+                    return
+            self.skips.popleft()
             self._continue(lineage)
             skipped = [record for record in records[len(before) : len(before) + 1] if record.offset() == offset]
             records = records[len(before) + len(skipped) :]
             yield skipped, self._skip(skipped)
-        if records:
-            yield records, self.process(records)
+        if records and self.held is None:
+            yield self._up_to_boundary(records)
+
+    def _up_to_boundary(self, records: list[Record]) -> tuple[list[Record], BatchResult]:
+        """What is learned of the records, and its result."""
+        result = self.process(records)
+        if result.boundary is not None:
+            records = [record for record in records if record.offset() < result.next_offset]
+        return records, result
 
     def _skip(self, records: list[Record]) -> BatchResult:
         """Of the one record to skip; of none, if that offset has no record."""
@@ -260,7 +243,7 @@ class PartitionModel:
         return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
     def process(self, records: Sequence[Record]) -> BatchResult:
-        """Learn the next records of the partition, in order.
+        """Learn the next records of the partition, in order, up to a boundary.
 
         ModelError, TooManyRejectsError name the offset; the model is then of no more use.
         """
@@ -269,10 +252,13 @@ class PartitionModel:
         epoch = self.clock.epoch
         triaged = self._triage.sort(records, self.next_offset, self.publish_from)
         lap(Step.DECODE)
+        if self.rounds is not None and self.rounds.passed and len(triaged.epochs):
+            # It has ended the epoch before, at the boundary that lies between.
+            epoch, self.rounds.passed = int(triaged.epochs[0]), False
         scores = Scores.empty(len(triaged.epochs))
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
-        for start, stop in _runs(triaged.epochs):
+        for start, stop in triaged.runs():
             # Where the number falls, the clock was put back: nothing has ended.
             if -1 < epoch < triaged.epochs[start]:
                 ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
@@ -293,8 +279,14 @@ class PartitionModel:
                     scores.probabilities if self.learner.options.classes else None,
                 )
                 lap(Step.ENCODE)
+        if triaged.behind is not None:
+            records = [record for record in records if record.offset() < triaged.behind]
         if records:
             self.next_offset = records[-1].offset() + 1
+        boundary = None
+        if triaged.behind is not None and self.rounds is not None:
+            ends.append(self._end_epoch(epoch, triaged.behind))
+            boundary = self.rounds.stop(epoch, self.next_offset)
         labelled = int(np.count_nonzero(~np.isnan(triaged.decoded.batch.labels[triaged.published :])))
         return BatchResult(
             predictions,
@@ -307,11 +299,12 @@ class PartitionModel:
             replayed=triaged.replayed,
             next_offset=self.next_offset,
             seconds=budget.seconds,
+            boundary=boundary,
         )
 
     def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
         """Let the model grow before the example at `offset` is scored."""
-        growth = self.learner.end_epoch()
+        growth = self.learner.end_epoch(nominate=self.rounds is not None)
         self.ended = Ended(epoch, self.learner.digest())
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
@@ -325,9 +318,3 @@ class PartitionModel:
 
 ModelFactory = Callable[[int, Lineage], PartitionModel]
 """(partition, lineage) -> a model that has learned nothing."""
-
-
-def _runs(epochs: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Start and stop of each run of examples that are learned in one epoch."""
-    if len(epochs):
-        yield from pairwise([0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(epochs)])

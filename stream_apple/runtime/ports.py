@@ -140,12 +140,26 @@ class Broker(Protocol):
         """
         ...
 
+    def hold(self, partition: int, offset: int) -> None:
+        """Deliver nothing of the partition before `release`, and then what comes from `offset` on; again, if need be.
+
+        No effect if it is not ours. AbortableError if that can't be had.
+        """
+        ...
+
     def release(self, partition: int) -> None:
         """Deliver the held partition's records from now on; no effect if it has been given up meanwhile."""
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets, after transactions that are still deciding them have ended."""
+        ...
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets, or what they were a moment ago: no transaction that decides them is waited for.
+
+        Of any partitions of the examples topic, whoever owns them.
+        """
         ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.runtime.lineage import MAX_GAPS, MAX_SKIPS, Gap, Lineage, Provenance, Skip, SnapshotPointer
+from stream_apple.runtime.merging.note import MergeNote
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
 
@@ -57,6 +58,7 @@ class RecoveryPlan(NamedTuple):
     jump          what to do before the first record, when the model stands where `kept` or the snapshot does
     skips         records that the model leaves out further on, in their order
     first         nothing is committed: by all that the group knows, the model is a new one
+    merge         what is noted about merging; None where models are not merged
     """
 
     lineage: Lineage
@@ -66,6 +68,7 @@ class RecoveryPlan(NamedTuple):
     jump: Jump | None = None
     skips: Sequence[Skip] = ()
     first: bool = False
+    merge: MergeNote | None = None
 
     @property
     def restore(self) -> bool:
@@ -99,9 +102,10 @@ def plan_recovery(
     answered; GapError if records are gone.
     """
     if committed is None:
-        plan = RecoveryPlan(provenance.lineage(partition, log.low), log.low, first=True)
+        merge = None if provenance.merging is None else MergeNote.of(provenance.merging)
+        plan = RecoveryPlan(provenance.lineage(partition, log.low), log.low, first=True, merge=merge)
         return _with_skips(plan, provenance, partition, exceptions)
-    lineage, snapshot = provenance.read_metadata(partition, committed)
+    lineage, snapshot, merge = provenance.read_metadata(partition, committed)
     topic = provenance.topics.examples
     if committed.offset > log.high:
         raise GapError(
@@ -112,7 +116,9 @@ def plan_recovery(
     saved = 0 if snapshot is None else snapshot.at
     # Behind the snapshot, it may need records that nobody else does, and that are gone.
     usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
-    plan = RecoveryPlan(lineage, committed.offset, kept if usable else None, snapshot)
+    if kept is not None and kept.rounds is not None:
+        usable &= kept.rounds.agrees_with(None if merge is None else merge.boundary)
+    plan = RecoveryPlan(lineage, committed.offset, kept if usable else None, snapshot, merge=merge)
     if plan.fetch_from >= log.low:
         return _with_skips(plan, provenance, partition, exceptions)
     gap = Gap(plan.fetch_from, log.low)

@@ -8,6 +8,7 @@ Whoever learns the examples need not know of the others: every array of the resu
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.runtime.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.runtime.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.runtime.merging.rounds import Rounds
 from stream_apple.runtime.ports import Record
 
 _NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
@@ -37,6 +39,8 @@ class Triaged(NamedTuple):
     published   how many of the m come first whose outputs are committed already
     rejects     of records whose outputs are not committed yet, in the order of their offsets
     replayed    records, examples or not, whose outputs are committed already
+    behind      the offset of the first example behind a boundary, if one is among the records; then all of this is
+                about those before it, as if the others had not been there
     """
 
     decoded: Decoded
@@ -47,22 +51,37 @@ class Triaged(NamedTuple):
     published: int
     rejects: list[Reject]
     replayed: int
+    behind: int | None = None
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Start and stop of each run of examples that are learned in one epoch."""
+        if len(self.epochs):
+            yield from pairwise([0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.epochs)])
 
 
 class Triage:
     """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
 
-    place  topic and partition, for messages
+    place   topic and partition, for messages
+    limits  of records; the bounds of outputs follow from them
+    rounds  at whose boundaries the model stops; None if it never does
     """
 
     def __init__(
-        self, place: str, decoder: Decoder, limits: Limits, clock: EpochClock, reject_limits: RejectLimits
+        self,
+        place: str,
+        decoder: Decoder,
+        limits: Limits,
+        clock: EpochClock,
+        reject_limits: RejectLimits,
+        rounds: Rounds | None = None,
     ) -> None:
         self.clock = clock
         self.rejects = RejectCounter(reject_limits)
         self._place = place
         self._decoder = decoder
-        self._limits = limits
+        self.limits = limits
+        self.rounds = rounds
 
     def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
         """Sort the next records of the partition, from `next_offset` on.
@@ -78,9 +97,17 @@ class Triage:
             users = users_of(keys_of(records))[decoded.rows]
             decoded = decoded._replace(batch=decoded.batch._replace(users=users))
         timestamps = timestamps_of(records)[decoded.rows]
-        before = self.clock.state.copy()
+        before, epoch = self.clock.state.copy(), self.clock.epoch
         epochs = self.clock.advance(timestamps)
         timely = epochs != NO_EPOCH
+        if self.rounds is not None:
+            accepted = np.flatnonzero(timely)
+            first = self.rounds.first_behind(epoch, epochs[accepted])
+            if first < len(accepted):
+                # Neither the clock nor the count of rejects may know of what lies behind.
+                self.clock.state[:] = before
+                row = int(decoded.rows[accepted[first]])
+                return self.sort(records[:row], next_offset, publish_from)._replace(behind=int(offsets[row]))
         rejected = decoded.reasons != Reason.OK
         rejects = list(self._undecodable(decoded, records, replayed))
         if not timely.all():
@@ -105,8 +132,8 @@ class Triage:
 
     def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
         """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
-        keys, most = keys_of(records), largest_key_and_id(self._limits.max_record_bytes)
-        if max(map(len, filter(None, keys)), default=0) + self._limits.max_record_bytes <= most:
+        keys, most = keys_of(records), largest_key_and_id(self.limits.max_record_bytes)
+        if max(map(len, filter(None, keys)), default=0) + self.limits.max_record_bytes <= most:
             return decoded
         rows, ids = decoded.rows, decoded.ids
         sizes = np.fromiter((len(keys[row] or b"") for row in rows.tolist()), np.int64, len(rows))
@@ -122,12 +149,12 @@ class Triage:
 
     def _explain(self, record: Record, reason: Reason, place: int) -> str:
         value = record.value()
-        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self._limits.max_record_bytes:
+        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self.limits.max_record_bytes:
             return (
-                f"expected a key and an id of at most {largest_key_and_id(self._limits.max_record_bytes)} bytes "
+                f"expected a key and an id of at most {largest_key_and_id(self.limits.max_record_bytes)} bytes "
                 f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
             )
-        return explain(reason, place, value, self._limits)
+        return explain(reason, place, value, self.limits)
 
     def _untimely(
         self,

@@ -32,8 +32,8 @@ from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.event_time import EpochClock
 from stream_apple.runtime.lineage import Topics
-from stream_apple.runtime.outputs import OutputSender
 from stream_apple.runtime.partition_model import BatchResult
+from stream_apple.runtime.publishing.outputs import OutputSender
 from stream_apple.runtime.triage import Triage
 
 CONSUME, FORGET = "consume: a Message object each", "forget: a Message object each"

@@ -73,6 +73,14 @@ class RecordedFeed:
             return ()
         return () if self._held else next(self._batches, ())
 
+    def hold(self, partition: int, offset: int) -> None:
+        """Nothing is merged here."""
+        raise NotImplementedError
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """Nothing is merged here."""
+        raise NotImplementedError
+
     def release(self, partition: int) -> None:
         """Deliver it too."""
         self._held.discard(partition)

@@ -28,6 +28,7 @@ class TestDefaults:
                 "predictions": "predictions",
                 "dead_letters": "dead-letters",
                 "models": "models",
+                "merges": "merges",
             },
             "worker": {
                 "group": "stream-apple",
@@ -66,6 +67,13 @@ class TestDefaults:
                 "l1": 0.0,
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
+            "merge": {
+                "mode": "off",
+                "every": 1,
+                "parents": "votes",
+                "patience": "10s",
+                "max_hold": "1m",
+            },
             "http": {"host": "0.0.0.0", "port": 9400},
             "limits": {
                 "max_features": 4096,

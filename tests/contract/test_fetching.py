@@ -74,6 +74,60 @@ class TestFetching:
         until(lambda: len(client.values(0)) >= 2, client)
         assert client.values(0) == [b"1", b"2"]
 
+    def test_holding_what_is_delivered(self, harness: Harness, alone: Client) -> None:
+        """From then on nothing comes of it; when it is released, what comes is from where it was held, again and again.
+
+        The others don't wait for it, and neither what was fetched ahead nor what arrives meanwhile is lost.
+        """
+        texts = [b"%d" % number for number in range(50)]
+        offsets = harness.append(harness.examples, 0, *texts)
+        alone.broker.fetch(7, 0.0)
+        until(lambda: len(alone.values(0)) >= 1, alone)
+        for start in (2, 0, 40):
+            alone.broker.hold(0, offsets[start])
+            alone.records = []
+            for count in (1, 2, 3):
+                harness.append(harness.examples, 1, b"x")
+                until(lambda count=count: len(alone.values(1)) >= count, alone)  # type: ignore[misc]
+            assert alone.values(0) == []
+            texts.append(b"meanwhile")
+            harness.append(harness.examples, 0, b"meanwhile")
+            alone.turn()
+            assert alone.values(0) == []
+            alone.broker.release(0)
+            until(lambda start=start: len(alone.values(0)) >= len(texts) - start, alone)  # type: ignore[misc]
+            alone.turn()
+            assert alone.values(0) == texts[start:]
+
+    def test_holding_what_is_held(self, harness: Harness, join: Join) -> None:
+        """What counts is where it was held last; a rebalance forgets it."""
+        harness.append(harness.examples, 0, b"0", b"1", b"2")
+        client = join("a")
+        client.held = {0}
+        until(owning({0, 1}, client), client)
+        client.broker.hold(0, 1)
+        client.broker.hold(0, 2)
+        client.broker.release(0)
+        until(lambda: len(client.values(0)) >= 1, client)
+        assert client.values(0) == [b"2"]
+        client.broker.hold(0, 1)
+        client.held = set()
+        client.events.clear()
+        client.broker.rejoin()
+        until(lambda: bool(client.events) and len(client.values(0)) >= 3, client)
+        assert client.values(0) == [b"0", b"1", b"2"]
+
+    def test_holding_what_is_not_ours(self, harness: Harness, join: Join) -> None:
+        """It has no effect, not even when the partition comes."""
+        client, other = join("a"), join("b")
+        client.broker.hold(0, 1)
+        until(lambda: client.owned == {0} and other.owned == {1}, client, other)
+        client.broker.hold(1, 1)
+        harness.append(harness.examples, 0, b"0", b"1")
+        harness.append(harness.examples, 1, b"0", b"1")
+        until(lambda: len(client.records) >= 2 and len(other.records) >= 2, client, other)
+        assert (client.values(0), other.values(1)) == ([b"0", b"1"], [b"0", b"1"])
+
     def test_releasing_what_is_not_ours(self, harness: Harness, join: Join) -> None:
         """It has no effect: the partition may not be ours yet, have been given up meanwhile, or be another's."""
         client, other = join("a"), join("b")

@@ -27,6 +27,24 @@ class TestOffsets:
         alone.close()
         assert values(harness, harness.outputs)
 
+    def test_peeking(self, harness: Harness, alone: Client, join: Join) -> None:
+        """It shows what is committed, of anybody's partitions, and does not wait for what is being decided."""
+        assert alone.broker.peek([0, 1]) == {0: None, 1: None}
+        alone.broker.begin()
+        alone.broker.commit({0: Committed(5, "five"), 1: Committed(6, "six")})
+        both = {0: Committed(5, "five"), 1: Committed(6, "six")}
+        until(lambda: alone.broker.peek([0, 1]) == both, alone)
+        alone.start = lambda _: 0
+        other = join("b")
+        other.start = lambda _: 0
+        until(lambda: alone.owned == {0} and other.owned == {1}, alone, other)
+        foreign = harness.foreign("foreign")
+        foreign.offsets({0: 7})
+        assert alone.broker.peek([0]) == other.broker.peek([0]) == {0: Committed(5, "five")}
+        assert other.broker.peek([1, 0]) == {1: Committed(6, "six"), 0: Committed(5, "five")}
+        foreign.commit()
+        until(lambda: other.broker.peek([0]) == {0: Committed(7, "")}, alone, other)
+
     def test_a_stale_member(self, harness: Harness, join: Join) -> None:
         """Whoever was too slow is refused, told that its partitions are lost, and may come back."""
         slow, other = join("a", short_session=True), join("b", short_session=True)

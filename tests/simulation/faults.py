@@ -45,7 +45,7 @@ class Kind(StrEnum):
         return kinds[self](f"{MADE_TO_FAIL} {where}")
 
 
-ABORTABLE_CALLS = frozenset({"fetch", "committed", "begin", "send", "flush", "commit"})
+ABORTABLE_CALLS = frozenset({"fetch", "hold", "committed", "begin", "send", "flush", "commit"})
 """Calls that the real broker can answer with an AbortableError."""
 QUIET_CALLS = frozenset({"backlog", "close", "release", "reader.close"})
 """Calls that reach no broker, or that must not fail: only a crash can strike them."""
@@ -131,6 +131,10 @@ class FaultyBroker:
         assert timeout_s <= 0.1
         return self.call("fetch", lambda: self._broker.fetch(limit, timeout_s))
 
+    def hold(self, partition: int, offset: int) -> None:
+        """Pass on."""
+        self.call("hold", lambda: self._broker.hold(partition, offset))
+
     def release(self, partition: int) -> None:
         """Pass on."""
         self.call("release", lambda: self._broker.release(partition))
@@ -138,6 +142,10 @@ class FaultyBroker:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Pass on."""
         return self.call("committed", lambda: self._broker.committed(partitions))
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """Pass on."""
+        return self.call("peek", lambda: self._broker.peek(partitions))
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Pass on."""

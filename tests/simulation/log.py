@@ -102,6 +102,10 @@ class PartitionLog:
             found.append(entry.record)
         return found, max(position, stable)
 
+    def entries(self) -> Sequence[Entry]:
+        """All that is in the log, markers and what was aborted included."""
+        return self._entries
+
     def committed(self) -> list[FakeRecord]:
         """Everything that a reader sees now."""
         return self.read(self.low, len(self._entries))[0]

@@ -12,6 +12,7 @@ from simulation.client_state import AssignedPartitions, Membership, OnWritten, O
 from simulation.cluster import NOW_MS, MemoryCluster
 from simulation.group import Group, Standing
 from simulation.log import Message, PartitionLog
+from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
 from stream_apple.errors import BrokerError
@@ -118,6 +119,12 @@ class MemoryBroker:
         self._step_in_group()
         return self._read(limit)
 
+    def hold(self, partition: int, offset: int) -> None:
+        """If it is ours."""
+        if partition in self._partitions.positions:
+            self._partitions.positions[partition] = offset
+            self._partitions.held.add(partition)
+
     def release(self, partition: int) -> None:
         """If it is ours."""
         self._partitions.held.discard(partition)
@@ -129,6 +136,12 @@ class MemoryBroker:
             for number in self._group.undecided(partition):
                 self._cluster.transactions.time_out(number)
         return {partition: self._group.offsets.get(partition) for partition in partitions}
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """As it is known by now; then time passes, and late markers arrive."""
+        found = {partition: self._group.offsets.get(partition) for partition in partitions}
+        self._cluster.transactions.settle()
+        return found
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Up to the last stable offset."""
@@ -224,6 +237,7 @@ class MemoryBroker:
         before = group.offsets.get(partition)
         assert partition in group.share(who), f"{who} commits an offset of partition {partition}, which it does not own"
         assert before is None or before.offset <= offset.offset, f"partition {partition} goes back: {before}, {offset}"
+        check_commit(offset.offset, offset.metadata, None if before is None else before.metadata)
 
     def abort(self) -> None:
         """What waits in the queue never leaves it."""

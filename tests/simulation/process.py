@@ -15,6 +15,8 @@ from stream_apple.errors import StreamAppleError
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
+from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging, Recorder
+from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.monitoring import Monitoring
@@ -26,6 +28,7 @@ from stream_apple.runtime.transaction import LoopSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")
+MERGES = "merges"
 
 
 class End(StrEnum):
@@ -53,11 +56,19 @@ class Setup(NamedTuple):
     )
     model: Mapping[str, Any] = {"learner": {"bits": 10}}
     exceptions: Exceptions = NO_EXCEPTIONS
+    merging: MergeSettings | None = None
 
     @property
     def provenance(self) -> Provenance:
         """Whose models it makes."""
-        return Provenance(GROUP, TOPICS, self.model)
+        if self.merging is None:
+            return Provenance(GROUP, TOPICS, self.model)
+        return Provenance(GROUP, TOPICS._replace(merges=MERGES), self.model, self.merging)
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """What its models are made of."""
+        return self.settings if self.merging is None else self.settings._replace(merge_every=self.merging.every)
 
 
 class Unmeasured:
@@ -100,7 +111,15 @@ class Process:
         clock = Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
-        self.loop = Loop(self.broker, self.owned, setup.loop, Monitoring(self.metrics, self.health), threads, clock)
+        merging = NoMerging()
+        if setup.merging is not None:
+            recorder = cast("Recorder", Unmeasured())
+            context = MergingContext(
+                self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
+            )
+            merging = Merging(context)
+        monitoring = Monitoring(self.metrics, self.health)
+        self.loop = Loop(self.broker, self.owned, setup.loop, monitoring, threads, clock, merging)
         enter = self.owned.enter
 
         def entered(partition: Partition, state: State) -> None:
@@ -136,8 +155,12 @@ class Process:
     def new_model(self, partition: int, lineage: Lineage) -> PartitionModel:
         """As the composition root makes it."""
         self.made += 1
-        self.models[partition] = PartitionModel(TOPIC, partition, lineage, self._setup.settings, DECODER)
+        self.models[partition] = self.bystander(partition, lineage)
         return self.models[partition]
+
+    def bystander(self, partition: int, lineage: Lineage) -> PartitionModel:
+        """A model that is only looked at."""
+        return PartitionModel(TOPIC, partition, lineage, self._setup.model_settings, DECODER)
 
     def run(self) -> Self:
         """The whole of a life at once; somebody must have arranged for `loop.stop`."""

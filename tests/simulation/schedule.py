@@ -9,13 +9,14 @@ Afterwards one clean worker finishes, and the result is compared with that of an
 import random
 from collections.abc import Callable
 from itertools import islice
+from typing import Self
 
 from runtime.learning.late_threads import LateThreads
 from simulation.faults import Fault, Kind, When
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import (
-    SETUP,
     Expected,
+    Input,
     check_outputs,
     check_restart,
     check_states,
@@ -24,8 +25,11 @@ from simulation.world import (
     make_cluster,
     make_input,
     pointer_of,
+    setup_of,
 )
 from support.records import TOPIC
+
+from stream_apple.runtime.merging.settings import MergeSettings
 
 STEPS = 70
 INPUTS = [(1, (30, 22)), (2, (24, 8, 20)), (3, (45,)), (4, (18, 18, 18)), (5, (40, 12))]
@@ -41,13 +45,13 @@ class Schedule:
     processes  all that were ever started, in their order
     """
 
-    def __init__(self, seed: int, note: Note = lambda _: None) -> None:
+    def __init__(self, seed: int, note: Note = lambda _: None, merging: MergeSettings | None = None) -> None:
         self._draw = random.Random(seed)
         self._note = note
-        place, counts = self._draw.choice(INPUTS)
-        self._expected: Expected = expected_of(place, counts)
-        self._cluster = make_cluster(len(counts))
-        self._input = [iter(records) for records in make_input(place, counts)]
+        self._of = self._draw.choice(INPUTS)
+        self._setup = setup_of(merging)
+        self._cluster = make_cluster(len(self._of[1]))
+        self._input = [iter(records) for records in self._given]
         self._living: list[Process] = []
         self._asleep: list[Process] = []
         self._identities = IDENTITIES[: self._draw.randint(1, 3)]
@@ -58,7 +62,11 @@ class Schedule:
         self.processes: list[Process] = []
         self._arrive()
 
-    def run(self) -> "Schedule":
+    @property
+    def _given(self) -> Input:
+        return make_input(*self._of, closed=self._setup.merging is not None)
+
+    def run(self) -> Self:
         """All of it; AssertionError if anything is not as in an uninterrupted run."""
         steps = {
             self._turn: 60,
@@ -104,7 +112,7 @@ class Schedule:
         process = Process(
             self._cluster,
             identity,
-            setup=SETUP,
+            setup=self._setup,
             tick=self._tick,
             measured=self._measured,
             delivery=lambda waiting: sum(delivery.random() < eager for _ in range(waiting)),
@@ -164,7 +172,7 @@ class Schedule:
 
     def _retain(self) -> None:
         for log in self._cluster.logs(TOPIC):
-            pointer = pointer_of(self._cluster, log.number)
+            pointer = pointer_of(self._cluster, log.number, self._setup)
             if pointer is not None:
                 log.delete_before(pointer.at)
         self._note(f"retention: the logs begin at {[log.low for log in self._cluster.logs(TOPIC)]}")
@@ -191,7 +199,7 @@ class Schedule:
             group.expire(instance)
         self._cluster.time_out_transactions()
         last = Process(
-            self._cluster, self._draw.choice(IDENTITIES), setup=SETUP, tick=self._tick, measured=self._measured
+            self._cluster, self._draw.choice(IDENTITIES), setup=self._setup, tick=self._tick, measured=self._measured
         )
         self._note(f"one clean worker finishes, {last.instance}")
         complete(self._cluster, last)
@@ -200,9 +208,14 @@ class Schedule:
             for _ in range(3):
                 if process.ended is None:
                     process.step()
-        check_states(last, self._expected)
-        check_outputs(self._cluster, self._expected)
-        check_restart(self._cluster, self._expected)
+        self._check(last)
+
+    def _check(self, last: Process) -> None:
+        """The clean worker's models, and all that is published, are those of an uninterrupted run."""
+        expected: Expected = expected_of(*self._of, self._setup.merging)
+        check_states(last, expected)
+        check_outputs(self._cluster, expected)
+        check_restart(self._cluster, expected)
 
     def _name(self, process: Process) -> str:
         return f"{process.instance} (process {self.processes.index(process)})"

@@ -8,7 +8,8 @@ import pytest
 import structlog
 
 from stream_apple.runtime import loop
-from stream_apple.runtime.snapshots import codec, restorer, writer
+from stream_apple.runtime.merging import leader, merge_log, merging
+from stream_apple.runtime.snapshots import blocks, restorer, writer
 
 
 @contextmanager
@@ -16,10 +17,14 @@ def small(block_slots: int = 64) -> Iterator[None]:
     """For as long as the context lasts. None of these sizes decides about a result."""
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "BLOCK_SLOTS", block_slots)
+        patch.setattr(blocks, "BLOCK_SLOTS", block_slots)
         patch.setattr(writer, "MOST_IN_FLIGHT", 2)
         patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(loop, "WORTH_SAVING", 3)
+        patch.setattr(merge_log, "_MESSAGES", 2)
+        patch.setattr(leader, "POLL_S", 0.0)
+        patch.setattr(leader, "OPEN_POLL_S", 0.0)
+        patch.setattr(merging, "POLL_S", 0.0)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:
             yield

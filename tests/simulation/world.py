@@ -6,10 +6,12 @@ from functools import cache
 from typing import NamedTuple
 
 from simulation.cluster import MemoryCluster
-from simulation.process import GROUP, TOPICS, Process, Setup
-from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, stream
+from simulation.merging.oracle import Lane, in_lockstep
+from simulation.process import GROUP, MERGES, TOPICS, Process, Setup
+from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good, stream
 
 from stream_apple.runtime.lineage import SnapshotPointer
+from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Header
 from stream_apple.runtime.transaction import LoopSettings
@@ -40,6 +42,7 @@ State = tuple[object, ...]
 class Expected(NamedTuple):
     """What an uninterrupted run publishes, and the state and digest of each partition's model after it."""
 
+    setup: Setup
     outputs: Outputs
     states: Mapping[int, State]
     digests: Mapping[int, str]
@@ -49,14 +52,26 @@ Input = tuple[tuple[FakeRecord, ...], ...]
 """The records of each partition."""
 
 
-def make_input(seed: int, counts: Sequence[int]) -> Input:
-    """So many records in each partition."""
-    return tuple(tuple(stream(n, seed=seed, partition=p, bad_share=0.2)) for p, n in enumerate(counts))
+def setup_of(merging: MergeSettings | None) -> Setup:
+    """That of workers which merge so, or not at all."""
+    return SETUP._replace(merging=merging)
+
+
+def make_input(seed: int, counts: Sequence[int], *, closed: bool = False) -> Input:
+    """So many records in each partition.
+
+    closed  the last two, with which two rounds end in each: nobody is left waiting for others
+    """
+    given = [stream(n - 2 * closed, seed=seed, partition=p, bad_share=0.2) for p, n in enumerate(counts)]
+    for partition, records in enumerate(given if closed else ()):
+        for hours in (8.0, 9.0):
+            records.append(good(records[-1].at + 1, 1.0, hours, partition))
+    return tuple(map(tuple, given))
 
 
 def make_cluster(partitions: int, dead_letter_partitions: int | None = None) -> MemoryCluster:
     """Empty topics."""
-    counts = dict.fromkeys(TOPICS, partitions)
+    counts = dict.fromkeys(filter(None, TOPICS), partitions) | {MERGES: 1}
     counts[TOPICS.dead_letters] = dead_letter_partitions or partitions
     return MemoryCluster(counts)
 
@@ -111,25 +126,37 @@ def complete(cluster: MemoryCluster, process: Process) -> None:
 
 
 @cache
-def expected_of(seed: int, counts: tuple[int, ...]) -> Expected:
+def expected_of(seed: int, counts: tuple[int, ...], merging: MergeSettings | None = None) -> Expected:
     """Of the input of that seed, from a run that nothing disturbs; it is checked to answer for every record."""
-    given = make_input(seed, counts)
+    given, setup = make_input(seed, counts, closed=merging is not None), setup_of(merging)
     cluster = make_cluster(len(given))
     for records in given:
         cluster.load(TOPIC, records)
-    process = Process(cluster, setup=SETUP)
+    process = Process(cluster, setup=setup)
     complete(cluster, process)
     outputs = outputs_of(cluster)
-    states = {}
     for partition, records in enumerate(given):
         answers = [*outputs[TOPICS.predictions, partition], *outputs[TOPICS.dead_letters, partition]]
         assert sorted(output.key or b"" for output in answers) == sorted(record.named or b"" for record in records)
-        # One call for the whole partition: the result depends on no batch, commit or snapshot.
-        model = PartitionModel(TOPIC, partition, process.models[partition].lineage, SETUP.settings, DECODER)
-        model.process(records)
+    states = {}
+    for partition, model in models_alone(given, setup).items():
+        if isinstance(model, Lane):
+            assert [output.value for output in outputs[TOPICS.predictions, partition]] == model.answers
         states[partition] = state_of(model)
         assert state_of(process.models[partition]) == states[partition]
-    return Expected(outputs, states, {number: model.digest() for number, model in process.models.items()})
+    return Expected(setup, outputs, states, {number: model.digest() for number, model in process.models.items()})
+
+
+def models_alone(given: Input, setup: Setup) -> Mapping[int, PartitionModel]:
+    """What the partitions' models come to without a worker: the result depends on no batch, commit or snapshot."""
+    if setup.merging is not None:
+        return in_lockstep(given, setup)
+    models = {}
+    for partition, records in enumerate(given):
+        lineage = setup.provenance.lineage(partition, 0)
+        models[partition] = PartitionModel(TOPIC, partition, lineage, setup.settings, DECODER)
+        models[partition].process(records)
+    return models
 
 
 def check_outputs(cluster: MemoryCluster, expected: Expected) -> None:
@@ -139,7 +166,7 @@ def check_outputs(cluster: MemoryCluster, expected: Expected) -> None:
         assert outputs[place] == wanted, f"{place}: {_difference(outputs[place], wanted)}"
     for partition in expected.states:
         end = cluster.log(TOPIC, partition).end
-        pointer = pointer_of(cluster, partition)
+        pointer = pointer_of(cluster, partition, expected.setup)
         assert pointer is not None
         assert (pointer.at, pointer.digest) == (end, expected.digests[partition])
         assert cluster.group(GROUP, TOPIC).offsets[partition].offset == end
@@ -154,7 +181,7 @@ def check_states(process: Process, expected: Expected) -> None:
 def check_restart(cluster: MemoryCluster, expected: Expected) -> None:
     """A worker that begins after all is done finds the models whole, and has nothing left to replay or to say."""
     before = outputs_of(cluster)
-    process = Process(cluster, "last", setup=SETUP)
+    process = Process(cluster, "last", setup=expected.setup)
     for instance in cluster.group(GROUP, TOPIC).members:
         cluster.group(GROUP, TOPIC).expire(instance)
     complete(cluster, process)

@@ -11,18 +11,24 @@ from functools import partial
 from typing import cast
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity, latest_answer
-from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
+from stream_apple.adapters.kafka.errors import (
+    RefusedTimeoutError,
+    as_kafka_exception,
+    fetch_error,
+    refused_configuration,
+    translated,
+)
 from stream_apple.adapters.kafka.herald import prepare_to_fence
 from stream_apple.adapters.kafka.log_reader import PartitionReader, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.ports import Assignment, Committed, LogRange, Record
+from stream_apple.runtime.ports import AbortableError, Assignment, Committed, LogRange, Record
 
 _DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
 _LEAVE_S = 3.0
@@ -55,6 +61,7 @@ class KafkaBroker:
         self.send_all = self._producer.send_all
         self.flush = self._producer.flush
         self._leaving = False
+        self._onlooker: Consumer | None = None
 
     def shorten_deadline(self) -> None:
         """From now on wait no longer for Kafka than a supervisor waits for this worker. For signal handlers."""
@@ -129,8 +136,18 @@ class KafkaBroker:
         if error is not None:
             _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
+    def hold(self, partition: int, offset: int) -> None:
+        """What has been fetched of it is dropped by the pause."""
+        if partition not in self._listener.starts:
+            return
+        try:
+            with as_kafka_exception():
+                self._listener.hold(self._consumer, partition, offset)
+        except KafkaException as error:
+            raise AbortableError(f"holding {self._examples}-{partition}@{offset}: {error.args[0].str()}") from error
+
     def release(self, partition: int) -> None:
-        """What arrives from now on begins at the offset that the partition was assigned with."""
+        """What arrives from now on begins at the offset that the partition was assigned, or held, with."""
         start = self._listener.held.pop(partition, None)
         if start is not None:
             place = TopicPartition(self._examples, partition, start)
@@ -144,6 +161,13 @@ class KafkaBroker:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Committed offsets; waits for transactions that are still deciding them."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+
+    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """Of a client of its own: one that reads what is committed would wait for transactions."""
+        if self._onlooker is None:
+            with refused_configuration():
+                self._onlooker = Consumer(self._reader_properties | {"isolation.level": "read_uncommitted"})
+        return committed_offsets(self._onlooker, self._retry, self._examples, partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The broker's answer."""
@@ -182,6 +206,8 @@ class KafkaBroker:
         """
         self._listener.detach()
         self._producer.close()
+        if self._onlooker is not None:
+            self._onlooker.close()
         try:
             with as_kafka_exception():
                 if self._leaving or not self._listener.assigned:

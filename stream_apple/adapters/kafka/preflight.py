@@ -81,7 +81,7 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     topics, max_record_bytes = config.topics, config.limits.max_record_bytes
-    found = needs.existing(cluster, list(topics.model_dump().values()))
+    found = needs.existing(cluster, topics.names(merging=False))
     made = needs.creation(topics, needs.RETENTION_MS)
     examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
     needed = needs.requirements(topics, examples, max_record_bytes)

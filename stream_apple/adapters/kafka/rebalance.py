@@ -29,6 +29,7 @@ class RebalanceListener:
         self._assignment: Assignment | None = None
         self._silent = False
         self._pending: BaseException | None = None
+        self._paused: set[int] = set()
 
     def join(self, consumer: Consumer, assignment: Assignment) -> None:
         """Subscribe, and tell `assignment` from now on."""
@@ -54,6 +55,15 @@ class RebalanceListener:
             messages = consumer.consume(limit, slice_s)
             if messages or self.assigned or time.monotonic() >= deadline:
                 return messages
+
+    def hold(self, consumer: Consumer, partition: int, offset: int) -> None:
+        """Deliver nothing of a partition that is assigned; KafkaException if that is refused."""
+        place = TopicPartition(self._topic, partition, offset)
+        self._paused.add(partition)
+        consumer.pause([place])
+        # What comes after the pause would begin behind what has been delivered: it has to begin before that.
+        consumer.seek(place)
+        self.held[partition] = offset
 
     def raise_pending(self) -> None:
         """Raise what the loop has raised in a callback since the last time."""
@@ -81,6 +91,9 @@ class RebalanceListener:
         self.held = {number: start.offset for number, start in starts.items() if start.held}
         # Still inside `consume`: what was fetched before the pause is dropped there, and fetched again after it.
         consumer.pause([TopicPartition(self._topic, number) for number in self.held])
+        # librdkafka's pause outlasts an assignment.
+        consumer.resume([TopicPartition(self._topic, number) for number in self._paused - self.held.keys()])
+        self._paused = set(self.held)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, partitions, None if self._assignment is None else self._assignment.revoked)

@@ -246,7 +246,7 @@ def ensure(
     max_record_bytes  of the examples: how large answers may be follows from it
     dry_run       the broker checks the creation and does not carry it out.
     """
-    found = existing(cluster, list(topics.model_dump().values()))
+    found = existing(cluster, topics.names(merging=False))
     created = creation(topics, retention_ms)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     if partitions is None:

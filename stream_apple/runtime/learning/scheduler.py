@@ -101,6 +101,13 @@ class LearningScheduler:
             inbox.size += size
         self._start(partition.number)
 
+    def forget(self, partition: Partition) -> None:
+        """Records of the partition that no thread has begun with: they come again."""
+        batch = self._inbox.pop(partition.number, None)
+        if batch is not None:
+            self._records -= len(batch.records)
+            self._bytes -= batch.size
+
     def ask(self, partition: Partition, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Make a call that has the partition's model to itself, before further records are learned.
 

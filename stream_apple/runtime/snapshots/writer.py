@@ -10,14 +10,14 @@ One snapshot at a time, so that the memory for it is that of one model.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import ModelImage
 from stream_apple.runtime.ports import Broker
 from stream_apple.runtime.snapshots.codec import SnapshotEncoder
 
@@ -58,10 +58,16 @@ class SnapshotWriter:
         """Whether a snapshot is in the open transaction and not complete: it must not be committed."""
         return self._current is not None
 
-    def due(self, owned: Iterable[Partition]) -> Partition | None:
-        """The partition whose snapshot is due most of all, if none is being written or waited for."""
+    def due(self, owned: Iterable[Partition], urgent: Collection[Partition] = ()) -> Partition | None:
+        """The partition whose snapshot is due most of all, if none is being written or waited for.
+
+        urgent  those for whose snapshots others wait
+        """
         if self._current is not None or self._expected:
             return None
+        for partition in urgent:
+            if partition.state is State.LIVE and partition.written is None:
+                return partition
         ready = [p for p in owned if p.state is State.LIVE and p.written is None and p.unsaved > 0]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)
@@ -141,13 +147,18 @@ class _Transfer:
         self._offsets: list[int] = []
 
     def send(self, most_in_flight: int, until: float) -> bool:
-        """Send on, with at most so many messages on their way; True when the broker has them all."""
+        """Send on, with at most so many messages on their way; True when the broker has them all.
+
+        One at least, if it may be sent: whatever the time, a snapshot comes to its end.
+        """
         encoder, topic, number = self.encoder, self._provenance.topics.models, self.partition.number
-        while self._sent < encoder.count and self._sent - len(self._offsets) < most_in_flight and self._now() < until:
+        in_time = True
+        while self._sent < encoder.count and self._sent - len(self._offsets) < most_in_flight and in_time:
             key, message = self._provenance.snapshot_key(number, self._sent), next(self._messages)
             self._sent += 1
             self.bytes += len(message)
             self._broker.send(topic, number, key, message, 0, on_written=self._offsets.append)
+            in_time = self._now() < until
         return len(self._offsets) == encoder.count
 
     def pointer(self) -> SnapshotPointer:

@@ -21,7 +21,7 @@ from stream_apple.core.learner.state.table import COMPANION, base_features
 from stream_apple.errors import ModelError, SnapshotError
 from stream_apple.runtime.lineage import Gap, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.snapshots import codec, versions
+from stream_apple.runtime.snapshots import blocks, codec, versions
 from stream_apple.runtime.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot
 from stream_apple.runtime.snapshots.versions import VERSION, Upgrade
 
@@ -159,7 +159,7 @@ class TestRoundTrip:
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""
-        monkeypatch.setattr(codec, "BLOCK_SLOTS", 64)
+        monkeypatch.setattr(blocks, "BLOCK_SLOTS", 64)
         model = grown()
         taken = encode_snapshot(model)
         assert len(taken.messages) == 1024 // 64 + 1
@@ -342,4 +342,5 @@ class TestFormats:
         monkeypatch.setitem(versions._UPGRADES, VERSION, Upgrade(columns, manifest))
         monkeypatch.setattr(versions, "VERSION", VERSION + 1)
         monkeypatch.setattr(codec, "VERSION", VERSION + 1)
+        monkeypatch.setattr(blocks, "VERSION", VERSION + 1)
         assert restore(empty(), [first, last], pointer(taken)).digest() == taken.digest

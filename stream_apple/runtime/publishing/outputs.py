@@ -27,17 +27,21 @@ class OutputSender:
     def check_topics(self) -> int:
         """Count the partitions of all topics, and return those of the examples.
 
-        ConfigurationError if the predictions or the models topic has another number of them. Not from inside
-        `Assignment`, see `Broker.partition_count`.
+        ConfigurationError if the predictions or the models topic has another number of them, or that of merged models
+        more than one. Not from inside `Assignment`, see `Broker.partition_count`.
         """
-        examples, predictions, dead_letters, models = self._topics
-        counts = {topic: self._broker.partition_count(topic) for topic in self._topics}
+        examples, predictions, dead_letters, models, merges = self._topics
+        counts = {topic: self._broker.partition_count(topic) for topic in filter(None, self._topics)}
         for topic in (predictions, models):
             if counts[topic] != counts[examples]:
                 raise ConfigurationError(
                     f"expected topic {topic} to have {counts[examples]} partitions, as many as {examples}, "
                     f"found {counts[topic]}"
                 )
+        if merges and counts[merges] != 1:
+            raise ConfigurationError(
+                f"expected topic {merges} to have one partition, which orders all merges, found {counts[merges]}"
+            )
         self._dead_letter_partitions = counts[dead_letters]
         self.topics_in_doubt = False
         return counts[examples]

@@ -1,0 +1,75 @@
+"""What stands about merging beside a committed offset.
+
+settings  whose rounds these are
+boundary  the newest one that the partition has reached, and what has become of it
+merged    beside partition 0 alone: where the newest merged model is
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from stream_apple.runtime.merging.settings import MergeSettings
+
+
+class BoundaryState(StrEnum):
+    """What has become of a partition's newest boundary."""
+
+    CONTRIBUTED = "contributed"  # its snapshot is there for others, and it waits for what they make of it
+    ADOPTED = "adopted"
+    SKIPPED = "skipped"  # it has waited for too long, and goes on alone
+
+
+class BoundaryNote(NamedTuple):
+    """The end of a round, in a partition.
+
+    at  the first offset that the model had not learned when it stopped: also that of its contribution
+    """
+
+    round: int
+    at: int
+    state: BoundaryState
+
+
+class MergedPointer(NamedTuple):
+    """Where the merged model of a round is: its first and last message in the merges topic, the last its manifest."""
+
+    round: int
+    first: int
+    last: int
+
+
+class MergeNote(NamedTuple):
+    """The part of a committed offset's note that is about merging; there is none where nothing is merged.
+
+    settings  epochs of a round, and how parents are chosen
+    boundary  None before the first
+    merged    None before the first, and beside all partitions but 0
+    """
+
+    settings: tuple[int, str]
+    boundary: BoundaryNote | None = None
+    merged: MergedPointer | None = None
+
+    @classmethod
+    def of(cls, settings: MergeSettings) -> "MergeNote":
+        """Before the first boundary."""
+        return cls((settings.every, settings.parents))
+
+    def content(self) -> dict[str, Any]:
+        """In JSON types."""
+        parts = {"settings": self.settings, "boundary": self.boundary, "merged": self.merged}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> "MergeNote":
+        """What `content` has made; ValueError, TypeError, KeyError if it is something else."""
+        every, parents = content["settings"]
+        boundary, merged = content.get("boundary"), content.get("merged")
+        if not isinstance(every, int) or not isinstance(parents, str):
+            raise TypeError(f"expected epochs of a round and a way to choose parents, found {content['settings']}")
+        reached = None
+        if boundary is not None:
+            number, at, state = boundary
+            reached = BoundaryNote(int(number), int(at), BoundaryState(state))
+        return cls((every, parents), reached, None if merged is None else MergedPointer(*map(int, merged)))

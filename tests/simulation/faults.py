@@ -71,13 +71,15 @@ class Fault(NamedTuple):
 class FaultyBroker:
     """`ports.Broker` that passes every call on, and strikes where it was told to.
 
-    calls  the name of every call so far
+    calls       the name of every call so far
+    interludes  number of a call -> what happens before it takes effect, while this process stands still
     """
 
     def __init__(self, broker: MemoryBroker, faults: Sequence[Fault] = ()) -> None:
         self._broker = broker
         self._faults = list(faults)
         self.calls: list[str] = []
+        self.interludes: dict[int, Callable[[], None]] = {}
         self.dead = False
         self.closed = False
         self.losing = False
@@ -91,6 +93,7 @@ class FaultyBroker:
         assert not self.dead, f"expected no call after the process was killed, found {name}"
         number = len(self.calls)
         self.calls.append(name)
+        self.interludes.pop(number, lambda: None)()
         due = (fault for fault in self._faults if fault.call <= number and possible(name, fault.kind, fault.when))
         fault = next(due, None)
         if fault is None:

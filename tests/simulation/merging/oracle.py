@@ -33,12 +33,12 @@ class Stop(NamedTuple):
 def stops_of(records: Sequence[FakeRecord], every: int, setup: Setup) -> list[Stop]:
     """Where a partition comes to the ends of rounds, by a model that learns one record after another."""
     model = PartitionModel(TOPIC, 0, setup.provenance.lineage(0, 0), setup.settings, DECODER)
-    found = []
-    for count, record in enumerate(records):
-        for end in model.process([record]).ends:
-            if model.clock.epoch // every > end.epoch // every:
-                found.append(Stop(end.epoch // every, end.epoch, count))
-    return found
+    return [
+        Stop(end.epoch // every, end.epoch, count)
+        for count, record in enumerate(records)
+        for end in model.process([record]).ends
+        if model.clock.epoch // every > end.epoch // every
+    ]
 
 
 class Lane(PartitionModel):

@@ -10,7 +10,7 @@ from simulation.world import expected_of
 
 from stream_apple.runtime.merging.settings import MergeSettings
 
-HISTORIES = 400
+HISTORIES = 200
 LONG_HISTORIES = 20_000
 _PART = 100
 

@@ -5,6 +5,7 @@ import sys
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.runtime.dead_letters import RejectLimits
 from stream_apple.runtime.partition_model import ModelFactory, ModelSettings, PartitionModel
 
@@ -12,10 +13,13 @@ _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
 
 
 def settings_of(config: Config) -> ModelSettings:
-    """The part of the configuration that a model is made of."""
+    """The part of the configuration that a model is made of; ConfigurationError if such models can't be merged."""
     learner, limits = config.learner, config.limits
+    options = learner.options(limits.max_features_per_example)
+    if config.merging:
+        check_mergeable(options)
     return ModelSettings(
-        learner.options(limits.max_features_per_example),
+        options,
         Limits(
             max_features=limits.max_features,
             max_record_bytes=limits.max_record_bytes,
@@ -28,6 +32,7 @@ def settings_of(config: Config) -> ModelSettings:
         epoch_length_ms=config.epochs.length,
         max_ahead_ms=config.epochs.max_ahead,
         reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
+        merge_every=config.merge.every if config.merging else 0,
     )
 
 

@@ -26,10 +26,11 @@ class Opening(NamedTuple):
 def open_up(config: Config) -> Opening:
     """Take the port, connect to Kafka and begin to fence.
 
-    ConfigurationError if one model and the copy for its snapshot don't fit into memory, if the clients can't work with
-    their properties, or if the port or a client refuses.
+    ConfigurationError if one model, the copy for its snapshot, and a merged one don't fit into memory, if the clients
+    can't work with their properties, or if the port or a client refuses.
     """
-    check_models_fit(config.learner.options(config.limits.max_features_per_example), models=2)
+    models = 3 if config.merging else 2
+    check_models_fit(config.learner.options(config.limits.max_features_per_example), models)
     check_properties(_properties(config), config.worker.commit_interval, _largest(config))
     listener = listen(config.http.host, config.http.port)
     try:

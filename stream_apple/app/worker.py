@@ -21,6 +21,8 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop
+from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.runtime.merging.metrics import MergeMetrics
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.monitoring.monitoring import Monitoring
@@ -119,8 +121,8 @@ class Assembly(NamedTuple):
 
 def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
     """Put a loop together."""
-    worker = config.worker
-    owned = OwnedPartitions(broker, Provenance.of(config), new_model, monitoring.metrics, Exceptions.of(config))
+    worker, provenance = config.worker, Provenance.of(config)
+    owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, Exceptions.of(config))
     settings = LoopSettings(
         worker.fetch_records,
         worker.commit_records,
@@ -129,7 +131,12 @@ def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring
         threads_of(config),
     )
     pool = ThreadPool(settings.threads)
-    return Assembly(Loop(broker, owned, settings, monitoring, pool), owned)
+    merging = NoMerging()
+    if config.merging:
+        options = config.learner.options(config.limits.max_features_per_example)
+        recorder = MergeMetrics(monitoring.metrics.registry)
+        merging = Merging(MergingContext(broker, provenance, options, new_model, recorder))
+    return Assembly(Loop(broker, owned, settings, monitoring, pool, merging=merging), owned)
 
 
 def threads_of(config: Config) -> int:

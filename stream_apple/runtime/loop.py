@@ -72,7 +72,6 @@ class Loop:
     ) -> None:
         self._broker = broker
         self._owned = owned
-        self._fetch_records = settings.fetch_records
         self._outputs = OutputSender(broker, owned.provenance.topics)
         self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, monitoring.metrics, now)
         self._monitoring = monitoring
@@ -149,7 +148,7 @@ class Loop:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
         timeout = 0.0 if waiting else BUSY_S if self._writer.busy else FETCH_TIMEOUT_S
-        records = self._broker.fetch(self._fetch_records, timeout)
+        records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._outputs.topics_in_doubt:
             self._metrics.counted(self._outputs.check_topics())

@@ -156,7 +156,7 @@ class Broker(Protocol):
         ...
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets, or what they were a moment ago: no transaction that decides them is waited for.
+        """The group's committed offsets, or those of a moment ago: transactions that decide others aren't waited for.
 
         Of any partitions of the examples topic, whoever owns them.
         """

@@ -26,12 +26,13 @@ class Transaction:
 
     open      whether there is one
     failures  how often in a row there was reason to start over since the last commit
+    settings  of the loop
     """
 
     def __init__(self, settings: LoopSettings, now: Callable[[], float] = time.monotonic) -> None:
         self.open = False
         self.failures = 0
-        self._settings = settings
+        self.settings = settings
         self._now = now
         self._since = 0.0
         self._outputs = 0
@@ -40,8 +41,8 @@ class Transaction:
     def due(self) -> bool:
         """Whether it has been open for long enough, or holds enough outputs, to be committed."""
         return self.open and (
-            self._outputs >= self._settings.commit_records
-            or self._now() - self._since >= self._settings.commit_interval_s
+            self._outputs >= self.settings.commit_records
+            or self._now() - self._since >= self.settings.commit_interval_s
         )
 
     def begin(self) -> None:

@@ -10,6 +10,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.merging.merge import warm_up_merging
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 
@@ -46,6 +47,8 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
     small = settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS))
     Learner(small.options).warm_up()
+    if settings.merge_every:
+        warm_up_merging(small.options)
     decoder.warm_up()
     model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))

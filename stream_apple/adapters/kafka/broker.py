@@ -11,19 +11,13 @@ from functools import partial
 from typing import cast
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity, latest_answer
-from stream_apple.adapters.kafka.errors import (
-    RefusedTimeoutError,
-    as_kafka_exception,
-    fetch_error,
-    refused_configuration,
-    translated,
-)
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
-from stream_apple.adapters.kafka.log_reader import PartitionReader, committed_offsets, log_range
+from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
@@ -49,8 +43,8 @@ class KafkaBroker:
         self, properties: Properties, identity: Identity, examples: str, *, outage_s: float = OUTAGE_S
     ) -> None:
         self._examples = examples
-        self._reader_properties = reader_properties(properties, identity.group)
         self._retry = RetryPolicy()
+        self._view = GroupView(reader_properties(properties, identity.group), examples, self._retry)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(examples)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._on_statistics)
@@ -61,7 +55,6 @@ class KafkaBroker:
         self.send_all = self._producer.send_all
         self.flush = self._producer.flush
         self._leaving = False
-        self._onlooker: Consumer | None = None
 
     def shorten_deadline(self) -> None:
         """From now on wait no longer for Kafka than a supervisor waits for this worker. For signal handlers."""
@@ -163,11 +156,8 @@ class KafkaBroker:
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Of a client of its own: one that reads what is committed would wait for transactions."""
-        if self._onlooker is None:
-            with refused_configuration():
-                self._onlooker = Consumer(self._reader_properties | {"isolation.level": "read_uncommitted"})
-        return committed_offsets(self._onlooker, self._retry, self._examples, partitions)
+        """Of a client of its own: this one waits for transactions."""
+        return self._view.committed(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The broker's answer."""
@@ -175,7 +165,7 @@ class KafkaBroker:
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
         """A client of its own: it connects while this one goes on."""
-        return PartitionReader(self._reader_properties, topic, partition, offset)
+        return PartitionReader(self._view.properties, topic, partition, offset)
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
@@ -206,8 +196,7 @@ class KafkaBroker:
         """
         self._listener.detach()
         self._producer.close()
-        if self._onlooker is not None:
-            self._onlooker.close()
+        self._view.close()
         try:
             with as_kafka_exception():
                 if self._leaving or not self._listener.assigned:

@@ -149,6 +149,33 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
     return LogRange(low, high)
 
 
+class GroupView:
+    """What a group has committed in a topic, by a client that waits for no transaction and is made when it is needed.
+
+    properties  those of `reader_properties`
+    """
+
+    def __init__(self, properties: dict[str, Any], topic: str, retry: RetryPolicy) -> None:
+        self.properties = properties
+        self._topic = topic
+        self._retry = retry
+        self._consumer: Consumer | None = None
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """At this moment, or a moment ago."""
+        if self._consumer is None:
+            with refused_configuration():
+                self._consumer = Consumer(
+                    {**self.properties, "isolation.level": "read_uncommitted"}, logger=logging.getLogger("librdkafka")
+                )
+        return committed_offsets(self._consumer, self._retry, self._topic, partitions)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        if self._consumer is not None:
+            self._consumer.close()
+
+
 class KafkaLogs:
     """`snapshots.store.Logs` of a cluster: a group's offsets and all of its topics, for those who only look.
 

@@ -21,7 +21,7 @@ from stream_apple.runtime.merging.messages import AdoptionRecord
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergeNote
 from stream_apple.runtime.merging.rounds import Boundary, Rounds
 from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.runtime.partition import Partition, State
+from stream_apple.runtime.partition import INCOMPLETE, Partition
 
 
 class Place(Enum):
@@ -45,6 +45,7 @@ class Follower:
     place      where it stands
     since      seconds of a clock: since when it has stood at its boundary
     record     what is to be recorded of the boundary that is behind it
+    cut_off    whether the records behind its boundary are gone, so that it stands elsewhere by now
     """
 
     def __init__(self, partition: Partition, now: float) -> None:
@@ -56,6 +57,8 @@ class Follower:
         self.place = Place.GOING
         self.since = now
         self.record: AdoptionRecord | None = None
+        self.cut_off = False
+        self._arrived = False
         self._committed = merge
         self._next = merge.boundary
 
@@ -66,21 +69,25 @@ class Follower:
         return self.rounds.held
 
     def arrive(self, now: float) -> bool:
-        """Look whether a model that has just been found stands at a boundary: True if others are to be told.
+        """Look whether the model, if it has just been found, stands at a boundary, before it learns anything.
 
         GapError if what lies behind has been answered already.
         """
-        if self.place is not Place.GOING or self.partition.state is not State.LIVE or self.rounds.held is None:
+        if self._arrived or self.partition.state in INCOMPLETE:
+            return False
+        self._arrived = True
+        if self.rounds.held is None:
             return False
         self._check_unanswered(self.rounds.held)
         noted = self._committed.boundary
         waits = noted is not None and noted.state is BoundaryState.CONTRIBUTED and noted.at == self.rounds.held.at
         self.place, self.since = Place.WAITING if waits else Place.STOPPED, now
+        self.cut_off = self.partition.plan.jump is not None
         return True
 
     def _check_unanswered(self, boundary: Boundary) -> None:
         model = self.partition.model
-        if model.publish_from > boundary.at:
+        if model.publish_from > model.next_offset:
             raise GapError(
                 f"{model.topic}-{model.partition}@{boundary.at}: expected no answer behind the end of round "
                 f"{boundary.round}, where the model has yet to be merged, found answers up to {model.publish_from}: "
@@ -143,6 +150,7 @@ class Follower:
             model=model.digest(),
         )
         self.rounds.go_on()
+        self.cut_off = False
         self.place = Place.RECORDING
         self._reach(BoundaryState.SKIPPED)
 

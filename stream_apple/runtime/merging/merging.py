@@ -47,6 +47,10 @@ class Recorder(Protocol):
         """The partition goes on after so long: it has "adopted" a merge that it is in, "late" another, or "skipped"."""
         ...
 
+    def dropped(self, partitions: Iterable[int]) -> None:
+        """These are ours no more."""
+        ...
+
 
 class MergingContext(NamedTuple):
     """What merging needs of a worker.
@@ -122,12 +126,14 @@ class Merging(NoMerging):
         self.drop()
         now = self._context.now()
         self._followers = {partition.number: Follower(partition, now) for partition in partitions}
+        self._welcome(now)
 
     def drop(self) -> None:
         """Nothing is ours any more, or to be trusted."""
         if self._leader is not None:
             self._leader.close()
         self._leader, self._written = None, None
+        self._context.recorder.dropped(self._followers)
         self._followers = {}
         self._log.drop()
 
@@ -143,13 +149,18 @@ class Merging(NoMerging):
         SnapshotError, GapError if what was merged, or published, can't be known.
         """
         now = self._context.now()
+        self._welcome(now)
+        for follower in self._followers.values():
+            if follower.cut_off:
+                self._skip(follower, "records behind it are gone")
+        self._wait_on(now)
+        return self._lead()
+
+    def _welcome(self, now: float) -> None:
+        """Take note of models that have just been found."""
         for follower in self._followers.values():
             if follower.arrive(now):
                 self._context.recorder.held(follower.partition.number, follower.boundary.round)
-                if follower.partition.plan.jump is not None:
-                    self._skip(follower, "records behind it are gone")
-        self._wait_on(now)
-        return self._lead()
 
     def _wait_on(self, now: float) -> None:
         """See whether those that wait have waited enough."""

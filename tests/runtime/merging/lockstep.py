@@ -14,7 +14,7 @@ _WEIGHTS = {"a": 1.0, "b": -1.5, "c": 0.5, "d": 2.0}
 
 def hourly(partition: int, counts: Sequence[int], first: int = 0) -> list[FakeRecord]:
     """So many examples in each hour, of a sum with a product in it; other partitions have others."""
-    records = []
+    records: list[FakeRecord] = []
     for hour, count in enumerate(counts):
         for number in range(count):
             at = first + len(records)

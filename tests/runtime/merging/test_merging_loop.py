@@ -1,33 +1,20 @@
 """Partitions that merge, in whole lives of workers on a cluster in memory, against models that wait in one process."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import count
 
 import pytest
+from runtime.merging.cluster_of_rounds import MOST_TURNS, SETUP, TICK_S, cluster_of, finish, merged_rounds
 from runtime.merging.lockstep import Lockstep, hourly
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault, Kind, When
-from simulation.process import GROUP, MERGES, TOPICS, End, Process, Setup
-from simulation.world import make_cluster, outputs_of, pointer_of
+from simulation.process import GROUP, TOPICS, End, Process
+from simulation.world import outputs_of, pointer_of
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.transaction import LoopSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
-
-STRICT = MergeSettings(1, "votes", math.inf, math.inf)
-SETUP = Setup(loop=LoopSettings(5, 9, 0.5, 3600.0), merging=STRICT)
-MOST_TURNS = 4_000
-
-
-def cluster_of(given: Mapping[int, Sequence[FakeRecord]]) -> MemoryCluster:
-    """Topics with these examples."""
-    cluster = make_cluster(len(given))
-    for records in given.values():
-        cluster.load(TOPIC, records)
-    return cluster
 
 
 def small_input() -> dict[int, list[FakeRecord]]:
@@ -49,33 +36,13 @@ def check(cluster: MemoryCluster, given: Mapping[int, Sequence[FakeRecord]], *pr
     for process in processes:
         for number in process.models:
             assert process.models[number].digest() == wanted.models[number].digest()
-    merged = [record.named for record in cluster.log(MERGES, 0).committed()]
-    manifests = [key for key in merged if key is not None and b"adopted" not in key and key.endswith(b"/0")]
-    assert len(manifests) == len(set(manifests)) == wanted.merges
-
-
-def finish(cluster: MemoryCluster, *processes: Process) -> None:
-    """Let processes take turns until all records are answered; then they stop, one after the other."""
-    ends = {log.number: log.end for log in cluster.logs(TOPIC)}
-    offsets = cluster.group(GROUP, TOPIC).offsets
-    for _ in range(MOST_TURNS):
-        live: dict[int, int] = {}
-        for process in processes:
-            process.step()
-            assert process.ended is None, process.error
-            live |= process.live
-        if live == ends and all(number in offsets and offsets[number].offset == end for number, end in ends.items()):
-            break
-    else:
-        raise AssertionError(f"expected {ends} to be committed, found {live}, {offsets}")
-    for process in processes:
-        process.stop()
-        assert process.error is None
+    rounds = merged_rounds(cluster)
+    assert len(rounds) == len(set(rounds)) == wanted.merges
 
 
 def cut(cluster: MemoryCluster, fault: Fault) -> Process:
     """A life that ends with its fault, or with all its work; what it leaves."""
-    process = Process(cluster, faults=[fault], setup=SETUP, tick=0.01)
+    process = Process(cluster, faults=[fault], setup=SETUP, tick=TICK_S)
     ends = {log.number: log.end for log in cluster.logs(TOPIC)}
     for _ in range(MOST_TURNS):
         process.step()
@@ -95,7 +62,7 @@ class TestTogether:
         """The bits are those of models that wait for each other in one process."""
         given = {number: hourly(number, [7, 4 + number, 9, 6]) for number in range(partitions)}
         cluster = cluster_of(given)
-        process = Process(cluster, setup=SETUP, tick=0.01)
+        process = Process(cluster, setup=SETUP, tick=TICK_S)
         finish(cluster, process)
         check(cluster, given, process)
 
@@ -104,7 +71,7 @@ class TestTogether:
         """The same, and one of them leads."""
         given = {number: hourly(number, [7, 4 + number, 9, 6]) for number in range(4)}
         cluster = cluster_of(given)
-        processes = [Process(cluster, f"worker-{name}", setup=SETUP, tick=0.01) for name in range(workers)]
+        processes = [Process(cluster, f"worker-{name}", setup=SETUP, tick=TICK_S) for name in range(workers)]
         finish(cluster, *processes)
         check(cluster, given, *processes)
 
@@ -114,7 +81,7 @@ class TestTogether:
             given = small_input()
             cluster = cluster_of(given)
             setup = SETUP._replace(loop=LoopSettings(fetched, committed, 0.3, 1.0))
-            process = Process(cluster, setup=setup, tick=0.01)
+            process = Process(cluster, setup=setup, tick=TICK_S)
             finish(cluster, process)
             check(cluster, given, process)
 
@@ -130,7 +97,7 @@ class TestAccidents:
             process = cut(cluster, Fault(call, Kind.CRASH, when))
             if process.ended is not End.CRASHED:
                 break
-            last = Process(cluster, setup=SETUP, tick=0.01)
+            last = Process(cluster, setup=SETUP, tick=TICK_S)
             finish(cluster, last)
             check(cluster, small_input(), last)
         assert call > 100
@@ -141,8 +108,8 @@ class TestAccidents:
         calls = len(cut(cluster_of(small_input()), Fault(10**9, Kind.CRASH)).broker.calls)
         for call in range(calls):
             cluster = cluster_of(small_input())
-            finish(cluster, Process(cluster, faults=[Fault(call, Kind.ABORTABLE, when)], setup=SETUP, tick=0.01))
-            last = Process(cluster, setup=SETUP, tick=0.01)
+            finish(cluster, Process(cluster, faults=[Fault(call, Kind.ABORTABLE, when)], setup=SETUP, tick=TICK_S))
+            last = Process(cluster, setup=SETUP, tick=TICK_S)
             finish(cluster, last)  # what failed on the way out is left to a successor
             check(cluster, small_input(), last)
 
@@ -151,7 +118,7 @@ class TestAccidents:
         """Held or not, a partition that goes and comes back leaves no trace."""
         for turn in range(60):
             cluster = cluster_of(small_input())
-            process = Process(cluster, setup=SETUP, tick=0.01)
+            process = Process(cluster, setup=SETUP, tick=TICK_S)
             group = cluster.group(GROUP, TOPIC)
             for _ in range(turn):
                 process.step()

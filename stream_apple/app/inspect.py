@@ -14,6 +14,7 @@ from stream_apple.app.models import onlooker_factory, settings_of
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
 from stream_apple.runtime.monitoring.inspection import ModelView, view_model
@@ -154,7 +155,7 @@ def _named(
     logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
 ) -> Inspected:
     """Look through the newest examples until the features that are shown have their names."""
-    names = Names()
+    names = Names(ngrams=ngrams_of(model.learner.options))
     view = view_model(model, names, top, pointer)
     wanted = Wanted(model.partition, committed.offset, names.missing)
     # Retention may take away what is being read; names are a courtesy.

@@ -18,6 +18,7 @@ from stream_apple.app.startup import Opening
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop
@@ -47,11 +48,11 @@ _log = structlog.get_logger()
 def run(config: Config, opening: Opening, signals: Signals) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
     listener, kafka = opening
-    metrics, health, observer = Metrics(), Health(), WorkerObserver()
+    settings = settings_of(config)
+    metrics, health, observer = Metrics(), Health(), WorkerObserver(Names(ngrams=ngrams_of(settings.options)))
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
-    settings = settings_of(config)
     decoder = settings.decoder()
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
     status = Status(observer, metrics, health, config.redacted(), finder=search)

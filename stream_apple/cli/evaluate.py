@@ -115,7 +115,7 @@ def command(
     defaults = load(None, {}).limits
     options = learner.options(defaults.max_features_per_example)
     limits = Limits(
-        max_features=defaults.max_features_per_example - 1,
+        max_features=(defaults.max_features_per_example - 1) // options.longest_ngram,
         max_record_bytes=1 << 30,
         max_weight=defaults.max_weight,
         min_label=defaults.min_label,

@@ -2,10 +2,42 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stream_apple.config.section import Integer, Section
-from stream_apple.core.learner.options import BINS, RESERVOIR, Collisions, Discretise, Options
+from stream_apple.core.learner.options import (
+    BINS,
+    NGRAM,
+    RESERVOIR,
+    Collisions,
+    Discretise,
+    Options,
+    parse_ngrams,
+)
+
+
+def _table_from_text(value: object) -> object:
+    return parse_ngrams(value) if isinstance(value, str) else value
+
+
+class NgramSettings(Section):
+    """Which neighbours are features of their own."""
+
+    ngrams: Annotated[
+        dict[str, Annotated[Integer, Field(ge=NGRAM.low, le=NGRAM.high)]], BeforeValidator(_table_from_text)
+    ] = Field(
+        default_factory=dict,
+        json_schema_extra={
+            "expected": f"namespaces and numbers up to {NGRAM.high}, as in {{ text = 2 }}, or text=2 in the environment"
+        },
+    )
+    """Namespaces whose neighbours are features too, as with Vowpal Wabbit's `--ngram`: with `{ text = 2 }` each two
+    features of `text` that follow each other in the message, with 3 each three as well. `"*"` is all namespaces that
+    are not named, `""` features without; 1 leaves one out of `"*"`. For text whose words come in their order, where
+    pairs say what their words don't: on 10,605 sentences about films, AUC .807 → .813 with `linear`, .814 → .823
+    with `apple`, at twice the features. Not where the order means nothing, as of words that are sorted by number:
+    20news so sorted, .964 → .959. Not with method `tuples`. See *Words side by side* in
+    `docs/choosing-a-learner.md`."""
 
 
 class DiscretisationSettings(Section):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from stream_apple.config.class_settings import ClassSettings
-from stream_apple.config.feature_settings import DiscretisationSettings, PersonalisationSettings
+from stream_apple.config.feature_settings import DiscretisationSettings, NgramSettings, PersonalisationSettings
 from stream_apple.config.growth_settings import GrowthSettings, TupleSettings
 from stream_apple.config.regularisation_settings import RegularisationSettings
 from stream_apple.config.section import Integer, Number, Section
@@ -57,6 +57,7 @@ class MethodSettings(Section):
 class LearnerSettings(
     RegularisationSettings,
     ClassSettings,
+    NgramSettings,
     PersonalisationSettings,
     TupleSettings,
     GrowthSettings,

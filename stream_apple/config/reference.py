@@ -159,7 +159,7 @@ def _type(facts: dict[str, Any]) -> str:
         return "choice"
     if facts.get("unit") == "milliseconds":
         return "duration"
-    return {"array": "list of text", "string": "text"}.get(facts["type"], str(facts["type"]))
+    return {"array": "list of text", "string": "text", "object": "table"}.get(facts["type"], str(facts["type"]))
 
 
 def _default(model: Any, key: str) -> str:  # noqa: ANN401  a class of settings

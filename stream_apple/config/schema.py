@@ -174,14 +174,15 @@ class LimitSettings(Section):
     """What one example, and a run of bad ones, may cost."""
 
     max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
-    """Features that an example may have as it arrives; more make it a dead letter."""
+    """Features that an example may have as it arrives, without n-grams; more make it a dead letter."""
     max_features_per_example: Integer = Field(
         default=Options.max_features_per_example,
         ge=MAX_FEATURES_PER_EXAMPLE.low,
         le=MAX_FEATURES_PER_EXAMPLE.high,
         json_schema_extra={"unit": "features"},
     )
-    """Features of an example after expansion, which stops there. At least `max_features`."""
+    """Features of an example after expansion, which stops there. At least `max_features`; with `learner.ngrams`, as
+    many times that as the longest n-gram has features."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
     """The largest value of a record; a larger one is a dead letter. The bounds of all outputs follow from it."""
     max_weight: Number = Field(default=1e6, gt=0, le=1e12)
@@ -220,6 +221,18 @@ class Config(Section):
     epochs: EpochSettings = EpochSettings()
     http: HttpSettings = HttpSettings()
     limits: LimitSettings = LimitSettings()
+
+    @model_validator(mode="after")
+    def _have_room(self) -> Self:
+        longest = self.learner.options().longest_ngram
+        most, needed = self.limits.max_features_per_example, longest * self.limits.max_features
+        if longest > 1 and most < needed:
+            raise ValueError(
+                f"learner.ngrams, limits.max_features, limits.max_features_per_example: expected room for the n-grams "
+                f"of any example, max_features_per_example of at least {longest} * max_features = {needed}, "
+                f"found {most}"
+            )
+        return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:
         """The settings that the learned model depends on: a snapshot made with others can't be continued."""

@@ -19,6 +19,8 @@ SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.mod
 
 def describe(error: ErrorDetails, settings: Settings) -> str:
     """One line for one fault that pydantic found in `settings`."""
+    if not error["loc"]:  # of settings of several sections
+        return _message(error)
     section, *rest = (str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden" and not rest:
         return _unknown_section(section, settings[section])

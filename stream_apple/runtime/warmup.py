@@ -10,6 +10,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.runtime.lineage import Lineage
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 
@@ -53,5 +54,5 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     later = 1 + settings.epoch_length_ms
     packed = encode_example(Example(None, 1.0, None, {"indices": bytes(8)}))
     for value in (named, packed):
-        list(names_in(value))  # the observer's thread would compile these
+        list(names_in(value, ngrams_of(small.options)))  # the observer's thread would compile these
     model.process([_Sample(0, named, 1), _Sample(1, spaced, 1), _Sample(2, b"", 1), _Sample(3, named, later)])

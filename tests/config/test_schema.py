@@ -59,6 +59,7 @@ class TestDefaults:
                 "order": 0,
                 "selection_share": 1.0,
                 "hierarchical": False,
+                "ngrams": {},
                 "personalise": "",
                 "collisions": "evict",
                 "classes": 0,
@@ -168,7 +169,7 @@ class TestOptionsOfTheLearner:
     def test_have_the_same_defaults(self, name: str) -> None:
         """A setting that is left out is the learner's own."""
         option = next(option for option in evaluate.params if option.name == name)
-        assert getattr(LearnerSettings(), name) == getattr(Options(), name)
+        assert getattr(LearnerSettings().options(), name) == getattr(Options(), name)
         # None: as the learner chooses.
         assert option.to_info_dict()["default"] in {getattr(Options(), name), None}
 
@@ -299,3 +300,39 @@ class TestAddresses:
             load(None, {variable("kafka", "bootstrap.servers"): text})
         expected = "kafka: bootstrap.servers: expected addresses such as host:9092, separated by commas, "
         assert str(caught.value).endswith(f"{expected}found {text!r}")
+
+
+class TestNgrams:
+    """A table in the file, text in the environment."""
+
+    def test_both_ways(self, tmp_path: Path) -> None:
+        """They are the same model; an order of the names says nothing; and without any there is no trace of them."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[learner]\nngrams = { title = 3, text = 2, "" = 2 }\n')
+        from_file = load(path, {})
+        assert from_file.learner.ngrams == {"title": 3, "text": 2, "": 2}
+        from_text = load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "=2,text=2,title=3"})
+        assert from_text.model_settings() == from_file.model_settings()
+        assert from_file.model_settings()["learner"]["ngrams"] == {"": 2, "text": 2, "title": 3}
+        assert "ngrams" not in load(None, {}).model_settings()["learner"]
+
+    @pytest.mark.parametrize("value", ["2", "{ text = 9 }", "{ text = 2.5 }", "{ text = true }", '"text"', "[2]"])
+    def test_what_is_refused(self, tmp_path: Path, value: str) -> None:
+        """By name, and with an example."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text(f"[learner]\nngrams = {value}\n")
+        with pytest.raises(
+            ConfigurationError, match=r"learner.ngrams \(in .*\): expected namespaces and numbers up to 5"
+        ):
+            load(path, {})
+
+    def test_an_example_has_room_for_all_of_them(self) -> None:
+        """Limits that could cut them off, or contradictions, end every command."""
+        environ = {"STREAM_APPLE_LEARNER__NGRAMS": "text=4", "STREAM_APPLE_LIMITS__MAX_FEATURES": "16385"}
+        with pytest.raises(
+            ConfigurationError, match=r"learner.ngrams, .*at least 4 \* max_features = 65540, found 65536"
+        ):
+            load(None, environ)
+        assert load(None, environ | {"STREAM_APPLE_LIMITS__MAX_FEATURES": "16384"}).learner.ngrams == {"text": 4}
+        with pytest.raises(ConfigurationError, match=r"Options.ngrams: expected none with method tuples"):
+            load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "text=2", "STREAM_APPLE_LEARNER__METHOD": "tuples"})

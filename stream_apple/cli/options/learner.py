@@ -8,6 +8,7 @@ import click
 
 from stream_apple.cli.options.classes import CLASS_OPTIONS
 from stream_apple.cli.options.discretisation import DISCRETISATION
+from stream_apple.cli.options.ngrams import NGRAMS, gathered_ngrams
 from stream_apple.cli.options.personalisation import PERSONALISATION
 from stream_apple.cli.options.regularisation import REGULARISATION
 from stream_apple.cli.options.tuples import TUPLE_OPTIONS
@@ -31,10 +32,10 @@ from stream_apple.core.learner.options import (
 class LearnerChoice:
     """The options of a learner, as they were given; None is not given, and goes by the others."""
 
-    _fields = tuple(field.name for field in fields(Options) if field.name != "max_features_per_example")
+    _fields = (*(field.name for field in fields(Options) if field.name != "max_features_per_example"), "bigrams")
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401  each of its own type
-        self._given = given
+        self._given = gathered_ngrams(given)
 
     def options(self, max_features_per_example: int) -> Options:
         """Of the learner; click.UsageError for those that contradict each other."""
@@ -108,6 +109,7 @@ _ALL: list[Callable[[Any], Any]] = [
     *REGULARISATION,
     *TUPLE_OPTIONS,
     WARM_START,
+    *NGRAMS,
     *DISCRETISATION,
     *PERSONALISATION,
 ]

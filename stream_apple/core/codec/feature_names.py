@@ -4,8 +4,9 @@ A key is a hash and can't be undone; whoever sees an example before it is hashed
 """
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgpack
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
 from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.json_transcoding import as_msgpack
+from stream_apple.core.ngrams import NgramSizes, ngram_key, size_of
 
 MOST_NAMES = 65_536
 LONGEST_NAME = 100
@@ -23,16 +25,23 @@ _EQUALS = b"="
 _JOIN = "^"  # of namespace and name, as in Vowpal Wabbit
 
 
-def names_in(value: bytes | None) -> Iterator[tuple[int, str]]:
+class _Map(tuple[tuple[bytes, object], ...]):
+    """A map of msgpack as pairs: a name may come twice."""
+
+    __slots__ = ()
+
+
+def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[tuple[int, str]]:
     """Key and name of the base features of an example; nothing of a record that is none.
 
-    `name`, `namespace^name`, `name=category`, or `#index` of the packed form.
+    `name`, `namespace^name`, `name=category`, or `#index` of the packed form; and `namespace^name^next` of an n-gram.
     """
+    most = _MOST_OF_A_RECORD * (1 if ngrams is None else ngrams.largest)
     try:
         packed = as_msgpack(value) if value and is_json(value) else value
-        example = msgpack.unpackb(packed or b"", raw=True, strict_map_key=False)
+        example = dict(msgpack.unpackb(packed or b"", raw=True, strict_map_key=False, object_pairs_hook=_Map))
         features = example[b"features"]
-        found = list(islice(_names(features), _MOST_OF_A_RECORD))
+        found = list(islice(_names(features, ngrams), most))
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         return
     yield from found
@@ -44,40 +53,91 @@ def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
         yield user_key(key), "key=" + key.decode(errors="replace")
 
 
-def _names(features: Mapping[bytes, object]) -> Iterator[tuple[int, str]]:
-    if isinstance(features.get(b"indices"), bytes):
-        yield from _indices(features)
+class _Named(NamedTuple):
+    """A base feature; `zero`: the example does not have it."""
+
+    key: int
+    name: str
+    zero: bool
+
+
+def _names(features: object, ngrams: NgramSizes | None) -> Iterator[tuple[int, str]]:
+    if not isinstance(features, _Map):
+        raise TypeError(f"expected a map, found {type(features)}")
+    run, of = list[_Named](), ""
+    for space, named in _spaced(features):
+        yield named.key, named.name
+        if named.zero:
+            continue
+        if space != of:
+            yield from _ngrams(run, of, ngrams)
+            run, of = [], space
+        run.append(named)
+    yield from _ngrams(run, of, ngrams)
+
+
+def _spaced(features: _Map) -> Iterator[tuple[str, _Named]]:
+    """Each feature with its namespace, in order."""
+    packed = dict(features)
+    if isinstance(packed.get(b"indices"), bytes):
+        yield from (("", named) for named in _indices(packed))
         return
-    for name, value in features.items():
-        if isinstance(value, Mapping):
+    for name, value in features:
+        if isinstance(value, _Map):
             space = name.decode()
             prefix = space + _JOIN if space else ""
-            inners = (_full(inner, category) for inner, category in value.items())
-            yield from ((feature_key(inner, space), prefix + inner.decode(errors="replace")) for inner in inners)
+            for inner, number in value:
+                full = _full(inner, number)
+                key, shown = feature_key(full, space), prefix + full.decode(errors="replace")
+                yield space, _Named(key, shown, _is_zero(number))
         else:
             full = _full(name, value)
-            yield feature_key(full), full.decode(errors="replace")
+            yield "", _Named(feature_key(full), full.decode(errors="replace"), _is_zero(value))
 
 
 def _full(name: bytes, value: object) -> bytes:
     return name + _EQUALS + value if isinstance(value, bytes) else name
 
 
-def _indices(features: Mapping[bytes, object]) -> Iterator[tuple[int, str]]:
+def _is_zero(value: object) -> bool:
+    """As a 32-bit float."""
+    return isinstance(value, int | float) and np.float32(value) == 0
+
+
+def _indices(features: dict[bytes, object]) -> Iterator[_Named]:
     packed, values = features[b"indices"], features.get(b"values")
     assert isinstance(packed, bytes)
     narrow = isinstance(values, bytes) and len(values) == len(packed)
-    for index in np.frombuffer(packed, "<u4" if narrow else "<u8").tolist():
-        yield index_key(index), f"#{index}"
+    indices = np.frombuffer(packed, "<u4" if narrow else "<u8").tolist()
+    numbers = np.frombuffer(values, "<f4").tolist() if isinstance(values, bytes) else [1.0] * len(indices)
+    for index, number in zip(indices, numbers, strict=True):
+        yield _Named(index_key(index), f"#{index}", number == 0)
+
+
+def _ngrams(run: list[_Named], space: str, sizes: NgramSizes | None) -> Iterator[tuple[int, str]]:
+    """Those of neighbours in a namespace."""
+    if sizes is None:
+        return
+    prefix = len(space + _JOIN) if space else 0
+    for size in range(2, size_of(sizes, space) + 1):
+        for first in range(len(run) - size + 1):
+            key, name = run[first].key, run[first].name
+            for following in run[first + 1 : first + size]:
+                key = int(ngram_key(np.uint64(key), np.uint64(following.key)))
+                name += _JOIN + following.name[prefix:]
+            yield key, name
 
 
 class Names:
     """At most `most` names; those that were not seen for longest go, unless they are kept.
 
     May be used by several threads.
+
+    ngrams  what else examples have as base features, of the model whose features have these names
     """
 
-    def __init__(self, most: int = MOST_NAMES) -> None:
+    def __init__(self, most: int = MOST_NAMES, ngrams: NgramSizes | None = None) -> None:
+        self.ngrams = ngrams
         self._most = most
         self._names: dict[int, str] = {}  # in the order in which they were last seen
         self._kept: frozenset[int] = frozenset()

@@ -53,7 +53,7 @@ class Learner:
         )
         self.preparation = Preparation(options)
         self.selection = TupleSelection(options)
-        self._state = empty_model(options, self.selection, roles=self.preparation.active)
+        self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
         self._longest = 0
         self._work = empty_scratch(options, 0)
         self._class_work = empty_class_work(options.classes)
@@ -137,7 +137,7 @@ class Learner:
             sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array
                 for name, array in self._state.recent._asdict().items()
-                if name != "roles" or self.preparation.active
+                if name != "roles" or self.preparation.with_roles
             }
         if len(self._state.start):
             sums["start"] = self._state.start

@@ -16,6 +16,7 @@ import structlog
 
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import StreamAppleError
 from stream_apple.runtime.columns import keys_of, values_of
 from stream_apple.runtime.log_scan import LogReader, LogScan
@@ -90,13 +91,14 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
     All are decoded at once, and only the few that have one of the features are looked at by name.
     """
     decoded = decoder.decode(values)
-    batch, wanted = decoded.batch, np.sort(np.fromiter(left, np.uint64, len(left)))
+    batch = decoded.batch if names.ngrams is None else add_ngrams(decoded.batch, names.ngrams)
+    wanted = np.sort(np.fromiter(left, np.uint64, len(left)))
     places = np.minimum(np.searchsorted(wanted, batch.keys), len(wanted) - 1)
     hits = np.flatnonzero(wanted[places] == batch.keys)
     rows = np.searchsorted(batch.indptr, hits, "right") - 1
     for key, row in zip(batch.keys[hits].tolist(), decoded.rows[rows].tolist(), strict=True):
         if key in left:
-            found = dict(names_in(values[row]))
+            found = dict(names_in(values[row], names.ngrams))
             names.add(found.items())
             left.difference_update(found)
             left.discard(key)  # whatever it is called: another example would not say more

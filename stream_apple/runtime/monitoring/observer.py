@@ -117,7 +117,7 @@ class WorkerObserver:
         if sample is None:
             return False
         value, key = sample
-        self.names.add(names_in(value))
+        self.names.add(names_in(value, self.names.ngrams))
         self.names.add(name_of_user(key))
         return True
 

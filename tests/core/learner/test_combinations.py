@@ -8,6 +8,8 @@ import pytest
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Collisions, Combine, Discretise, Options
+from stream_apple.core.learner.preparation.discretisation import space_key
+from stream_apple.core.ngrams import ngram_key
 
 SIZE = 6000
 EPOCH = 1000
@@ -92,3 +94,33 @@ def test_where_scores_start_does_not_decay(decay: dict[str, Any]) -> None:
         starts.append(learner.predict(shown) - np.array(sums))
     np.testing.assert_allclose(starts[1], starts[0], atol=1e-4)
     assert np.abs(starts[0]).max() > 0.5
+
+
+@pytest.mark.parametrize("discretise", ["quantile", "auto"])
+def test_ngrams_beside_numbers_as_intervals(discretise: Discretise) -> None:
+    """That two features stand side by side is no number: it stays, with the value 1, and the numbers are cut."""
+    batch = _numbers()
+    batch = batch._replace(spaces=np.tile(np.array([5, 5, 7, 7], np.uint64), SIZE))
+    learner = Learner(Options(ngrams={"*": 2}, discretise=discretise))
+    learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
+    assert set(learner.preparation.intervals.features.tolist()) == set(batch.keys[:4].tolist())
+    prepared = learner.preparation.prepare(batch.select(np.arange(9)))
+    pairs = [int(ngram_key(batch.keys[at], batch.keys[at + 1])) for at in (0, 2)]
+    for row in range(9):
+        features = slice(*prepared.indptr[row : row + 2].tolist())
+        found = dict(zip(prepared.keys[features].tolist(), prepared.values[features].tolist(), strict=True))
+        assert [found[pair] for pair in pairs] == [1.0, 1.0]
+        assert len(found) == 2 + 4 * (2 if discretise == "auto" else 1)
+
+
+def test_ngrams_of_users_with_weights_of_their_own() -> None:
+    """Each user has a weight for each n-gram, as for each word; nobody has one for a pair of users."""
+    spaces = np.tile(np.array([7, 7, space_key("user"), space_key("user")], np.uint64), SIZE)
+    batch = _numbers()._replace(spaces=spaces)
+    learner = Learner(Options(method="linear", ngrams={"*": 2}, personalise="user"))
+    prepared = learner.preparation.prepare(batch.select(np.arange(1)))
+    first, second, ann, bob = batch.keys[:4]
+    pair = ngram_key(first, second)
+    with np.errstate(over="ignore"):
+        own = [key for user in (ann, bob) for key in (user, user + first, user + second, user + pair)]
+    assert prepared.keys.tolist() == [int(key) for key in (first, second, pair, *own)]

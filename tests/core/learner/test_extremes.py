@@ -70,6 +70,8 @@ def _options(draw: st.DrawFn) -> Options:
         if method == "quadratic" and chosen["collisions"] == "share":
             chosen["l1"] = chosen["l2"] = 0.0
     chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
+    if method != "tuples":
+        chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
     return Options(**chosen)
 
 
@@ -110,7 +112,9 @@ def test_no_stream_is_the_end_of_a_model(
             for features, label, weight in drawn
         ] * repeat
         batch, scores = batch_of(rows), Scores.empty(len(rows))
-        batch = batch._replace(users=np.arange(len(rows), dtype=np.uint64) % 3)
+        batch = batch._replace(
+            users=np.arange(len(rows), dtype=np.uint64) % 3, spaces=np.zeros(len(batch.keys), np.uint64)
+        )
         learner.learn(batch, 0, len(rows), scores)
         assert np.isfinite(scores.predictions).all()
         assert np.isfinite(scores.losses).all()

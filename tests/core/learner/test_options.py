@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, MAX_FEATURES_PER_EXAMPLE, Options
+from stream_apple.core.learner.options import (
+    ALPHA,
+    BITS,
+    LEARNING_RATE,
+    MAX_FEATURES_PER_EXAMPLE,
+    Options,
+    parse_ngrams,
+)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +169,61 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fault"),
+    [
+        ({"ngrams": {"text": 6}}, "an integer from 2 to 5 for 'text', found 6"),
+        ({"ngrams": {"text": 1}}, "an integer from 2 to 5 for 'text', found 1"),
+        ({"ngrams": {"*": 1}}, "an integer from 2 to 5 for '*', found 1"),
+        ({"ngrams": {"*": 2, "text": 0}}, "an integer from 1 to 5 for 'text', found 0"),
+        (
+            {"ngrams": {"text": 2}, "method": "tuples"},
+            "none with method tuples, since a text's words are no attributes, found {'text': 2}",
+        ),
+        ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
+    ],
+    ids=str,
+)
+def test_ngrams_are_checked(chosen: dict[str, Any], fault: str) -> None:
+    """What is out of bounds, or contradicts another option, is refused by name."""
+    with pytest.raises(ValueError, match="expected") as caught:
+        Options(**chosen)
+    assert str(caught.value) == f"Options.ngrams: expected {fault}"
+
+
+def test_what_ngrams_name() -> None:
+    """Off, they are in no name; equal ones are equal however they are written; those of a namespace named key are."""
+    assert "ngrams" not in Options().identity()
+    assert Options().longest_ngram == 1
+    assert Options(ngrams={"b": 3, "a": 2}) == Options(ngrams=(("a", 2), ("b", 3)))
+    assert Options(ngrams={"*": 2, "a": 2}) == Options(ngrams={"*": 2})
+    assert Options(ngrams={"*": 2, "a": 1}).identity()["ngrams"] == {"*": 2, "a": 1}
+    assert Options(ngrams={"*": 2, "a": 3}).longest_ngram == 3
+    assert Options(ngrams={"key": 2}, personalise="key").ngrams == (("key", 2),)
+    assert Options(ngrams={"a": 2}).wanted_columns() == {"spaces"}
+    assert Options(ngrams={"a": 2}).model_bytes() > Options().model_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("text=2", {"text": 2}),
+        (" text = 2, title=3", {"text": 2, "title": 3}),
+        ('{ text = 2, "a=b" = 3 }', {"text": 2, "a=b": 3}),
+        ("=2", {"": 2}),
+        ("{}", {}),
+    ],
+)
+def test_ngrams_may_be_typed(text: str, found: dict[str, int]) -> None:
+    """Or stand in the environment."""
+    assert parse_ngrams(text) == found
+
+
+@pytest.mark.parametrize("text", ["text", "text=", "text=two", "text=-2", "text=2,,title=3", "a=2,a=3", "2.5", "a=2.5"])
+def test_what_is_no_ngrams(text: str) -> None:
+    """It is refused with an example."""
+    with pytest.raises(ValueError, match=r"expected namespaces and numbers as in 'text=2,title=3', found "):
+        parse_ngrams(text)

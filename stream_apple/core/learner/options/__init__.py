@@ -8,6 +8,7 @@
     multi_class.py       labels that are one of several classes
     personalisation.py   whether users have weights of their own
     collisions.py        what becomes of features for which there is no room
+    ngrams.py            neighbours in a text as features
     bounds.py            between which numbers a value lies
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
@@ -31,12 +32,14 @@ from stream_apple.core.learner.options.learner_options import (
     Selection,
 )
 from stream_apple.core.learner.options.multi_class import CLASSES
+from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, NGRAM, parse_ngrams
 from stream_apple.core.learner.options.personalisation import BY_KEY
 from stream_apple.core.learner.options.regularisation import L1, L2, Descent
 from stream_apple.core.learner.options.tuple_options import ORDER, SELECTION_SHARE
 from stream_apple.core.learner.options.warm_start import WarmStart
 
 __all__ = [
+    "ALL_NAMESPACES",
     "ALPHA",
     "BINS",
     "BITS",
@@ -46,6 +49,7 @@ __all__ = [
     "L2",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
+    "NGRAM",
     "ORDER",
     "PARENTS",
     "PRODUCT_BUDGET",
@@ -63,4 +67,5 @@ __all__ = [
     "Options",
     "Selection",
     "WarmStart",
+    "parse_ngrams",
 ]

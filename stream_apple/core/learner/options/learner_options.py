@@ -7,6 +7,7 @@ from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.collisions import Collision
 from stream_apple.core.learner.options.discretisation import Discretisation
 from stream_apple.core.learner.options.multi_class import MultiClass
+from stream_apple.core.learner.options.ngrams import Ngrams
 from stream_apple.core.learner.options.personalisation import Personalisation
 from stream_apple.core.learner.options.regularisation import Regularisation
 from stream_apple.core.learner.options.tuple_options import TupleOptions
@@ -53,6 +54,7 @@ _FIRST: dict[str, object] = {
     **MultiClass.FIRST,
     **Personalisation.FIRST,
     **Collision.FIRST,
+    **Ngrams.FIRST,
 }
 """What the first version did before these were options: its models are named without them."""
 
@@ -65,7 +67,9 @@ def _bits_of(method: Method, order: int) -> int:
 
 
 @dataclass(frozen=True)
-class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass, Personalisation, Collision):
+class Options(
+    Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass, Personalisation, Collision, Ngrams
+):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
     Further options stand with what they are about, in the classes that this one is made of.
@@ -129,6 +133,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
             self._refuse_growth()
         self._check_collisions()
         self._check_classes(self.loss)
+        self._check_ngrams(self.method, self.personalise)
         self._check_regularisation(mixed=self.combine == "mix", loss=self.loss)
         if self.ablated and self.warm_start != "none":  # most of what a tuple says is in the start
             raise ValueError(f"Options.selection: expected mi with warm_start = {self.warm_start}, found 'cv'")
@@ -163,7 +168,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
         wanted = {"attributes"} if self.method == "tuples" else set()
-        wanted |= {"spaces"} if self.discretise_namespaces else set()
+        wanted |= {"spaces"} if self.discretise_namespaces or self.ngrams else set()
         return frozenset(wanted) | self._columns_of_users()
 
     @property
@@ -184,7 +189,7 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
         beside = residuals + counts + ablations + self._discretisation_bytes()
         beside += slots * 4 * self.classes * self.class_blocks
         beside += slots * _PLACE_BYTES if self.collisions == "share" else 0
-        if self.personalise:  # examples become as long before they are expanded, many at once
+        if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES
             beside += _PREPARED_BYTES
         return table + beside + self.max_features_per_example * scratch
@@ -192,7 +197,9 @@ class Options(Regularisation, Discretisation, WarmStartOptions, TupleOptions, Mu
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
         found = asdict(self)
-        return {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
+        named = {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
+        # As it is read back from a message, where it may be compared.
+        return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named
 
     def _check_choice(self, name: str, kind: Any) -> None:  # noqa: ANN401  a Literal
         value, choices = getattr(self, name), get_args(kind)

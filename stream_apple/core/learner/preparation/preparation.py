@@ -1,5 +1,6 @@
 """What becomes of a batch before it is learned: its stages, in a fixed order, and their state.
 
+    ngrams       neighbours in a text become features, see `core/ngrams.py`
     discretise   values of numeric features become intervals, see `discretisation.py`
     personalise  users have copies of what there is then, see `personalisation.py`
 
@@ -20,6 +21,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.discretisation import Discretiser
 from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
+from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -30,15 +32,18 @@ _PORTION = 1 << 20  # features; a part has the products of one example more
 class Preparation:
     """The stages that the options ask for; with none, batches are handed on as they are.
 
-    active  whether there is a stage: then features may have roles
+    active      whether there is a stage
+    with_roles  whether features may have roles then
     """
 
     def __init__(self, options: Options) -> None:
+        self._ngrams = ngrams_of(options)
         self._discretiser = None if options.discretise == "none" else Discretiser(options)
         self._users = None
         if options.personalise:
             self._users = UserFeatures(options.personalise, options.max_features_per_example)
-        self.active = self._discretiser is not None or self._users is not None
+        self.with_roles = self._discretiser is not None or self._users is not None
+        self.active = self.with_roles or self._ngrams is not None
         self._truncated = np.zeros(1, np.int64)
 
     @property
@@ -48,18 +53,20 @@ class Preparation:
 
     def warm_up(self, batch: Batch) -> None:
         """Compile what the stages need."""
+        batch = self._with_ngrams(batch)
         if self._discretiser is not None:
             self._discretiser.warm_up(batch)
 
     def prepare(self, batch: Batch) -> Batch:
         """All rows, to be scored; the state stays as it is."""
+        batch = self._with_ngrams(batch)
         if self._discretiser is not None:
             batch = self._discretiser.prepare(batch)
         return batch if self._users is None else self._users.add(batch).batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
         """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state."""
-        batch = _rows(batch, start, stop)
+        batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
             size = stop - start
             first = self._discretiser.learn(batch)
@@ -76,10 +83,15 @@ class Preparation:
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Rows [start, stop) in parts that are prepared one after the other, so that they take bounded memory."""
         sizes = np.diff(batch.indptr) if self._users is None else self._users.bounds(batch)
+        if self._ngrams is not None:
+            sizes = sizes * self._ngrams.largest
         total = sizes[start:stop].cumsum()
         ends = np.arange(_PORTION, int(total[-1]) if len(total) else 0, _PORTION)
         inner = np.unique(start + np.searchsorted(total, ends)).tolist()
         yield from pairwise(sorted({start, *inner, stop}))
+
+    def _with_ngrams(self, batch: Batch) -> Batch:
+        return batch if self._ngrams is None else add_ngrams(batch, self._ngrams)
 
     @property
     def truncated(self) -> int:
@@ -104,6 +116,11 @@ class Preparation:
             self._truncated = arrays[_TRUNCATED].astype(np.int64)
         if self._discretiser is not None:
             self._discretiser.restore({name: array for name, array in arrays.items() if name != _TRUNCATED})
+
+
+def ngrams_of(options: Options) -> NgramSizes | None:
+    """Which n-grams are features of examples too; None if none are asked for."""
+    return ngram_sizes(*options.ngrams_of_namespaces(options.personalise)) if options.ngrams else None
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:

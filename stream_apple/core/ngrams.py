@@ -1,0 +1,137 @@
+"""N-grams: further base features of neighbours in a namespace, in the order in which an example has its features.
+
+Of a namespace whose features are a, b, c come those of two, (a, b) and (b, c), and, if so long ones are asked for,
+that of three. They are what Vowpal Wabbit's `--ngram` makes: the value is 1 whatever the values of the features are,
+since it says that they stand side by side. They belong to the namespace, and are multiplied like other base features.
+
+Neighbours are what is left when zeros are dropped. A name that comes twice makes n-grams at both of its places. A
+namespace that comes twice, with others between, is two texts: nothing goes from one to the other.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import kernel
+
+_ZERO = np.uint64(0)
+_NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # of a key that would be 0, which marks a free slot
+_ORDER = np.uint64(0xD6E8FEB86659FD93)  # odd: so a pair's key is not that of the pair turned round
+
+
+class NgramSizes(NamedTuple):
+    """How many features the longest n-gram of a namespace has; 1: there are none.
+
+    spaces  uint64[k]  keys of namespaces, as of `Batch.spaces`
+    sizes   int64[k]   of those
+    others  of all other namespaces, that without a name (and packed features) among them
+    """
+
+    spaces: NDArray[np.uint64]
+    sizes: NDArray[np.int64]
+    others: int
+
+    @property
+    def largest(self) -> int:
+        """An example gets fewer than so many times its features."""
+        return max(self.others, int(self.sizes.max(initial=1)))
+
+
+def ngram_sizes(by_namespace: Mapping[str, int], others: int) -> NgramSizes:
+    """By the names of namespaces; "" is that of features without."""
+    spaces = [_space_key(name) for name in by_namespace]
+    return NgramSizes(np.array(spaces, np.uint64), np.array(list(by_namespace.values()), np.int64), others)
+
+
+def size_of(sizes: NgramSizes, namespace: str) -> int:
+    """Of the namespace of this name."""
+    return int(_size_of(sizes, np.uint64(_space_key(namespace))))
+
+
+def _space_key(name: str) -> int:
+    return xxhash.xxh64_intdigest(name.encode()) if name else 0
+
+
+@kernel
+def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
+    """The key of an n-gram: of the key of what comes before its last feature, and that feature's; never 0.
+
+    The finalizer of splitmix64 of before * _ORDER + feature. Models rely on it: it never changes.
+    """
+    word = before * _ORDER + feature
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return word if word != _ZERO else _NOT_ZERO
+
+
+def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
+    """The examples with their n-grams, which come after the features that they had.
+
+    Features have no roles yet; the attribute of an n-gram is nobody's, 0.
+    """
+    if len(batch.spaces) != len(batch.keys) or len(batch.roles):
+        raise AssertionError(
+            f"expected a batch with spaces, as of Options.wanted_columns, and without roles, found "
+            f"{len(batch.spaces)} and {len(batch.roles)} for {len(batch.keys)} features"
+        )
+    room = int(batch.indptr[-1] - batch.indptr[0]) * sizes.largest
+    out = batch._replace(
+        indptr=np.zeros_like(batch.indptr),
+        keys=np.empty(room, np.uint64),
+        values=np.empty(room, np.float32),
+        spaces=np.empty(room, np.uint64),
+        attributes=np.zeros(room if len(batch.attributes) else 0, np.uint64),
+    )
+    with np.errstate(over="ignore"):  # hashes wrap; only interpreted code would tell
+        z = _write_rows(batch, sizes, out)
+    return out._replace(keys=out.keys[:z], values=out.values[:z], spaces=out.spaces[:z], attributes=out.attributes[:z])
+
+
+@kernel
+def _write_rows(batch: Batch, sizes: NgramSizes, out: Batch) -> int:
+    """Write the rows of `out`, whose arrays have room; how many features there are."""
+    z = 0
+    with_attributes = len(batch.attributes) > 0
+    for row in range(len(batch.labels)):
+        start, stop = batch.indptr[row], batch.indptr[row + 1]
+        for f in range(start, stop):
+            out.keys[z], out.values[z], out.spaces[z] = batch.keys[f], batch.values[f], batch.spaces[f]
+            if with_attributes:
+                out.attributes[z] = batch.attributes[f]
+            z += 1
+        first = start
+        while first < stop:
+            space = batch.spaces[first]
+            last = first + 1
+            while last < stop and batch.spaces[last] == space:
+                last += 1
+            z = _write_ngrams(batch, first, last, _size_of(sizes, space), out, z)
+            first = last
+        out.indptr[row + 1] = z
+    return z
+
+
+@kernel
+def _size_of(sizes: NgramSizes, space: np.uint64) -> int:
+    for k in range(len(sizes.spaces)):
+        if sizes.spaces[k] == space:
+            return int(sizes.sizes[k])
+    return int(sizes.others)
+
+
+@kernel
+def _write_ngrams(batch: Batch, first: int, last: int, largest: int, out: Batch, z: int) -> int:
+    """Append those of [first, last), features of one namespace, at z, the short ones first; where they end."""
+    for size in range(2, largest + 1):
+        for f in range(first, last - size + 1):
+            key = batch.keys[f]
+            for step in range(1, size):
+                key = ngram_key(key, batch.keys[f + step])
+            out.keys[z], out.values[z], out.spaces[z] = key, np.float32(1.0), batch.spaces[f]
+            z += 1
+    return z

@@ -164,7 +164,9 @@ def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArr
     of_all = of_class.sum()
     both = seen.sum(axis=0)
     shares = np.divide(seen, both, out=np.zeros_like(seen), where=both > 0.0)
-    ratios = shares / (of_class / of_all)[:, None]
+    # Of a class with less weight than that nothing is told, and its ratios may be beyond all numbers.
+    prior = np.broadcast_to((of_class / of_all)[:, None], shares.shape)
+    ratios = np.divide(shares, prior, out=np.zeros_like(shares), where=prior >= np.finfo(np.float64).tiny)
     logs = np.log(ratios, out=np.zeros_like(ratios), where=ratios > 0.0)
     summands: NDArray[np.float64] = np.maximum((seen / of_all * logs).sum(axis=0), 0.0)
     return summands

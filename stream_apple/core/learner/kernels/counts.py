@@ -104,4 +104,6 @@ def _summand(both: float, of_it: float, of_class: float, of_all: float) -> float
     """P(F, y) * log(P(F, y) / (P(F) * P(y))), 0 where nothing was seen."""
     if not both > 0.0 or not of_class > 0.0:
         return 0.0
-    return both / of_all * math.log(both / of_it * (of_all / of_class))
+    ratio = both / of_it * (of_all / of_class)
+    # Beyond all numbers, or below them, where a class has next to no weight: nothing is told of it.
+    return both / of_all * math.log(ratio) if 0.0 < ratio < math.inf else 0.0

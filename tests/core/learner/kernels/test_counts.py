@@ -130,6 +130,17 @@ def test_summands_are_those_of_the_mutual_information() -> None:
         assert sum(summands) == pytest.approx(defined, rel=1e-12)
 
 
+@pytest.mark.parametrize("weight", [5e-324, 1e-320, 1e-310, 1e-300])
+def test_a_label_of_next_to_no_weight_tells_nothing(weight: float) -> None:
+    """Its summand is below what a number can be, never infinite or no number."""
+    for both, totals in (
+        ((0.0, weight), (1.0, weight)),
+        ((weight, 1e12), (weight, 1e12)),
+        ((weight, 0.0), (weight, 3)),
+    ):
+        assert 0.0 <= information_of(counted(*both), counted(*totals)) < 1e-290
+
+
 def test_a_planted_irrelevant_attribute_is_last() -> None:
     """By the sums over its values, as they are counted by a learner; and none of its values grows before the others."""
     rng = np.random.default_rng(5)

@@ -16,7 +16,7 @@ from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
 from stream_apple.runtime.monitoring.inspection import plain
-from stream_apple.runtime.verification.verifier import Published, Report
+from stream_apple.runtime.verification.report import Published, Report
 
 
 @click.command()

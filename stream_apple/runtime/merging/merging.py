@@ -6,7 +6,7 @@ is merged, the loop has `NoMerging`.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -171,16 +171,26 @@ class Merging(NoMerging):
             self._poll_at = now + POLL_S
             self._log.follow(self._newest())
         self._log.read_on()
-        # One round after the other: one merged model at a time is in memory.
-        number = min(follower.boundary.round for follower in waiting)
-        answer = self._log.ask(number)
+        self._answer(waiting)
         for follower in waiting:
-            if answer.merged is not None and follower.boundary.round == number:
-                self._take(follower, answer.merged)
-            elif answer.found is MergeLookup.GONE and follower.boundary.round == number:
-                self._skip(follower, "the merged model is gone from the log")
-            elif now - follower.since > self._settings.max_hold_s:
+            if follower.place is Place.WAITING and now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")
+
+    def _answer(self, waiting: Sequence[Follower]) -> None:
+        """Let those go on whose round has an answer; one merged model is in memory at a time, the earliest first.
+
+        A round that is not merged yet holds up no other: a wrong clock may be all that is in it.
+        """
+        for number in sorted({follower.boundary.round for follower in waiting}):
+            answer = self._log.ask(number)
+            mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
+            for follower in mine:
+                if answer.merged is not None:
+                    self._take(follower, answer.merged)
+                elif answer.found is MergeLookup.GONE:
+                    self._skip(follower, "the merged model is gone from the log")
+            if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
+                return
 
     def _newest(self) -> MergedPointer | None:
         committed = self._context.broker.peek([0])[0]

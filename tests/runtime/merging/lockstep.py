@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from simulation.process import Setup
-from support.records import DECODER, HOUR, START, TOPIC, FakeRecord
+from support.records import HOUR, START, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 
 _WEIGHTS = {"a": 1.0, "b": -1.5, "c": 0.5, "d": 2.0}
 
@@ -32,13 +32,14 @@ def hourly(partition: int, counts: Sequence[int], first: int = 0) -> list[FakeRe
 class Lockstep:
     """Models of all partitions, and what they answer."""
 
-    def __init__(self, setup: Setup, given: Mapping[int, Sequence[FakeRecord]]) -> None:
-        assert setup.merging is not None
-        self._parents = setup.merging.parents
-        provenance = setup.provenance
+    def __init__(
+        self, provenance: Provenance, settings: ModelSettings, given: Mapping[int, Sequence[FakeRecord]]
+    ) -> None:
+        assert provenance.merging is not None
+        self._parents = provenance.merging.parents
+        topic, decoder = provenance.topics.examples, settings.decoder()
         self.models = {
-            number: PartitionModel(TOPIC, number, provenance.lineage(number, 0), setup.model_settings, DECODER)
-            for number in given
+            number: PartitionModel(topic, number, provenance.lineage(number, 0), settings, decoder) for number in given
         }
         self.answers: dict[int, list[bytes]] = {number: [] for number in given}
         self.merges = 0

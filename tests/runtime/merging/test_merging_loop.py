@@ -24,7 +24,7 @@ def small_input() -> dict[int, list[FakeRecord]]:
 
 def check(cluster: MemoryCluster, given: Mapping[int, Sequence[FakeRecord]], *processes: Process) -> None:
     """Predictions and models are those of models that wait for each other; each merge is there once."""
-    wanted = Lockstep(SETUP, given).learn()
+    wanted = Lockstep(SETUP.provenance, SETUP.model_settings, given).learn()
     assert wanted.merges >= 2
     outputs = outputs_of(cluster)
     for number, answers in wanted.answers.items():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.records import DECODER, HOUR, PLAIN_OPTIONS, SETTINGS, START, TOPIC, FakeRecord, good, stream
+from support.records import DECODER, HOUR, PLAIN_OPTIONS, SETTINGS, START, TOPIC, good, stream
 
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.runtime.dead_letters import RejectLimits
@@ -30,11 +30,11 @@ def go_on(model: PartitionModel) -> None:
     model.rounds.go_on()
 
 
-def run(model: PartitionModel, records: Sequence[FakeRecord], size: int) -> tuple[list[Boundary], list[bytes]]:
+def run(model: PartitionModel, records: Sequence[Record], size: int) -> tuple[list[Boundary], list[bytes]]:
     """All boundaries and answers, with so many records at once; the model goes on at once, and gets the rest again."""
     boundaries, answers, at = [], [], 0
     while at < len(records):
-        batch: list[Record] = [*records[at : at + size]]
+        batch = list(records[at : at + size])
         for part, result in model.process_in_turn(batch):
             at += len(part)
             answers += result.predictions

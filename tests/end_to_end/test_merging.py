@@ -1,0 +1,87 @@
+"""Partitions that merge on a real broker, in workers that are killed: each answer is that of models in one process."""
+
+import random
+from pathlib import Path
+
+from confluent_kafka import Producer
+from runtime.merging.lockstep import Lockstep, hourly
+from support.topics import FOREVER, LogEnds, TopicFactory, create_worker_topics, read_to_end
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
+
+from stream_apple.app.models import settings_of
+from stream_apple.config import Config, load
+from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.merging.messages import decode_adoption
+
+PARTITIONS = 4
+KILLS = 5
+
+
+def configure(directory: Path, kafka: str, topic: TopicFactory) -> tuple[Path, Config]:
+    """Workers on new topics, which wait for each other as long as it takes."""
+    topics = create_worker_topics(topic, PARTITIONS) | {"merges": topic("merges", 1, FOREVER)}
+    path = write_config(
+        directory / "stream_apple.toml",
+        kafka,
+        kafka={"session.timeout.ms": 6000},
+        topics=topics,
+        worker={"commit_interval": "40ms", "snapshot_interval": "1s", "fetch_records": 50},
+        learner={"bits": 12},
+        limits={"max_features": 16},
+        merge={"mode": "average", "patience": "forever"},
+    )
+    return path, load(path, {})
+
+
+def test_workers_are_killed_at_random_moments(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """Two workers; one of them is killed some times, partition 0's leader or not."""
+    path, config = configure(tmp_path, kafka, topic)
+    counts = [40, 25, 60, 30, 45, 20]
+    given = {number: hourly(number, [count + 3 * number for count in counts]) for number in range(PARTITIONS)}
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for number, records in given.items():
+        for record in records:
+            producer.produce(config.topics.examples, record.payload, record.named, number, timestamp=record.time_ms)
+    assert producer.flush(60) == 0
+    wanted = Lockstep(Provenance.of(config), settings_of(config), given).learn()
+    assert wanted.merges == len(counts) - 1
+
+    ends, draw = LogEnds(kafka), random.Random(14)
+
+    def answered() -> int:
+        return sum(map(len, read_to_end(kafka, config.topics.predictions, PARTITIONS).values()))
+
+    def merged() -> int:
+        return ends.of(config.topics.merges)
+
+    log = tmp_path / "worker.log"
+    with WorkerProcess(path, log, "worker-1") as steady:
+        for _ in range(KILLS):
+            with WorkerProcess(path, log, "worker-0") as killed:
+                target = merged() + draw.randint(1, 12)
+                killed.wait_until(
+                    lambda target=target: merged() >= target or answered() == sum(map(len, given.values())),  # type: ignore[misc]
+                    "something had been merged",
+                )
+                killed.kill()
+        with WorkerProcess(path, log, "worker-0") as last:
+            last.wait_until(lambda: answered() >= sum(map(len, given.values())), "everything was answered")
+            assert last.terminate() == 0
+        assert steady.terminate() == 0
+    found = read_to_end(kafka, config.topics.predictions, PARTITIONS)
+    for number, answers in wanted.answers.items():
+        assert [message.value() for message in found[number]] == answers
+    (messages,) = read_to_end(kafka, config.topics.merges).values()
+    adopted = [
+        decode_adoption(config.worker.group, message.value())
+        for message in messages
+        if b"/adopted/" in (message.key() or b"")
+    ]
+    assert sorted((each.round, each.partition) for each in adopted) == sorted(
+        (each, number) for each in {record.round for record in adopted} for number in range(PARTITIONS)
+    )
+    assert all(each.included for each in adopted)
+    firsts = [message.key() for message in messages if (message.key() or b"").endswith(b"/0")]
+    manifests = [key for key in firsts if b"/adopted/" not in (key or b"")]
+    assert len(manifests) == len(set(manifests)) == wanted.merges

@@ -3,6 +3,7 @@
 Where a record is missing, or what it names, nobody can know the model behind: it is learned no further from there.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from stream_apple.core.learner.merging.merge import adopt
@@ -27,16 +28,25 @@ class Impasse(NamedTuple):
 class Crossing:
     """The boundaries of one partition.
 
+    restored  makes the model in the newest snapshot once more, for when it can't be learned; None if that is not there
+
     noted   what is committed about the newest of them; None before the first
     counts  of those that have been passed
     """
 
     def __init__(
-        self, merges: MergesLog, provenance: Provenance, number: int, metadata: OffsetMetadata, faults: Faults
+        self,
+        merges: MergesLog,
+        provenance: Provenance,
+        number: int,
+        metadata: OffsetMetadata,
+        faults: Faults,
+        restored: Callable[[], PartitionModel | None],
     ) -> None:
         assert provenance.merging is not None
         self.noted = None if metadata.merge is None else metadata.merge.boundary
         self.counts = Boundaries()
+        self.restored = restored
         self._merges = merges
         self._parents = provenance.merging.parents
         self._place = f"{provenance.topics.examples}-{number}"
@@ -136,7 +146,7 @@ class Crossing:
         assert record.merged is not None
         place = f"{self._place}@{record.at}, where round {record.round} ends"
         try:
-            merged = self._merges.model(record.merged, model.learner.options)
+            merged = self._merges.model(record.merged, model)
         except GapError as error:
             return Impasse(f"{place}: {error}", gone=True)
         except SnapshotError as error:

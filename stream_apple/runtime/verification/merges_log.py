@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgpack
 
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.log_scan import LogScan
@@ -23,6 +22,7 @@ from stream_apple.runtime.merging.messages import (
     read_manifest,
 )
 from stream_apple.runtime.merging.note import MergedPointer
+from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.snapshots.store import FEW_LARGE, Logs
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
@@ -81,8 +81,11 @@ class MergesLog:
         """All merged models of this round."""
         return [each for each in self.merges if each.pointer.round == number]
 
-    def model(self, pointer: MergedPointer, options: Options) -> MergedModel:
-        """A merged model; GapError if it is gone from the log, SnapshotError if it is not what it says, and whole."""
+    def model(self, pointer: MergedPointer, like: PartitionModel) -> MergedModel:
+        """A merged model of models like this one.
+
+        GapError if it is gone from the log, SnapshotError if it is not what it says, and whole.
+        """
         place = (
             f"the merged model of round {pointer.round} ({self.topic}-0, messages {pointer.first} to {pointer.last})"
         )
@@ -91,7 +94,7 @@ class MergesLog:
             raise GapError(f"expected {place}, found {low} as the first message: it is gone")
         if pointer.last >= high:
             raise SnapshotError(f"{place}: expected it, found the log to end at {high}")
-        decoder = MergeDecoder(self._group, pointer.round, options)
+        decoder = MergeDecoder(self._group, pointer.round, like.learner.options)
         with closing(self._scan(pointer.first, pointer.last + 1)) as scan:
             while decoder.left:
                 record = scan.take()

@@ -1,6 +1,6 @@
 """A model that is learned again from what is in the log, and what it publishes on the way."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from stream_apple.errors import GapError
@@ -21,7 +21,7 @@ class Answers(NamedTuple):
     dead_letters: list[Answer]
 
 
-Standing = Generator[PartitionModel]
+StandStill = Generator[PartitionModel]
 """Gives the model each time that it stands at a boundary, before it goes on."""
 
 
@@ -32,7 +32,6 @@ class Replay:
     metadata  what is committed: the gaps to leave out, and the snapshot to compare with on the way
     lineages  all that the model has had
     crossing  how it goes through boundaries; None if it is not merged with others
-    restored  makes the model in the newest snapshot once more, for when it can't be learned; None if that is not there
 
     digest    of the model at the snapshot's offset; None if it has not learned its way there
     unproved  what could not be learned, if anything
@@ -45,7 +44,6 @@ class Replay:
         lineages: Sequence[Lineage],
         stop: int,
         crossing: Crossing | None = None,
-        restored: Callable[[], PartitionModel | None] = lambda: None,
     ) -> None:
         self.model = model
         self.start = model.next_offset
@@ -58,7 +56,6 @@ class Replay:
         self._metadata = metadata
         self._lineages = lineages
         self._crossing = crossing
-        self._restored = restored
         self._events = self._events_from(model)
 
     def _events_from(self, model: PartitionModel) -> list[tuple[int, tuple[Gap, Lineage] | None]]:
@@ -92,7 +89,7 @@ class Replay:
             return False
         return noted.at == self.stop == self.model.next_offset
 
-    def learn(self, records: Sequence[Record], answers: Answers) -> Standing:
+    def learn(self, records: Sequence[Record], answers: Answers) -> StandStill:
         """Learn the next records, as far as they are to be learned; errors as of `PartitionModel.process`.
 
         GapError if the model can't be had behind a boundary, because records, or merged models, are gone.
@@ -111,7 +108,7 @@ class Replay:
         while self._events:
             self._pass()
 
-    def look_behind(self, record: Record) -> Standing:
+    def look_behind(self, record: Record) -> StandStill:
         """Show the model the first record that it is not to learn: it stands at a boundary before it."""
         yield from self._process([record], Answers([], []))
 
@@ -125,7 +122,7 @@ class Replay:
             if self._crossing is not None:
                 self._crossing.jumped(self.model, at)
 
-    def _process(self, records: list[Record], answers: Answers) -> Standing:
+    def _process(self, records: list[Record], answers: Answers) -> StandStill:
         while records := [record for record in records if record.offset() >= self.model.next_offset]:
             for part, result in self.model.process_in_turn(records):
                 self._count(part, result, answers)
@@ -135,7 +132,7 @@ class Replay:
             if self.model.held is not None:
                 return
 
-    def stand(self) -> Standing:
+    def stand(self) -> StandStill:
         """The model stands at a boundary: go on from there, unless it is to wait, or can't."""
         crossing, boundary = self._crossing, self.model.held
         assert crossing is not None
@@ -159,8 +156,9 @@ class Replay:
     def _leave_out(self, at: int, impasse: Impasse) -> None:
         """Go on with the newest snapshot, if it is behind what could not be learned, or learn no more."""
         snapshot, restored = self._metadata.snapshot, None
+        assert self._crossing is not None
         if snapshot is not None and at <= snapshot.at <= self.stop and self.start < snapshot.at:
-            restored = self._restored()
+            restored = self._crossing.restored()
         if restored is None and impasse.gone:
             raise GapError(f"{impasse.why}, and no newer snapshot can be restored")
         self.unproved = Unproved(at, self.stop if restored is None else restored.next_offset, impasse.why)

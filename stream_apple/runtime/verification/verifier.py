@@ -32,7 +32,7 @@ from stream_apple.runtime.verification.crossing import Crossing
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
 from stream_apple.runtime.verification.lockstep import Lane, Relearning, make_again
 from stream_apple.runtime.verification.merges_log import MergesLog
-from stream_apple.runtime.verification.replay import Answers, Replay, Standing
+from stream_apple.runtime.verification.replay import Answers, Replay, StandStill
 from stream_apple.runtime.verification.report import Covered, Published, Report, ReportProgress
 
 
@@ -97,7 +97,7 @@ class Verifier:
         stop = committed.offset if to is None else to
         faults = Faults()
         metadata, restored = self._newest(number, committed, faults)
-        crossing = self._crossing(number, metadata, faults)
+        self._read_merges(number, metadata, faults)
         lineages = self._provenance.lineages(number, metadata.lineage)
         origin: Literal["start", "snapshot"] = "start"
         model = self._from_start(number, metadata, lineages[0], stop)
@@ -106,14 +106,8 @@ class Verifier:
         # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
         spare = restored if self._merges is not None and self._merges.low > 0 and origin == "start" else None
         restored = None
-
-        def again() -> PartitionModel | None:
-            if spare is not None:
-                return spare
-            stored = self._store.newest(number, committed)
-            return self._restored(stored.model, stored.metadata) if stored.metadata == metadata else None
-
-        replay = Replay(model, metadata, lineages, stop, crossing, again)
+        crossing = self._crossing(number, committed, metadata, faults, spare)
+        replay = Replay(model, metadata, lineages, stop, crossing)
         predictions, letters = yield from self._compare(replay, lineages, faults)
         self._check_digest(replay, metadata.snapshot, faults)
         unproved = replay.unproved
@@ -135,19 +129,36 @@ class Verifier:
             None if crossing is None else crossing.counts,
         )
 
-    def _crossing(self, number: int, metadata: OffsetMetadata, faults: Faults) -> Crossing | None:
-        """How the partition goes through boundaries, by all that was recorded before `metadata` was committed."""
+    def _crossing(
+        self,
+        number: int,
+        committed: Committed,
+        metadata: OffsetMetadata,
+        faults: Faults,
+        spare: PartitionModel | None,
+    ) -> Crossing | None:
+        """How the partition goes through boundaries. `spare`: the model in its newest snapshot, if it has been kept."""
         if self._merges is None:
             return None
+
+        def again() -> PartitionModel | None:
+            if spare is not None:
+                return spare
+            stored = self._store.newest(number, committed)
+            return self._restored(stored.model, stored.metadata) if stored.metadata == metadata else None
+
+        return Crossing(self._merges, self._provenance, number, metadata, faults, again)
+
+    def _read_merges(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
+        """Read all that was recorded before `metadata` was committed, and hold it against that.
+
+        What is noted beside partition 0 about the newest merged model must be there, if it is not gone.
+        """
+        if self._merges is None:
+            return
         self._merges.read_on()
         self._merges.tell(faults)
-        self._check_newest(number, metadata, faults)
-        return Crossing(self._merges, self._provenance, number, metadata, faults)
-
-    def _check_newest(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
-        """What is noted beside partition 0 about the newest merged model must be there, if it is not gone."""
         pointer = None if metadata.merge is None else metadata.merge.merged
-        assert self._merges is not None
         if pointer is None or pointer.first < self._merges.low:
             return
         if pointer not in [each.pointer for each in self._merges.merges]:
@@ -254,7 +265,7 @@ class Verifier:
                 log.drain()
         return predictions, letters
 
-    def _look_behind(self, replay: Replay, faults: Faults) -> Standing:
+    def _look_behind(self, replay: Replay, faults: Faults) -> StandStill:
         """If a round ends where the examples in question do, the record behind shows that."""
         if not replay.lacks_boundary:
             return

@@ -79,13 +79,13 @@ class MergedLogs(MemoryLogs):
         """Write a message to the merges topic."""
         self.logs[PLACE].append(FakeRecord(0, self.log_range(*PLACE).high, payload, 0, key))
 
+    def new_model(self, partition: int, lineage: Lineage) -> PartitionModel:
+        """A model that has learned nothing."""
+        return PartitionModel(TOPIC, partition, lineage, self.setup.model_settings, DECODER)
+
     def verifier(self) -> Verifier:
         """A verification of these logs."""
-
-        def new_model(partition: int, lineage: Lineage) -> PartitionModel:
-            return PartitionModel(TOPIC, partition, lineage, self.setup.model_settings, DECODER)
-
-        return Verifier(self, self.setup.provenance, new_model, 7, lambda *_: None)
+        return Verifier(self, self.setup.provenance, self.new_model, 7, lambda *_: None)
 
     def verify(self, partition: int) -> Report:
         """The report on one partition, by itself."""

@@ -89,7 +89,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime.learning": _RUNTIME_BASIS,
     "runtime.monitoring": _RUNTIME_BASIS,
     "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
-    "runtime.verification": _RUNTIME_BASIS | {"runtime.snapshots"},
+    "runtime.verification": _RUNTIME_BASIS | {"runtime.merging", "runtime.merging.rounds", "runtime.snapshots"},
     "runtime.publishing": _RUNTIME_BASIS,
     "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
     "runtime.loop": _RUNTIME_BASIS

@@ -17,7 +17,8 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.monitoring.inspection import ModelView, view_model
+from stream_apple.runtime.merging.merging_view import MergingView, newest_merge, view_merging
+from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.runtime.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
@@ -39,12 +40,18 @@ class NoSnapshotError(ConfigurationError):
 
 
 class Inspected(NamedTuple):
-    """A model and its view, and all that it takes to save it."""
+    """A model and its view, and all that it takes to save it. `merging`: None where models are not merged."""
 
     model: PartitionModel
     view: ModelView
     names: Names
     pointer: SnapshotPointer
+    merging: MergingView | None = None
+
+    def facts(self, top: int) -> Facts:
+        """All that is to be shown, with at most `top` of each kind."""
+        facts = self.view.facts(top)
+        return facts if self.merging is None else {**facts, "merging": plain(self.merging)}
 
 
 def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts]:
@@ -93,6 +100,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
         numbers = logs.chosen(partitions)
         store = SnapshotStore(logs, provenance, onlooker_factory(config))
         decoder = settings_of(config).decoder()
+        newest = None if provenance.merging is None else newest_merge(logs, provenance)
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:
@@ -103,7 +111,8 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             if model is None or metadata.snapshot is None:
                 continue
             found = True
-            yield _named(logs, decoder, model, metadata.snapshot, committed, top)
+            inspected = _named(logs, decoder, model, metadata.snapshot, committed, top)
+            yield inspected._replace(merging=view_merging(metadata, newest))
         if not found:
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "

@@ -8,7 +8,8 @@ from stream_apple.app.models import onlooker_factory
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.verification.verifier import Report, ReportProgress, Verifier
+from stream_apple.runtime.verification.report import Report, ReportProgress
+from stream_apple.runtime.verification.verifier import Verifier
 
 
 def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> Iterator[Report]:
@@ -26,5 +27,8 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
             )
         new_model = onlooker_factory(config)
         verifier = Verifier(logs, Provenance.of(config), new_model, config.worker.fetch_records, progress)
+        if not partitions and to is None:
+            yield from verifier.verify_all()
+            return
         for number in numbers:
             yield verifier.verify(number, to)

@@ -16,7 +16,7 @@ from stream_apple.errors import StreamAppleError
 
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
-    "topics": "Create the four topics, or compare existing ones with what is needed.",
+    "topics": "Create the topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",

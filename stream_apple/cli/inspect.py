@@ -91,7 +91,7 @@ def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: P
     """Views of the newest snapshots, or of the running worker's models before there is one; saved, if so asked."""
     try:
         for found in from_topic(config, partitions, top):
-            yield found.view.facts(top)
+            yield found.facts(top)
             if target is not None:
                 to_file(target, config, found)
     except NoSnapshotError as error:
@@ -116,6 +116,7 @@ def _show(console: Console, facts: Facts) -> None:
         *_discretised(facts),
         *_start(facts),
         _digest(facts),
+        *_merging(**facts.get("merging") or {}),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
         *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
     ):
@@ -184,6 +185,16 @@ def _digest(facts: Facts) -> str:
     )
     saved = f"snapshot {snapshot['digest']} at offset {snapshot['at']:,}" if snapshot else "no snapshot"
     return f"epoch {facts['epoch']}; {ended}; {saved}"
+
+
+def _merging(boundary: Facts | None = None, merge: Facts | None = None) -> Iterator[str]:
+    """How the partition stands to the others, where models are merged."""
+    if boundary is not None:
+        yield f"{boundary['state']} at the end of round {boundary['round']}, at offset {boundary['at']:,}"
+    if merge is not None:
+        named = ", ".join(map(str, merge["roster"]))
+        without = ", ".join(f"{partition} ({reason})" for partition, reason in merge["excluded"].items())
+        yield f"newest merge: round {merge['round']}, of partitions {named}{f'; not {without}' if without else ''}"
 
 
 def _table(title: str, *columns: str, numbers: int) -> Table:

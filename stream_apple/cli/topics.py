@@ -1,4 +1,4 @@
-"""`stream-apple topics`: create the four topics, or compare existing ones with what is needed."""
+"""`stream-apple topics`: create the topics, or compare existing ones with what is needed."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ from stream_apple.errors import ConfigurationError
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    help="Partitions of each topic.  [default: as many as the examples topic has, else 1]",
+    help="Partitions of each topic but `merges`.  [default: as many as the examples topic has, else 1]",
 )
 @click.option(
     "--replication-factor",
@@ -41,7 +41,9 @@ from stream_apple.errors import ConfigurationError
 def command(
     path: Path | None, partitions: int | None, replication_factor: int | None, retention: int, *, dry_run: bool
 ) -> None:
-    """Create the four topics, or compare existing ones with what is needed.
+    """Create the topics, or compare existing ones with what is needed.
+
+    Four topics, and a fifth of one partition where `merge.mode` is on.
 
     Existing topics are never altered. Exits with 78 if one differs; then nothing is created either.
     """
@@ -53,6 +55,7 @@ def command(
         BROKER_DEFAULT if replication_factor is None else replication_factor,
         retention,
         config.limits.max_record_bytes,
+        merging=config.merging,
         dry_run=dry_run,
     )
     table_console().print(_table(reports))

@@ -16,7 +16,7 @@ from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
 from stream_apple.runtime.monitoring.inspection import plain
-from stream_apple.runtime.verification.verifier import Published, Report
+from stream_apple.runtime.verification.report import Published, Report
 
 
 @click.command()
@@ -43,6 +43,9 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
 
     Reads the topics and the committed offsets; workers may go on. A partition whose first records are gone is learned
     from its newest snapshot on.
+
+    Where models are merged, each partition goes through the ends of rounds as is recorded that it did. If all are
+    verified, they are learned at once, with memory for a model of each, and every merged model is made again.
 
     Exits with 0 if all is as it must be, with 74 if there are faults, with 70 if records that it takes are gone.
     """
@@ -124,6 +127,10 @@ def _verdict(console: Console, reports: list[Report], faults: int) -> None:
         f"{f'{faults:,} faults' if faults else 'no faults'}",
         soft_wrap=True,
     )
+    made = next((report.made_again for report in reports if report.made_again is not None), None)
+    if made is not None:
+        unknown = f"; {made.unknown:,} could not be, because records of those in them are gone" if made.unknown else ""
+        console.print(f"merged models: {made.matched:,} of {made.merges:,} made again{unknown}", soft_wrap=True)
 
 
 def _counted(published: Published) -> str:
@@ -147,6 +154,13 @@ def _remarks(console: Console, report: Report) -> None:
 
     if report.covered.origin == "snapshot":
         tell(f"the records before {report.covered.start} are gone: only what came after its snapshot is proved")
+    if report.covered.unproved is not None:
+        start, stop, why = report.covered.unproved
+        tell(f"the answers to examples from {start} to {stop} are not proved: {why}")
+    if report.boundaries is not None:
+        adopted, late, skipped = report.boundaries
+        ends = adopted + late + skipped
+        tell(f"passed the end of {ends} rounds: {adopted} in the merge, {late} late, {skipped} alone")
     for gap in report.gaps:
         tell(f"records from {gap.start} to {gap.stop} were left out: an operator has accepted the gap")
     for published, name in ((report.predictions, "predictions"), (report.dead_letters, "dead letters")):

@@ -82,16 +82,17 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     topics, max_record_bytes = config.topics, config.limits.max_record_bytes
-    found = needs.existing(cluster, topics.names(merging=False))
+    found = needs.existing(cluster, topics.names(merging=config.merging))
     made = needs.creation(topics, needs.RETENTION_MS)
     examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
-    needed = needs.requirements(topics, examples, max_record_bytes)
+    needed = needs.requirements(topics, examples, max_record_bytes, merging=config.merging)
     partitions = found[topics.examples].partitions if topics.examples in found else None
     permissions = {
         topics.examples: {"READ"},
         topics.predictions: {"READ", "WRITE"},
         topics.dead_letters: {"READ", "WRITE"},
         topics.models: {"READ", "WRITE"},
+        topics.merges: {"READ", "WRITE"},
     }
     for name, requirements in needed.items():
         subject = f"topic {name}"
@@ -99,9 +100,10 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             yield Finding("fault", subject, "expected an existing topic, found none: `stream-apple topics` creates it")
             continue
         topic = found[name]
+        count = needs.partitions_of(topics, name, partitions or topic.partitions)
         faults = [
             f"{fault.property}: expected {fault.expected}, found {fault.found}"
-            for fault in needs.compare(name, topic, requirements, partitions or topic.partitions)
+            for fault in needs.compare(name, topic, requirements, count)
         ]
         faults += _availability(topic, written="WRITE" in permissions[name])
         if not permissions[name] <= topic.operations:

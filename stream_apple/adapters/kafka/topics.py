@@ -1,4 +1,4 @@
-"""What the four topics must be like, how existing ones differ from that, and the creation of missing ones.
+"""What the topics must be like, how existing ones differ from that, and the creation of missing ones.
 
 An existing topic is never altered: it may hold what can't be had again. Each setting that is asked for has
 its reason here, and nothing is asked for that the promises do not need.
@@ -20,7 +20,8 @@ from stream_apple.config import TopicSettings
 from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 from stream_apple.errors import BrokerError, ConfigurationError
 
-Rule = Literal["exactly", "at least", "at most"]
+Rule = Literal["exactly", "at least", "at most", "no less than"]
+"""`no less than`: at least, where -1 is without end."""
 
 KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 COMPACTION_LAG_MS = 3_600_000
@@ -43,12 +44,15 @@ class Requirement(NamedTuple):
 
     def accepts(self, found: str) -> bool:
         """Whether the value that the broker reports is good enough."""
-        if self.rule == "exactly":
+        if self.rule == "exactly" or (self.rule == "no less than" and self.value == FOREVER):
             return found == str(self.value)
-        return int(found) >= int(self.value) if self.rule == "at least" else int(found) <= int(self.value)
+        if self.rule == "no less than" and int(found) == FOREVER:
+            return True
+        return int(found) <= int(self.value) if self.rule == "at most" else int(found) >= int(self.value)
 
     def __str__(self) -> str:
-        return str(self.value) if self.rule == "exactly" else f"{self.rule} {self.value}"
+        bare = self.rule == "exactly" or self.value == FOREVER
+        return str(self.value) if bare else f"{self.rule} {self.value}"
 
 
 class Existing(NamedTuple):
@@ -79,9 +83,23 @@ class TopicReport(NamedTuple):
 
 
 def requirements(
-    topics: TopicSettings, examples: Mapping[str, str], max_record_bytes: int = USUAL_RECORD_BYTES
+    topics: TopicSettings,
+    examples: Mapping[str, str],
+    max_record_bytes: int = USUAL_RECORD_BYTES,
+    *,
+    merging: bool = False,
 ) -> dict[str, list[Requirement]]:
     """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
+    kept = int(examples.get("retention.ms", FOREVER))
+    merges = [
+        # Adoption records have a key for each partition: compaction would leave the newest of each.
+        Requirement("cleanup.policy", "exactly", "delete"),
+        # Where examples are, what came of merging on the way must be, too: without it they can't be learned again.
+        Requirement("retention.ms", "no less than", kept),
+        # What partitions still wait for must not go because others write much.
+        Requirement("retention.bytes", "exactly", FOREVER),
+        *_room(SNAPSHOT_MESSAGE_BYTES),
+    ]
     # The prediction and the dead letter carry their example's timestamp: the broker must neither replace nor refuse
     # it, however late the worker is. A transaction that is refused for it would be refused after every restart.
     outputs = [
@@ -108,7 +126,13 @@ def requirements(
             # By default compaction waits for a full segment: superseded snapshots would pile up.
             Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
         ],
+        **({topics.merges: merges} if merging else {}),
     }
+
+
+def partitions_of(topics: TopicSettings, name: str, examples: int) -> int:
+    """How many partitions a topic must have, where the examples have so many: all merges are in one order."""
+    return 1 if name == topics.merges else examples
 
 
 def _room(largest: int) -> list[Requirement]:
@@ -145,6 +169,7 @@ def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
         topics.predictions: kept,
         topics.dead_letters: kept,
         topics.models: {},
+        topics.merges: {},
     }
 
 
@@ -237,6 +262,7 @@ def ensure(
     retention_ms: int = RETENTION_MS,
     max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
+    merging: bool = False,
     dry_run: bool = False,
 ) -> list[TopicReport]:
     """Compare what exists and create what is missing; nothing is created while anything differs.
@@ -244,24 +270,26 @@ def ensure(
     partitions    None: as many as `examples` has, 1 if it is missing too.
     retention_ms  of what is created: how long a record stays by its own timestamp, or FOREVER
     max_record_bytes  of the examples: how large answers may be follows from it
+    merging       whether there is to be a topic for merges
     dry_run       the broker checks the creation and does not carry it out.
     """
-    found = existing(cluster, topics.names(merging=False))
+    found = existing(cluster, topics.names(merging=merging))
     created = creation(topics, retention_ms)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     if partitions is None:
         partitions = found[topics.examples].partitions if topics.examples in found else 1
     reports = []
     missing: dict[str, NewTopic] = {}
-    for name, needed in requirements(topics, examples, max_record_bytes).items():
+    for name, needed in requirements(topics, examples, max_record_bytes, merging=merging).items():
+        count = partitions_of(topics, name, partitions)
         if name in found:
-            differences = compare(name, found[name], needed, partitions, replication_factor)
+            differences = compare(name, found[name], needed, count, replication_factor)
             verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
             reports.append(TopicReport(name, found[name].partitions, verdict, differences))
         else:
             settings = written(needed) | created[name]
-            missing[name] = NewTopic(name, partitions, replication_factor, config=settings)
-            reports.append(TopicReport(name, partitions, "missing", []))
+            missing[name] = NewTopic(name, count, replication_factor, config=settings)
+            reports.append(TopicReport(name, count, "missing", []))
     if not missing or any(report.differences for report in reports):
         return reports
     _create(cluster, missing, dry_run=dry_run)

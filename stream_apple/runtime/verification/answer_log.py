@@ -144,6 +144,13 @@ class AnswerLog:
         """The next answer has been dealt with."""
         self._next = None
 
+    def leave_out(self, examples: range) -> None:
+        """Answers to these examples are not compared, either."""
+        self._subject = self._subject._replace(gaps=[*self._subject.gaps, examples])
+        if self._next is not None and self._next.example in examples:
+            self._pass(self._next)
+            self._next = None
+
     def drain(self) -> None:
         """Judge all that is there, where no answer is to be compared."""
         while self.peek() is not None:

@@ -55,6 +55,10 @@ class Comparison:
         """Messages of other groups."""
         return self._log.foreign
 
+    def leave_out(self, examples: range) -> None:
+        """Nothing is known of the answers to these examples."""
+        self._log.leave_out(examples)
+
     def expect(self, answer: Answer) -> None:
         """The next answer, in the order of the examples."""
         found = self._log.peek()

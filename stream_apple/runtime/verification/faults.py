@@ -20,6 +20,13 @@ class Kind(StrEnum):
     MISPLACED = "misplaced"
     UNREADABLE = "unreadable"
     SNAPSHOT = "snapshot"
+    ADOPTION_MISSING = "missing adoption"
+    ADOPTED_TWICE = "adopted twice"
+    ADOPTED_OTHERWISE = "adopted otherwise"
+    ADOPTION_STRAY = "adoption at no boundary"
+    MERGED = "merged model"
+    MERGED_TWICE = "merged twice"
+    ROSTER = "roster"
 
 
 class Fault(NamedTuple):

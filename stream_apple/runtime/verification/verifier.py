@@ -8,9 +8,9 @@ What is read of an output ends where it ended when it was opened. All partitions
 examples are verified: a copy in another partition shows where it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.runtime.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
@@ -28,63 +28,12 @@ from stream_apple.runtime.verification.answer_log import (
     origin_of_prediction,
 )
 from stream_apple.runtime.verification.comparison import Comparison
+from stream_apple.runtime.verification.crossing import Crossing
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
-from stream_apple.runtime.verification.replay import Replay
-
-ReportProgress = Callable[[int, int, int, int], None]
-"""(partition, first offset, next offset, end)"""
-
-
-class Published(NamedTuple):
-    """One kind of answers: how many the model had to give, and what became of them, see `comparison.Comparison`."""
-
-    expected: int = 0
-    matched: int = 0
-    earlier: int = 0
-    gone: int = 0
-    foreign: int = 0
-
-
-class Covered(NamedTuple):
-    """Which examples were learned again.
-
-    origin       what the model was learned again from; None if there was nothing to verify
-    start, stop  their offsets
-    records      how many there were
-    """
-
-    origin: Literal["start", "snapshot"] | None
-    start: int
-    stop: int
-    records: int = 0
-
-
-class Report(NamedTuple):
-    """What was found in one partition.
-
-    model      fingerprint; None if nothing is committed, so that there was nothing to verify
-    gaps       left out, because an operator has accepted it
-    snapshot   the newest one; that it can be read, and has its digest, is verified as well
-    relearned  digest of the model that was learned again, at the snapshot's offset; None if it did not come by there
-    faults     the first of `fault_count`
-    """
-
-    partition: int
-    model: str | None
-    covered: Covered
-    predictions: Published = Published()
-    dead_letters: Published = Published()
-    gaps: tuple[Gap, ...] = ()
-    snapshot: SnapshotPointer | None = None
-    relearned: str | None = None
-    fault_count: int = 0
-    faults: Sequence[Fault] = ()
-
-    def facts(self) -> dict[str, Any]:
-        """All of it as one flat object."""
-        rest = self._asdict()
-        covered = rest.pop("covered")
-        return {"partition": self.partition, "model": self.model, **covered._asdict(), **rest}
+from stream_apple.runtime.verification.lockstep import Lane, Relearning, make_again
+from stream_apple.runtime.verification.merges_log import MergesLog
+from stream_apple.runtime.verification.replay import Answers, Replay, StandStill
+from stream_apple.runtime.verification.report import Covered, Published, Report, ReportProgress
 
 
 class Verifier:
@@ -100,6 +49,7 @@ class Verifier:
         self._fetch_records = fetch_records
         self._progress = progress
         self._looked_at: set[tuple[str, int]] = set()  # partitions of the outputs
+        self._merges = None if provenance.merging is None else MergesLog(logs, provenance)
 
     def verify(self, number: int, to: int | None = None) -> Report:
         """Verify the answers to the examples of a partition before offset `to`, or else the committed offset.
@@ -107,6 +57,34 @@ class Verifier:
         GapError if records are gone that it takes, ConfigurationError if `to` is out of range or the committed offset
         is of a model of other settings.
         """
+        lane = Lane(self._relearn(number, to))
+        lane.finish()
+        return lane.report
+
+    def verify_all(self) -> list[Report]:
+        """Verify all partitions, up to their committed offsets; errors as of `verify`.
+
+        Where models are merged, all partitions are learned at once, and each merged model is made again of theirs:
+        there is memory for one model of each.
+        """
+        topics = self._provenance.topics
+        numbers = range(self._logs.partition_count(topics.examples))
+        if self._merges is None or self._provenance.merging is None:
+            return [self.verify(number) for number in numbers]
+        self._merges.read_on()
+        with ExitStack() as opened:
+            lanes = {number: Lane(opened.enter_context(closing(self._relearn(number, None)))) for number in numbers}
+            faults = Faults()
+            made = make_again(self._merges, lanes, self._provenance.merging.parents, faults)
+            first, *others = (lane.report for lane in lanes.values())
+        found = [*first.faults, *faults.first]
+        return [
+            first._replace(fault_count=first.fault_count + faults.counts.total(), faults=found, made_again=made),
+            *others,
+        ]
+
+    def _relearn(self, number: int, to: int | None) -> Relearning:
+        """Verify a partition, giving way at its boundaries."""
         topic = self._provenance.topics.examples
         committed = self._logs.committed([number])[number]
         if committed is None:
@@ -119,19 +97,28 @@ class Verifier:
         stop = committed.offset if to is None else to
         faults = Faults()
         metadata, restored = self._newest(number, committed, faults)
+        self._read_merges(number, metadata, faults)
         lineages = self._provenance.lineages(number, metadata.lineage)
         origin: Literal["start", "snapshot"] = "start"
         model = self._from_start(number, metadata, lineages[0], stop)
         if model is None:
             origin, model = "snapshot", self._from_snapshot(number, metadata, restored, stop)
-        restored = None  # memory for one model is enough
-        replay = Replay(model, metadata, lineages, stop)
-        predictions, letters = self._compare(replay, lineages, faults)
+        # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
+        spare = restored if self._merges is not None and self._merges.low > 0 and origin == "start" else None
+        restored = None
+        crossing = self._crossing(number, committed, metadata, faults, spare)
+        replay = Replay(model, metadata, lineages, stop, crossing)
+        predictions, letters = yield from self._compare(replay, lineages, faults)
         self._check_digest(replay, metadata.snapshot, faults)
+        unproved = replay.unproved
+        if crossing is not None:
+            left_out = range(0) if unproved is None else range(unproved.start, unproved.stop)
+            proved = range(0 if origin == "start" else replay.start + 1, stop)
+            crossing.finish(proved, left_out, number)
         return Report(
             number,
             metadata.lineage.model,
-            Covered(origin, replay.start, stop, replay.records),
+            Covered(origin, replay.start, stop, replay.records, unproved),
             _published(replay.predictions, predictions),
             _published(replay.dead_letters, letters),
             metadata.lineage.gaps,
@@ -139,7 +126,51 @@ class Verifier:
             replay.digest,
             faults.counts.total(),
             faults.first,
+            None if crossing is None else crossing.counts,
         )
+
+    def _crossing(
+        self,
+        number: int,
+        committed: Committed,
+        metadata: OffsetMetadata,
+        faults: Faults,
+        spare: PartitionModel | None,
+    ) -> Crossing | None:
+        """How the partition goes through boundaries. `spare`: the model in its newest snapshot, if it has been kept."""
+        if self._merges is None:
+            return None
+
+        def again() -> PartitionModel | None:
+            if spare is not None:
+                return spare
+            stored = self._store.newest(number, committed)
+            return self._restored(stored.model, stored.metadata) if stored.metadata == metadata else None
+
+        return Crossing(self._merges, self._provenance, number, metadata, faults, again)
+
+    def _read_merges(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
+        """Read all that was recorded before `metadata` was committed, and hold it against that.
+
+        What is noted beside partition 0 about the newest merged model must be there, if it is not gone.
+        """
+        if self._merges is None:
+            return
+        self._merges.read_on()
+        self._merges.tell(faults)
+        pointer = None if metadata.merge is None else metadata.merge.merged
+        if pointer is None or pointer.first < self._merges.low:
+            return
+        if pointer not in [each.pointer for each in self._merges.merges]:
+            text = f"round {pointer.round}: expected its merged model in messages {pointer.first} to {pointer.last}"
+            place = (self._provenance.topics.merges, 0, pointer.first, None)
+            faults.add(Fault(Kind.MERGED, *place, f"{text}, as is noted beside partition {number}, found none there"))
+
+    def _restored(self, model: PartitionModel | None, metadata: OffsetMetadata) -> PartitionModel | None:
+        """A model that has come out of a snapshot: whether it stands at a boundary, only the note tells."""
+        if model is not None and model.rounds is not None and metadata.merge is not None:
+            model.rounds.restore(metadata.merge.boundary, model.next_offset)
+        return model
 
     def _newest(
         self, number: int, committed: Committed, faults: Faults
@@ -150,7 +181,7 @@ class Verifier:
             text = f"expected a snapshot that can be restored, found: {fault}"
             place = (self._provenance.topics.models, number, metadata.snapshot.first, metadata.snapshot.at)
             faults.add(Fault(Kind.SNAPSHOT, *place, text))
-        return metadata, model
+        return metadata, self._restored(model, metadata)
 
     def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage, stop: int) -> PartitionModel | None:
         """A new model, if the log still has all that it takes."""
@@ -196,7 +227,9 @@ class Verifier:
             number, None, nothing, predictions, letters, fault_count=faults.counts.total(), faults=faults.first
         )
 
-    def _compare(self, replay: Replay, lineages: Sequence[Lineage], faults: Faults) -> tuple[Comparison, Comparison]:
+    def _compare(
+        self, replay: Replay, lineages: Sequence[Lineage], faults: Faults
+    ) -> Generator[PartitionModel, None, tuple[Comparison, Comparison]]:
         """Learn all records, and hold what was published against the answers."""
         topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
         subject = Subject(
@@ -211,19 +244,39 @@ class Verifier:
             logs = self._answer_logs(opened, subject, faults)
             predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
             examples = self._scan(topic, number, _behind_gap(replay.start, gaps), replay.stop, self._fetch_records)
+            if replay.model.held is not None:
+                yield from replay.stand()
             for records in opened.enter_context(closing(examples)).batches():
-                answers = replay.learn(records)
+                answers, known = Answers([], []), replay.unproved
+                yield from replay.learn(records, answers)
+                if replay.unproved is not None and known is None:
+                    predictions.leave_out(range(*replay.unproved[:2]))
+                    letters.leave_out(range(*replay.unproved[:2]))
                 for answer in answers.predictions:
                     predictions.expect(answer)
                 for answer in answers.dead_letters:
                     letters.expect(answer)
                 self._progress(number, replay.start, replay.model.next_offset, replay.stop)
             replay.finish()
+            yield from self._look_behind(replay, faults)
             predictions.finish()
             letters.finish()
             for log in logs[2:]:
                 log.drain()
         return predictions, letters
+
+    def _look_behind(self, replay: Replay, faults: Faults) -> StandStill:
+        """If a round ends where the examples in question do, the record behind shows that."""
+        if not replay.lacks_boundary:
+            return
+        topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
+        with closing(self._scan(topic, number, stop, self._logs.log_range(topic, number).high, 1)) as scan:
+            record = scan.take()
+        if record is not None:
+            yield from replay.look_behind(record)
+        if replay.lacks_boundary or replay.model.next_offset != stop:
+            text = "expected a round to end here, as is noted beside the committed offset, found none to end"
+            faults.add(Fault(Kind.ADOPTION_STRAY, topic, number, stop, stop, text))
 
     def _answer_logs(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
         """Where predictions and dead letters are, and then the partitions of the dead letters where none may be."""

@@ -15,7 +15,7 @@ def config(kafka: str) -> Iterator[Config]:
     config = own_config(kafka)
     yield config
     cluster = Cluster(config.kafka)
-    made = [name for name in config.topics.model_dump().values() if name in cluster.topics]
+    made = [name for name in config.topics.names(merging=True) if name in cluster.topics]
     if made:
         for future in cluster.client.delete_topics(made).values():
             future.result(30)

@@ -41,7 +41,7 @@ class TestCheck:
             "cluster",
             "kafka",
             "memory",
-            *(f"topic {name}" for name in topics.model_dump().values()),
+            *(f"topic {name}" for name in topics.names(merging=False)),
             f"group {config.worker.group}",
             f"transactional id {config.worker.transactional_id}-check",
         }
@@ -49,8 +49,26 @@ class TestCheck:
     def test_finds_missing_topics(self, config: Config) -> None:
         """Each missing topic is a fault that names the command which makes it."""
         faults = _faults(config)
-        assert [subject for subject, _ in faults] == [f"topic {name}" for name in config.topics.model_dump().values()]
+        assert [subject for subject, _ in faults] == [f"topic {name}" for name in config.topics.names(merging=False)]
         assert all("`stream-apple topics` creates it" in text for _, text in faults)
+
+    def test_looks_at_merges_where_there_are_any(self, config: Config) -> None:
+        """Missing, made, and with a retention that is shorter than that of the examples."""
+        merging = config.model_copy(update={"merge": config.merge.model_copy(update={"mode": "average"})})
+        subject = f"topic {config.topics.merges}"
+        ensure(Cluster(config.kafka), config.topics, 3)
+        assert [(found, "creates it" in text) for found, text in _faults(merging)] == [(subject, True)]
+        assert _faults(config) == []
+        ensure(Cluster(config.kafka), config.topics, merging=True)
+        assert _faults(merging) == []
+        assert subject in {found.subject for found in check_cluster(merging) if found.verdict == "ok"}
+        short = merging.model_copy(
+            update={"topics": config.topics.model_copy(update={"merges": "short-" + subject[6:]})}
+        )
+        make_topic(config, short.topics.merges, retention_ms="1000")
+        assert _faults(short) == [
+            (f"topic {short.topics.merges}", "retention.ms: expected no less than 1209600000, found 1000")
+        ]
 
     def test_finds_every_wrong_property(self, config: Config) -> None:
         """Other counts, a models topic that is not compacted, and in-sync replicas that can't be had."""

@@ -1,4 +1,4 @@
-"""The four topics on a real cluster: what is created, what is accepted, what is told apart."""
+"""The topics on a real cluster: what is created, what is accepted, what is told apart."""
 
 import time
 
@@ -39,7 +39,7 @@ class TestEnsure:
         """Snapshots are compacted soon, examples are not, and a dead letter has room for its headers."""
         ensure(Cluster(config.kafka), config.topics)
         topics = config.topics
-        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        found = existing(Cluster(config.kafka), topics.names(merging=False))
         assert found[topics.models].settings["cleanup.policy"] == "compact"
         assert int(found[topics.models].settings["max.compaction.lag.ms"]) <= 3_600_000
         assert int(found[topics.models].settings["max.message.bytes"]) >= 1 << 20
@@ -51,7 +51,7 @@ class TestEnsure:
         """What is accepted of examples stays for a week at least, its prediction and its dead letter as well."""
         ensure(Cluster(config.kafka), config.topics)
         topics = config.topics
-        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        found = existing(Cluster(config.kafka), topics.names(merging=False))
         week = 7 * 86_400_000
         examples = found[topics.examples].settings
         assert int(examples["retention.ms"]) - int(examples["message.timestamp.before.max.ms"]) >= week
@@ -66,7 +66,7 @@ class TestEnsure:
         """Asked for, nothing is deleted, and no timestamp is refused."""
         ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
         topics = config.topics
-        found = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        found = existing(Cluster(config.kafka), topics.names(merging=False))
         for name in (topics.examples, topics.predictions, topics.dead_letters):
             settings = found[name].settings
             assert settings["retention.ms"] == "-1"
@@ -110,7 +110,7 @@ class TestEnsure:
     def test_a_dry_run_creates_nothing(self, config: Config) -> None:
         """After a dry run the topics are still missing."""
         assert _verdicts(ensure(Cluster(config.kafka), config.topics, 2, dry_run=True)) == {"would be created"}
-        assert existing(Cluster(config.kafka), list(config.topics.model_dump().values())) == {}
+        assert existing(Cluster(config.kafka), config.topics.names(merging=True)) == {}
 
     def test_a_dry_run_hears_the_broker_s_refusal(self, config: Config) -> None:
         """What the broker would refuse is an error in a dry run too, for each topic."""
@@ -183,9 +183,49 @@ class TestEnsure:
             Difference(topics.models, "max.compaction.lag.ms", "at most 3600000", "9223372036854775807"),
         ]
         assert [report.verdict for report in reports] == ["different", "different", "missing", "different"]
-        after = existing(Cluster(config.kafka), list(topics.model_dump().values()))
+        after = existing(Cluster(config.kafka), topics.names(merging=False))
         assert topics.dead_letters not in after
         assert after[topics.models].settings["cleanup.policy"] == "delete"
+
+
+class TestMerges:
+    """The topic that is there only where models are merged."""
+
+    def test_one_partition_for_as_long_as_the_examples(self, config: Config) -> None:
+        """However many the others have; a second look finds nothing to do, and without merging it is not made."""
+        topics, cluster = config.topics, Cluster(config.kafka)
+        ensure(cluster, topics, 3, retention_ms=3 * 86_400_000)
+        assert topics.merges not in Cluster(config.kafka).topics
+        made = ensure(Cluster(config.kafka), topics, merging=True)
+        assert [(row.verdict, row.partitions) for row in made if row.topic == topics.merges] == [("created", 1)]
+        settings = existing(Cluster(config.kafka), [topics.merges])[topics.merges].settings
+        assert settings["retention.ms"] == str(3 * 86_400_000)
+        assert settings["cleanup.policy"] == "delete"
+        again = ensure(Cluster(config.kafka), topics, merging=True)
+        assert _verdicts(again) == {"as needed"}
+        assert len(again) == 5
+
+    def test_a_dry_run(self, config: Config) -> None:
+        """It says what would be, and makes nothing."""
+        reports = ensure(Cluster(config.kafka), config.topics, 2, merging=True, dry_run=True)
+        assert [report.partitions for report in reports] == [2, 2, 2, 2, 1]
+        assert _verdicts(reports) == {"would be created"}
+        assert existing(Cluster(config.kafka), config.topics.names(merging=True)) == {}
+
+    def test_names_every_difference(self, config: Config) -> None:
+        """Records would go before the examples do, or all but the newest, or be refused; or in no one order."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics)
+        wrong = {"retention_ms": "86400000", "retention_bytes": "1000000", "max_message_bytes": "1000"}
+        make_topic(config, topics.merges, 2, cleanup_policy="compact", **wrong)
+        (found,) = [row for row in ensure(Cluster(config.kafka), topics, merging=True) if row.differences]
+        assert found.differences == [
+            Difference(topics.merges, "partitions", "1", "2"),
+            Difference(topics.merges, "cleanup.policy", "delete", "compact"),
+            Difference(topics.merges, "retention.ms", "no less than 1209600000", "86400000"),
+            Difference(topics.merges, "retention.bytes", "-1", "1000000"),
+            Difference(topics.merges, "max.message.bytes", "at least 1048576", "1000"),
+        ]
 
 
 class TestRequirement:
@@ -197,6 +237,9 @@ class TestRequirement:
             (Requirement("p", "exactly", "compact"), "compact", "compact,delete"),
             (Requirement("p", "at least", 10), "10", "9"),
             (Requirement("p", "at most", 10), "10", "11"),
+            (Requirement("p", "no less than", 10), "10", "9"),
+            (Requirement("p", "no less than", 10), "-1", "-2"),
+            (Requirement("p", "no less than", -1), "-1", "99"),
         ],
     )
     def test_accepts_up_to_its_bound(self, requirement: Requirement, good: str, bad: str) -> None:

@@ -11,7 +11,8 @@ from stream_apple.runtime.lineage import Lineage, OffsetMetadata, Provenance, Sn
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange, Record
 from stream_apple.runtime.snapshots.codec import encode_snapshot
-from stream_apple.runtime.verification.verifier import Report, Verifier
+from stream_apple.runtime.verification.report import Report
+from stream_apple.runtime.verification.verifier import Verifier
 
 PROVENANCE = Provenance("group", Topics(TOPIC, "predictions", "dead-letters", "models"), {"learner": {"bits": 10}})
 OTHERS = PROVENANCE._replace(group="others")

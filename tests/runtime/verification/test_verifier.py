@@ -32,7 +32,8 @@ from stream_apple.runtime.lineage import Gap, OffsetMetadata
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.verification.faults import Kind
-from stream_apple.runtime.verification.verifier import Covered, Verifier
+from stream_apple.runtime.verification.report import Covered
+from stream_apple.runtime.verification.verifier import Verifier
 
 
 class TestNoFaults:

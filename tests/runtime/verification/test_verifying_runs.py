@@ -16,7 +16,8 @@ from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange, Record
 from stream_apple.runtime.recovery import Exceptions
 from stream_apple.runtime.verification.faults import Kind
-from stream_apple.runtime.verification.verifier import Report, Verifier
+from stream_apple.runtime.verification.report import Report
+from stream_apple.runtime.verification.verifier import Verifier
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ def own_config(bootstrap: str) -> Config:
         "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": bootstrap,
         "STREAM_APPLE_WORKER__GROUP": f"group-{own}",
     }
-    for role in ("examples", "predictions", "dead_letters", "models"):
+    for role in ("examples", "predictions", "dead_letters", "models", "merges"):
         environ[f"STREAM_APPLE_TOPICS__{role.upper()}"] = f"{role}-{own}"
     return load(None, environ)
 

@@ -3,21 +3,26 @@
 import itertools
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from end_to_end.chaos_feed import BAD_SHARE, Flood
+from end_to_end.lockstep import adoptions_of, check_lockstep
 from end_to_end.supervisor import SESSION_S, Fate, Supervisor
 from support.command import run_command
 from support.kafka.broker import Broker
-from support.topics import LogEnds, create_worker_topics, named_topics, read_to_end
+from support.topics import FOREVER, LogEnds, create_worker_topics, named_topics, read_to_end
 from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
+
+from stream_apple.config import load
+from stream_apple.runtime.merging.note import BoundaryState
 
 GROUP = "chaos"
 PARTITIONS = 4
@@ -38,12 +43,13 @@ TOLD = (
 
 
 class Plan(NamedTuple):
-    """How much of everything; `rate` in examples a second."""
+    """How much of everything; `rate` in examples a second. `merging`: partitions wait for all others, for ever."""
 
     kills: int
     examples: int
     rate: float
     deadline_s: float
+    merging: bool = False
 
 
 @pytest.fixture
@@ -53,7 +59,9 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[Broker]:
     broker.start()
     try:
         # Two partitions share one of dead letters.
-        create_worker_topics(named_topics(broker.bootstrap), PARTITIONS, PARTITIONS // 2)
+        create = named_topics(broker.bootstrap)
+        create_worker_topics(create, PARTITIONS, PARTITIONS // 2)
+        create("merges", 1, FOREVER)
         yield broker
     finally:
         broker.kill()
@@ -116,6 +124,58 @@ def verify(config: Path) -> dict[str, Any]:
     return report
 
 
+def check_report(report: dict[str, Any], watcher: Watcher) -> None:
+    """All that `verify` has found is as it must be."""
+    partitions = report["partitions"]
+    assert report["verified"]
+    assert [found["partition"] for found in partitions] == list(range(PARTITIONS))
+    for found in partitions:
+        predictions, letters = found["predictions"], found["dead_letters"]
+        assert found["origin"] == "start"
+        assert found["stop"] == watcher.ends.of("examples", found["partition"])
+        assert predictions["matched"] == predictions["expected"]
+        assert letters["matched"] == letters["expected"]
+        assert predictions["expected"] + letters["expected"] == found["records"] == found["stop"]
+        assert letters["expected"] == pytest.approx(BAD_SHARE * found["records"], rel=0.2)
+        assert predictions["foreign"] == 0
+        assert found["snapshot"]["at"] == found["stop"]
+        assert found["relearned"] == found["snapshot"]["digest"]
+
+
+class MergedRounds(NamedTuple):
+    """How many there were, and for how long a partition was held at most, whoever had it meanwhile."""
+
+    rounds: int
+    longest_hold_s: float
+
+
+def check_merged(config: Path, workers: list[WorkerProcess]) -> MergedRounds:
+    """All that readers see is that of models in lockstep, and each partition went on once from each round's end."""
+    settings = load(config, {})
+    rounds = check_lockstep(settings, PARTITIONS).rounds
+    adoptions = adoptions_of(settings)
+    assert {each.state for each in adoptions} == {BoundaryState.ADOPTED}
+    assert all(each.included for each in adoptions)
+    places = Counter((each.partition, each.round) for each in adoptions)
+    assert len(places) == len(adoptions) == rounds * PARTITIONS > 0
+    contributed, adopted = moments(workers, "round_contributed"), moments(workers, "round_adopted")
+    held = [
+        (adopted[place][-1] - contributed[place][0]).total_seconds() for place in adopted.keys() & contributed.keys()
+    ]
+    return MergedRounds(rounds, max(held))
+
+
+def moments(workers: list[WorkerProcess], name: str) -> dict[tuple[int, int], list[datetime]]:
+    """(partition, round) -> when an event of this name was logged about it, by whichever worker."""
+    found: dict[tuple[int, int], list[datetime]] = defaultdict(list)
+    for worker in workers:
+        for event in worker.history():
+            if event.get("event") == name:
+                place = event["partition"], event["round"]
+                found[place].append(datetime.fromisoformat(event["timestamp"]))
+    return {place: sorted(times) for place, times in found.items()}
+
+
 def owners(workers: list[WorkerProcess]) -> list[set[str]]:
     """Who had each partition live."""
     found: list[set[str]] = [set() for _ in range(PARTITIONS)]
@@ -146,6 +206,7 @@ def covered(workers: list[WorkerProcess]) -> bool:
     "plan",
     [
         pytest.param(Plan(50, 500_000, 3_500, 420), id="50 kills"),
+        pytest.param(Plan(50, 200_000, 1_500, 420, merging=True), id="50 kills, merging"),
         pytest.param(
             Plan(500, 5_000_000, 3_500, 3_000), id="500 kills", marks=[pytest.mark.long, pytest.mark.timeout(3_600)]
         ),
@@ -160,7 +221,8 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
         kafka={"session.timeout.ms": int(SESSION_S * 1000)},
         worker={"group": GROUP, "commit_interval": "50ms", "snapshot_interval": "1s", "fetch_records": 500},
         learner={"bits": 12},
-        epochs={"length": "20s"},
+        epochs={"length": "60s" if plan.merging else "20s"},
+        merge={"mode": "average" if plan.merging else "off", "patience": "forever"},
         limits={"max_features": 20, "max_features_per_example": 64, "max_record_bytes": 2000},
     )
     supervisor = Supervisor(broker, config, tmp_path, NAMES, plan.kills, SEED)
@@ -173,7 +235,11 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
         watcher = Watcher(broker.bootstrap)
         finish(supervisor, watcher, 240)
         finished_s = time.monotonic() - began
-        report = verify(config)
+        if plan.merging:
+            merged = check_merged(config, supervisor.workers)
+            print(f"{merged.rounds} rounds merged; the longest hold was {merged.longest_hold_s:.1f} s")
+        else:
+            check_report(verify(config), watcher)
         verified_s = time.monotonic() - began
     except BaseException:
         print(f"seed {SEED}; {dict(supervisor.done)}")
@@ -190,23 +256,8 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     )
     print(f"{dict(supervisor.done)}; { {name: events[name] for name in TOLD} }; {aborted} aborted in two partitions")
 
-    # All is as it must be ...
-    partitions = report["partitions"]
-    assert report["verified"]
-    assert [found["partition"] for found in partitions] == list(range(PARTITIONS))
-    for found in partitions:
-        predictions, letters = found["predictions"], found["dead_letters"]
-        assert found["origin"] == "start"
-        assert found["stop"] == watcher.ends.of("examples", found["partition"])
-        assert predictions["matched"] == predictions["expected"]
-        assert letters["matched"] == letters["expected"]
-        assert predictions["expected"] + letters["expected"] == found["records"] == found["stop"]
-        assert letters["expected"] == pytest.approx(BAD_SHARE * found["records"], rel=0.2)
-        assert predictions["foreign"] == 0
-        assert found["snapshot"]["at"] == found["stop"]
-        assert found["relearned"] == found["snapshot"]["digest"]
-    # ... after much that could have gone wrong.
-    assert sum(found["records"] for found in partitions) >= plan.examples
+    # All is as it must be, after much that could have gone wrong.
+    assert sum(watcher.ends.of("examples", number) for number in range(PARTITIONS)) >= plan.examples
     assert supervisor.done[Fate.KILLED] >= plan.kills
     assert supervisor.done[f"exit {-9}"] >= plan.kills
     assert min(supervisor.done[fate] for fate in Fate) >= 1
@@ -214,6 +265,6 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     assert supervisor.done["broker stopped"] >= 1
     assert supervisor.done["exit 69"] >= 1
     assert covered(supervisor.workers)
-    assert events["epoch_ended"] >= 100
+    assert events["epoch_ended"] >= (20 if plan.merging else 100)
     assert events["snapshot_written"] >= 30
     assert aborted > 0

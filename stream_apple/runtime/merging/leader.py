@@ -25,11 +25,13 @@ from stream_apple.runtime.merging.open_rounds import ClosedRound, OpenRounds, St
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker, Committed
 
-POLL_S = 1.0
-"""Between two looks at what is noted of all partitions."""
+POLL_S = 0.2
+"""Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
 OPEN_POLL_S = 0.1
-"""The same while a round is open: partitions wait."""
-_ENDS = 8  # logs whose ends are asked for with a look: each is a request
+"""The same while a round is open."""
+ENDS_S = 1.0
+"""Between two looks at where logs end."""
+_ENDS = 8  # logs whose ends are asked for with such a look: each is a request
 _ITERATION_S = 0.05  # for an iteration of the loop: partitions wait meanwhile
 
 _log = structlog.get_logger()
@@ -105,7 +107,7 @@ class Leader:
         self._run = run
         self._metrics = metrics
         self._now = now
-        self._watch = _Watch(broker, provenance)
+        self._watch = _Watch(broker, provenance, now)
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
@@ -164,7 +166,9 @@ class Leader:
         self._log.drop()
 
     def _look(self, history: MergeHistory) -> None:
-        opened = self._rounds.observe(self._watch.standings(self._rounds.ends_matter), history, self._now())
+        if self._rounds.ends_matter:
+            self._watch.look_at_ends()
+        opened = self._rounds.observe(self._watch.standings(), history, self._now())
         for number in opened:
             # There may be more partitions than when the last round was opened.
             self._watch.count()
@@ -230,12 +234,14 @@ class _Merging(NamedTuple):
 class _Watch:
     """What is noted of all partitions."""
 
-    def __init__(self, broker: Broker, provenance: Provenance) -> None:
+    def __init__(self, broker: Broker, provenance: Provenance, now: Callable[[], float]) -> None:
         self._broker = broker
         self._provenance = provenance
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}
+        self._now = now
+        self._next_ends = now()
         self._turn = 0
         self.partitions = 0
 
@@ -243,18 +249,24 @@ class _Watch:
         """Ask how many partitions there are."""
         self.partitions = self._broker.partition_count(self._provenance.topics.examples)
 
-    def standings(self, ends: bool) -> list[Standing]:  # noqa: FBT001
-        """Those of all partitions, in their order; with `ends` of logs, of which some are asked for each time."""
+    def look_at_ends(self) -> None:
+        """Ask where some of the logs end, each time others, if the last time is long ago."""
+        if self._now() < self._next_ends:
+            return
+        self._next_ends = self._now() + ENDS_S
+        for _ in range(min(_ENDS, self.partitions)):
+            number = self._turn = (self._turn + 1) % self.partitions
+            end = self._broker.log_range(self._provenance.topics.examples, number).high
+            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
+
+    def standings(self) -> list[Standing]:
+        """Those of all partitions, in their order."""
         if not self.partitions:
             self.count()
         for number, committed in self._broker.peek(range(self.partitions)).items():
             # Most have not moved since the last look.
             if committed is not None and committed != self._committed.get(number):
                 self._read(number, committed)
-        for _ in range(min(_ENDS, self.partitions) if ends else 0):
-            number = self._turn = (self._turn + 1) % self.partitions
-            end = self._broker.log_range(self._provenance.topics.examples, number).high
-            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
         return [self._standings.get(number, Standing()) for number in range(self.partitions)]
 
     def waiting_at(self, number: int) -> list[int]:

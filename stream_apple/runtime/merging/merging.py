@@ -6,7 +6,7 @@ is merged, the loop has `NoMerging`.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -121,6 +121,8 @@ class Merging(NoMerging):
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._poll_at = 0.0
+        # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
+        self._gates: dict[int, int | None] = {}
         self._begin: Callable[[], None] = lambda: None
         self._learning: LearningScheduler | None = None
 
@@ -145,6 +147,7 @@ class Merging(NoMerging):
         self._leader, self._written = None, None
         self._context.recorder.dropped(self._followers)
         self._followers = {}
+        self._gates = {}
         self._log.drop()
 
     @property
@@ -159,12 +162,21 @@ class Merging(NoMerging):
         SnapshotError, GapError if what was merged, or published, can't be known.
         """
         now = self._context.now()
+        self._move_gates()
         self._welcome(now)
         for follower in self._followers.values():
             if follower.cut_off:
                 self._skip(follower, "records behind it are gone")
         self._wait_on(now)
         return self._lead()
+
+    def _move_gates(self) -> None:
+        gates, self._gates = self._gates, {}
+        for number, at in gates.items():
+            if at is None:
+                self._context.broker.release(number)
+            else:
+                self._context.broker.hold(number, at)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
@@ -181,16 +193,26 @@ class Merging(NoMerging):
             self._poll_at = now + POLL_S
             self._log.follow(self._newest())
         self._log.read_on()
-        # One round after the other: one merged model at a time is in memory.
-        number = min(follower.boundary.round for follower in waiting)
-        answer = self._log.ask(number)
+        self._answer(waiting)
         for follower in waiting:
-            if answer.merged is not None and follower.boundary.round == number:
-                self._take(follower, answer.merged)
-            elif answer.found is MergeLookup.GONE and follower.boundary.round == number:
-                self._skip(follower, "the merged model is gone from the log")
-            elif now - follower.since > self._settings.max_hold_s:
+            if follower.place is Place.WAITING and now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")
+
+    def _answer(self, waiting: Sequence[Follower]) -> None:
+        """Let those go on whose round has an answer; one merged model is in memory at a time, the earliest first.
+
+        A round that is not merged yet holds up no other: a wrong clock may be all that is in it.
+        """
+        for number in sorted({follower.boundary.round for follower in waiting}):
+            answer = self._log.ask(number)
+            mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
+            for follower in mine:
+                if answer.merged is not None:
+                    self._take(follower, answer.merged)
+                elif answer.found is MergeLookup.GONE:
+                    self._skip(follower, "the merged model is gone from the log")
+            if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
+                return
 
     def _newest(self) -> MergedPointer | None:
         committed = self._context.broker.peek([0])[0]
@@ -255,7 +277,7 @@ class Merging(NoMerging):
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
         self._learning.forget(partition)
-        self._context.broker.hold(partition.number, boundary.at)
+        self._gates[partition.number] = boundary.at
         self._context.recorder.held(partition.number, boundary.round)
 
     def saving(self, partition: Partition) -> None:
@@ -263,7 +285,7 @@ class Merging(NoMerging):
         follower = self._followers.get(partition.number)
         if follower is not None and follower.begin_to_save():
             self._record(follower)
-            self._context.broker.release(partition.number)
+            self._gates[partition.number] = None
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """What the next transaction must commit, when all snapshots in it are complete."""

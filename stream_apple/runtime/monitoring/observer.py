@@ -95,7 +95,12 @@ class WorkerObserver:
         return dict(self._owned())
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Remember one of the records, and the last of those that could not be used."""
+        """Remember one of the records, and the last of those that could not be used.
+
+        There is none where a model stops before the first, or leaves out an offset that has no record.
+        """
+        if not records:
+            return
         record = records[len(records) >> 1]
         by_key = "users" in partition.model.learner.options.wanted_columns()
         self._sample = record.value(), record.key() if by_key else None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 from runtime.merging.cluster_of_rounds import (
@@ -21,7 +22,10 @@ from simulation.world import outputs_of
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.merging.note import BoundaryState, MergeNote
+from stream_apple.runtime.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
+from stream_apple.runtime.merging.merging import Merging
+from stream_apple.runtime.merging.note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.runtime.merging.rounds import Boundary
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.partition import State
 from stream_apple.runtime.recovery import Exceptions
@@ -44,6 +48,26 @@ def run_until_noted(process: Process, number: int, cluster: MemoryCluster, state
             if merge is not None and merge.boundary is not None and merge.boundary.state is state:
                 return
     raise AssertionError(f"expected partition {number} to have {state}")
+
+
+class FakeLog:
+    """A log of merges that says of each round what it is told to, and of others that they are not merged."""
+
+    def __init__(self, answers: Mapping[int, MergeLookup]) -> None:
+        self._answers = answers
+
+    def ask(self, number: int) -> MergeAnswer:
+        """At once."""
+        return MergeAnswer(self._answers.get(number, MergeLookup.ABSENT))
+
+    def follow(self, newest: MergedPointer | None) -> None:
+        """Nothing else is known."""
+
+    def read_on(self) -> None:
+        """There is nothing to read."""
+
+    def drop(self) -> None:
+        """There is nothing to close."""
 
 
 def process_setup(process: Process) -> Setup:
@@ -83,6 +107,19 @@ class TestOthers:
         finish(cluster, new_process(cluster, HASTY))
         assert answered(cluster, given)
         assert {each.state for each in adoptions(cluster)} == {BoundaryState.ADOPTED}
+
+    def test_a_round_that_nobody_merges_holds_up_no_other(self) -> None:
+        """A partition whose clock is ahead goes on with its round, though one beside it waits for an earlier."""
+        later = [record._replace(time_ms=record.time_ms + 168 * HOUR) for record in hourly(1, [5, 5])]
+        cluster = cluster_of({0: hourly(0, [5, 5]), 1: later})
+        process = new_process(cluster)
+        merging = process.loop._merging
+        assert isinstance(merging, Merging)
+        merging._log = cast("MergeLog", FakeLog({EPOCH + 168: MergeLookup.GONE}))
+        run_until_noted(process, 0, cluster, BoundaryState.CONTRIBUTED)
+        run_until_noted(process, 1, cluster, BoundaryState.SKIPPED)
+        assert process.models[0].held == Boundary(EPOCH, 5)
+        assert [(each.partition, each.round - EPOCH) for each in adoptions(cluster)] == [(1, 168)]
 
     def test_without_a_leader(self) -> None:
         """Who owns partition 0 is gone: the others go on alone after so long, say so, and come back to it."""

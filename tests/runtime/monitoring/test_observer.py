@@ -59,6 +59,18 @@ def test_a_batch_costs_one_look_at_one_record() -> None:
     assert Counted.asked == 1
 
 
+def test_a_batch_of_no_records() -> None:
+    """A model may stop before the first of those that it is given: what was remembered stays."""
+    (partition,) = owned(State.LIVE).values()
+    records = stream(10, seed=3, bad_share=0.0)
+    watch = WorkerObserver()
+    watch.processed(partition, [], new_model().process([]))
+    assert not watch.take_names()
+    watch.processed(partition, records, new_model().process(records))
+    watch.processed(partition, [], new_model().process([]))
+    assert watch.take_names()
+
+
 def test_the_newest_dead_letters_are_kept() -> None:
     """Of many unusable records the last twenty stay, the newest first, as they were explained."""
     (partition,) = owned(State.LIVE).values()

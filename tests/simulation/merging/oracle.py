@@ -15,19 +15,20 @@ from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.core.learner.state.table import copy_table
 from stream_apple.runtime.merging.messages import AdoptionRecord, MergeManifest
 from stream_apple.runtime.merging.note import BoundaryState
-from stream_apple.runtime.partition_model import Ended, EpochEnd, PartitionModel
+from stream_apple.runtime.model_image import Ended
+from stream_apple.runtime.partition_model import EpochEnd, PartitionModel
 
 
 class Stop(NamedTuple):
     """The end of a round in a partition.
 
-    epoch  the one that ends
-    count  of the partition's records, those before it
+    epoch    the one that ends
+    records  of the partition, before it
     """
 
     round: int
     epoch: int
-    count: int
+    records: int
 
 
 def stops_of(records: Sequence[FakeRecord], every: int, setup: Setup) -> list[Stop]:
@@ -60,7 +61,7 @@ class Lane(PartitionModel):
     def go_on(self) -> None:
         """Learn up to the next stop, and end the epoch there."""
         self.stop = self._stops.pop(0) if self._stops else None
-        until = len(self._records) if self.stop is None else self.stop.count
+        until = len(self._records) if self.stop is None else self.stop.records
         if until > self._done:
             self.answers += self.process(self._records[self._done : until]).predictions
         self._done = until

@@ -59,9 +59,9 @@ def _check_histories(manifests: Mapping[int, MergeManifest], order: list[int]) -
     for place, number in enumerate(order):
         manifest = manifests[number]
         assert [each.round for each in manifest.history.merges] == order[:place]
-        named = [each.partition for each in (*manifest.roster, *manifest.excluded)]
-        assert sorted(named) == list(range(manifest.partitions))
-        assert [each.partition for each in manifest.roster] == sorted(each.partition for each in manifest.roster)
+        roster, excluded = ([each.partition for each in part] for part in (manifest.roster, manifest.excluded))
+        assert sorted(roster + excluded) == list(range(manifest.partitions))
+        assert roster == sorted(roster)
 
 
 def _check_transactions(cluster: MemoryCluster, adoptions: list[AdoptionRecord]) -> None:

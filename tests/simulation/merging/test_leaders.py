@@ -63,7 +63,7 @@ def until(condition: Callable[[], bool], processes: list[Process]) -> None:
     raise AssertionError("expected an end")
 
 
-@pytest.mark.parametrize("turns", range(0, TURNS, 3))
+@pytest.mark.parametrize("turns", range(0, TURNS, 6))
 def test_a_leader_sleeps_beyond_its_session(turns: int) -> None:
     """Its successor merges what it had begun, or knows that it was done; when it wakes up, it changes nothing."""
     cluster = loaded()
@@ -119,7 +119,7 @@ def test_a_leader_is_overtaken_in_a_transaction() -> None:
         in_two_lives(number)
 
 
-@pytest.mark.parametrize("turns", range(0, TURNS, 3))
+@pytest.mark.parametrize("turns", range(0, TURNS, 6))
 def test_partition_0_moves(turns: int) -> None:
     """A worker comes whose share it becomes; then that one goes, and it moves back."""
     cluster = loaded()

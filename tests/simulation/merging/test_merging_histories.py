@@ -10,9 +10,9 @@ from simulation.world import expected_of
 
 from stream_apple.runtime.merging.settings import MergeSettings
 
-HISTORIES = 200
+HISTORIES = 150
 LONG_HISTORIES = 20_000
-_PART = 100
+_PART = 50
 
 
 def run_all(kind: type[StrictSchedule | HastySchedule], seeds: Sequence[int]) -> None:

@@ -17,6 +17,7 @@ from stream_apple import errors
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.cli import SUMMARIES, main
 from stream_apple.config import Config, reference
+from stream_apple.runtime.merging.metrics import MERGE_METRICS
 from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
 
 # With documents in them, besides the top and `docs`.
@@ -76,7 +77,7 @@ def test_settings_exist(text: str) -> None:
 
 def test_metrics_exist(text: str) -> None:
     """With their prefix and their suffix."""
-    series = {PREFIX + row.name for row in METRICS}
+    series = {PREFIX + row.name for row in (*METRICS, *MERGE_METRICS)}
     # Not the package, nor the files that are named after it.
     named = set(re.findall(rf"`({PREFIX}[a-z_]+)`", text)) - {f"{PREFIX}toml"}
     for name in named:

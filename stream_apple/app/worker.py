@@ -136,6 +136,7 @@ def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring
     if config.merging:
         options = config.learner.options(config.limits.max_features_per_example)
         recorder = MergeMetrics(monitoring.metrics.registry)
+        monitoring.metrics.watch_merging(recorder.facts)
         merging = Merging(MergingContext(broker, provenance, options, new_model, recorder))
     return Assembly(Loop(broker, owned, settings, monitoring, pool, merging=merging), owned)
 

@@ -8,6 +8,7 @@ import pytest
 from status_page.browser import Browser
 from status_page.classes_of_numbers import model_of_numbers
 from status_page.click_feed import HOSTILE, click_feed
+from support.clock import Clock
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.page_site import HOSTILE as HOSTILE_MESSAGE
 from support.page_site import Site
@@ -17,6 +18,8 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.core.learner.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
+from stream_apple.runtime.merging.leader import MergeSummary
+from stream_apple.runtime.merging.metrics import MergeMetrics
 
 START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)
@@ -302,3 +305,51 @@ def test_cuts_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -
         assert browser.run(LOW_CONTRAST) == []
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.complaints() == []
+
+
+def test_shows_where_partitions_stand_at_ends_of_rounds(browser: Browser) -> None:
+    """Only where models are merged: who waits, how others went on, and who is in the newest merge."""
+    (port,) = free_ports(1)
+    browser.screen(*NARROW)
+    site = Site(port)
+    clock = Clock(50.0)
+    with site.server:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait_until("return document.querySelector('#v-loss').innerText.includes('recent loss')")
+        assert browser.run("return document.querySelector('#merging-panel').hidden")
+
+        merging = MergeMetrics(site.metrics.registry, clock)
+        site.metrics.watch_merging(merging.facts)
+        site.refresh()
+        browser.wait_until(
+            "return document.querySelector('#merging-more').innerText.startsWith('This worker has seen no')"
+        )
+        assert "No partition of this worker has come" in browser.text("#merging")
+
+        for number, outcome in enumerate(("adopted", "late", "skipped")):
+            merging.held(number, 494_000 + number)
+            merging.went_on(number, outcome, 0.25)
+        merging.held(2, 494_003)
+        merging.went_on(2, "skipped", 60.0)
+        merging.held(3, 494_000)
+        clock.now += 7.0
+        merging.merged(MergeSummary(494_000, (0, 1), {2: "late", 3: "idle"}, 0.5, 1000, 300, 2))
+        site.refresh()
+        browser.wait_until("return document.querySelectorAll('#merging tbody tr').length === 4")
+        told = browser.text("#merging")
+        for text in (
+            "went on with the merged model",
+            "went on with a merge of others",
+            "went on alone, 2 times in a row",
+            "waits for the merged model",
+            "7.0 s",
+            "60 s",
+            "494003",
+        ):
+            assert text in told
+        more = browser.text("#merging-more")
+        assert "Round 494000 has merged 2 partitions: 0, 1; without 2 (late), 3 (without records)." in more
+        assert "1 with a merge that the partition is in, 1 with one of others, 2 alone." in more
+        assert browser.run("return document.documentElement.scrollWidth") <= NARROW[0]
+        browser.wait_until(f"return (() => {{ {LOW_CONTRAST} }})().length === 0", seconds=10)
+    browser.complaints()

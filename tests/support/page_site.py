@@ -36,8 +36,8 @@ class Site:
     def __init__(self, port: int = 0) -> None:
         self.clock = Clock(1000.0)
         self.watch = WorkerObserver()
-        health, self._metrics = Health(), Metrics()
-        metrics = self._metrics
+        health, self.metrics = Health(), Metrics()
+        metrics = self.metrics
         metrics.describe(
             {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
         )
@@ -61,8 +61,8 @@ class Site:
     def refresh(self) -> None:
         """Let the metrics see the model as it is now."""
         self.clock.now += 1.0  # what was shown before is out of date
-        self._metrics._refresh_at = 0.0
-        self._metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
+        self.metrics._refresh_at = 0.0
+        self.metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
 
     @staticmethod
     def _empty() -> PartitionModel:

@@ -11,7 +11,7 @@ _TOP = 25
 _LONGEST_NUMBER = 18  # digits, so that it fits 64 bits
 _KEPT_S = 0.5
 _MOST_KEPT = 64
-SCRIPTS = ("page", "status", "verdicts", "loss", "pace", "budget", "model", "charts", "dom", "numbers")
+SCRIPTS = ("page", "status", "verdicts", "loss", "merging", "pace", "budget", "model", "charts", "dom", "numbers")
 """The page's modules, `page` being the one that it names; each has one subject."""
 _ASSETS = {
     "/": ("page.html", "text/html; charset=utf-8"),

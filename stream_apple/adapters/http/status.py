@@ -128,6 +128,7 @@ class Status:
             "epoch_length_s": measured.epoch_length_s,
             "brokers_reachable": measured.brokers_reachable,
             "partitions": measured.partitions,
+            "merging": measured.merging,
             "loop_seconds": measured.loop_seconds,
             "model_seconds": measured.model_seconds,
             "transactions": measured.transactions,

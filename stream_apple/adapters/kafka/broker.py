@@ -169,14 +169,13 @@ class KafkaBroker:
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
-        if partition in self._listener.held:
-            return -1
         asked = TopicPartition(self._examples, partition)
         with translated(f"the position in {self._examples}-{partition}"):
             (found,) = self._consumer.position([asked])
             _, high = self._consumer.get_watermark_offsets(asked, cached=True)
         # There is no position before the first record; where nothing has come, nothing may be waiting either.
         position = found.offset if found.offset >= 0 else self._listener.starts.get(partition, -1)
+        position = self._listener.held.get(partition, position)
         return max(high - position, 0) if position >= 0 and high >= 0 else -1
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:

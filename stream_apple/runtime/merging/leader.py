@@ -7,7 +7,6 @@ the model is: so whoever is not the owner any more can't commit, and the next ow
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -44,14 +43,15 @@ Message = tuple[bytes, bytes]
 class MergeSummary(NamedTuple):
     """What a merge was, for those who count.
 
-    excluded      reason -> partitions
+    roster        partitions in it
+    excluded      partition that is not -> why, an `ExclusionReason`
     seconds       from the round's closing to the commit
     lost_parents  nominees without enough votes, and parents that found no slot
     """
 
     round: int
-    roster: int
-    excluded: Mapping[str, int]
+    roster: tuple[int, ...]
+    excluded: Mapping[int, str]
     seconds: float
     read_bytes: int
     written_bytes: int
@@ -138,8 +138,8 @@ class Leader:
         manifest, counts = outcome.manifest, outcome.manifest.counts
         summary = MergeSummary(
             manifest.round,
-            len(manifest.roster),
-            Counter(each.reason for each in manifest.excluded),
+            tuple(each.partition for each in manifest.roster),
+            {each.partition: each.reason for each in manifest.excluded},
             self._now() - outcome.began,
             outcome.read_bytes,
             sum(len(value) for _, value in outcome.messages),
@@ -149,8 +149,8 @@ class Leader:
         _log.info(
             "round_merged",
             round=summary.round,
-            roster=[each.partition for each in manifest.roster],
-            excluded={str(each.partition): each.reason for each in manifest.excluded},
+            roster=list(summary.roster),
+            excluded={str(number): reason for number, reason in summary.excluded.items()},
             digest=manifest.digest,
             bytes=summary.written_bytes,
             seconds=round(summary.seconds, 3),

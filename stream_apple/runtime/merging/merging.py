@@ -19,8 +19,8 @@ from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.merging.followers import Follower, Place
 from stream_apple.runtime.merging.leader import Leader, MergeSummary
 from stream_apple.runtime.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.runtime.merging.messages import adoption_key, encode_adoption, round_of
-from stream_apple.runtime.merging.note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.runtime.merging.messages import MergeManifest, adoption_key, encode_adoption, round_of
+from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
 from stream_apple.runtime.merging.rounds import Boundary
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import ModelFactory
@@ -39,8 +39,16 @@ class Recorder(Protocol):
         """This worker's leader has merged, and it is committed."""
         ...
 
+    def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
+        """The partition has come to us, and this is its newest boundary by what is committed."""
+        ...
+
     def held(self, partition: int, number: int) -> None:
         """The partition waits at the end of this round."""
+        ...
+
+    def saw(self, merge: MergeManifest) -> None:
+        """A partition here has adopted this merge, whoever has made it."""
         ...
 
     def went_on(self, partition: int, outcome: str, seconds: float) -> None:
@@ -128,6 +136,8 @@ class Merging(NoMerging):
         self.drop()
         now = self._context.now()
         self._followers = {partition.number: Follower(partition, now) for partition in partitions}
+        for number, follower in self._followers.items():
+            self._context.recorder.noted(number, follower.note.boundary)
         self._welcome(now)
 
     def drop(self) -> None:
@@ -236,6 +246,7 @@ class Merging(NoMerging):
             seconds=round(seconds, 3),
         )
         self._context.recorder.went_on(record.partition, "adopted" if record.included else "late", seconds)
+        self._context.recorder.saw(merged.manifest)
 
     def _skip(self, follower: Follower, reason: str) -> None:
         """Let it go on alone, from this transaction on."""

@@ -46,6 +46,7 @@ class MetricFacts(NamedTuple):
     transactions       by result
     rebalances         by event
     dead_letters       by reason, of all partitions together
+    merging            what is said of rounds and merges; None where models are not merged
     """
 
     worker: dict[str, str]
@@ -58,6 +59,7 @@ class MetricFacts(NamedTuple):
     transactions: dict[str, float]
     rebalances: dict[str, float]
     dead_letters: dict[str, float]
+    merging: dict[str, Any] | None
 
 
 class Metrics:
@@ -74,6 +76,7 @@ class Metrics:
         self._all["build_info"].labels(**self._build).set(1)
         self._epoch_length_s = 0.0
         self._reachable: Callable[[], bool] = bool
+        self._merging: Callable[[], dict[str, Any] | None] = lambda: None
         self._partitions: dict[int, PartitionMetrics] = {}
         self._booked = dict.fromkeys(Phase, 0.0)
         self._refresh_at = 0.0
@@ -103,6 +106,10 @@ class Metrics:
         self._all["brokers_reachable"].set_function(reachable)
         self._reachable = reachable
 
+    def watch_merging(self, facts: Callable[[], dict[str, Any]]) -> None:
+        """Models are merged: from any thread, ask this for what is said of it."""
+        self._merging = facts
+
     def facts(self) -> MetricFacts:
         """What the metrics say now; may be asked by any thread."""
         partitions = [self._partitions[number] for number in sorted(self._partitions)]
@@ -121,6 +128,7 @@ class Metrics:
             transactions=dict(self._tallies["transactions_total"].counts),
             rebalances=dict(self._tallies["rebalances_total"].counts),
             dead_letters=dead_letters,
+            merging=self._merging(),
         )
 
     def lag_records(self, partition: int) -> float | None:

@@ -28,7 +28,7 @@ from stream_apple.runtime.time_budget import Phase, TimeBudget
 
 MODEL, NAMES = finder(planted(800))
 KEYS = [
-    "at_ms", "began_ms", "about", "live", "ready", "epoch_length_s", "brokers_reachable", "partitions",
+    "at_ms", "began_ms", "about", "live", "ready", "epoch_length_s", "brokers_reachable", "partitions", "merging",
     "loop_seconds", "model_seconds", "transactions", "rebalances", "dead_letters", "config", "history",
 ]  # fmt: skip
 

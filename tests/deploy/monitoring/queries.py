@@ -12,6 +12,8 @@ from prometheus_client import Histogram
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS
+from stream_apple.runtime.merging.metrics import MERGE_METRICS, OUTCOMES
+from stream_apple.runtime.merging.open_rounds import ExclusionReason
 from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
 from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import State
@@ -30,8 +32,9 @@ TARGET_LABELS = {"namespace", "job", "instance"}
 VALUES = {
     "state": {state.value for state in State},
     "phase": {phase.value for phase in Phase},
-    "reason": {reason.code for reason in Reason},
-    "outcome": {"learned", "unlabelled", "rejected", "replayed"},
+    "reason": {reason.code for reason in Reason} | {str(reason) for reason in ExclusionReason},
+    "outcome": {"learned", "unlabelled", "rejected", "replayed", *OUTCOMES},
+    "direction": {"read", "written"},
     "span": {"start", "epoch", "last_epoch", "recent"},
     "result": {"committed", "aborted"},
     "event": {"assigned", "revoked", "lost"},
@@ -118,7 +121,7 @@ def annotation_expressions() -> list[Place]:
 def known_series() -> dict[str, set[str]]:
     """Names of the series that a worker exports and that the rules record, each with its labels."""
     known: dict[str, set[str]] = {}
-    for row in METRICS:
+    for row in (*METRICS, *MERGE_METRICS):
         name, labels = PREFIX + row.name, {*row.labels} | TARGET_LABELS
         if row.kind is Histogram:
             known |= {f"{name}_bucket": labels | {"le"}, f"{name}_sum": labels, f"{name}_count": labels}

@@ -167,7 +167,7 @@ class TestMerging:
             ]
             assert manifest.counts == expected.counts._asdict()
             (summary,) = world.summaries
-            assert (summary.round, summary.roster, summary.excluded) == (3, 3, {})
+            assert (summary.round, summary.roster, summary.excluded) == (3, (0, 1, 2), {})
             assert summary.read_bytes > 0
             assert summary.written_bytes > 0
             world.works(leader)

@@ -1,6 +1,7 @@
 // What /status says of the worker: who it is, its partitions, its dead letters and its configuration.
 
 import { $, element, put, putRows } from "./dom.js";
+import { drawMerging } from "./merging.js";
 import { UNITS, compact, duration, loss, percent, total, whole } from "./numbers.js";
 
 /** Draw everything that is of one status alone. `chosen` is the partition whose curves are shown. */
@@ -12,6 +13,7 @@ export function drawStatus(status, chosen) {
   put("loss-unit", UNITS[about.loss] ?? "");
   drawChoice(status.partitions, chosen);
   drawPartitions(status.partitions);
+  drawMerging(status.merging);
   drawDeadLetters(status.dead_letters.recent);
   drawConfig(status.config);
 }

@@ -86,7 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": _CORE | {"errors"},
     "study": _CORE | {"core.learner.options", "files", "errors"},
     "study.logistic": _CORE | {"core.learner.options", "study", "errors"},
-    "study.sharding": _CORE | {"core.learner.options", "study", "errors"},
+    "study.sharding": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
     "study.runs": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
     "study.tuples": _CORE | {"files", "study", "errors"},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.model_files import open_model_file, write_model_file
 from stream_apple.app.models import onlooker_factory, settings_of
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
@@ -22,7 +23,7 @@ from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_mo
 from stream_apple.runtime.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.snapshots.model_file import model_file_of, read_model_file
+from stream_apple.runtime.snapshots.model_file import model_file_of
 from stream_apple.runtime.snapshots.store import SnapshotStore
 
 _TIMEOUT_S = 30.0
@@ -122,42 +123,17 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
 
 
 def from_file(path: Path, top: int) -> Facts:
-    """The view of a saved model; SnapshotError if the file is damaged, ConfigurationError if it can't be read."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{path}: expected a readable file, found: {error.strerror}") from error
-    saved = read_model_file(content, str(path))
-    try:
-        config = Config.model_validate(saved.settings)
-    except ValueError as error:
-        raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
-    config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
-    start, _, gaps, skips = saved.lineage
-    lineage = Provenance.of(config).lineage(saved.partition, start, gaps, skips)
-    if lineage != saved.lineage:
-        raise SnapshotError(
-            f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "
-            f"another version of stream_apple wrote it"
-        )
-    model = onlooker_factory(config)(saved.partition, lineage)
-    try:
-        saved.restore(model)
-    except SnapshotError as error:
-        raise SnapshotError(f"{path}: {error}") from error
-    names = Names()
-    names.add(saved.names.items())
-    return view_model(model, names, top, saved.pointer).facts(top)
+    """The view of a saved model, and of what it was merged; errors as of `open_model_file`."""
+    opened = open_model_file(path)
+    facts = view_model(opened.model, opened.names(), top, opened.saved.pointer).facts(top)
+    return facts | {"merged_from": [each._asdict() for each in opened.saved.merged_from]}
 
 
 def to_file(path: Path, config: Config, found: Inspected) -> None:
     """Save a model for `from_file`; ConfigurationError if it can't be written."""
     settings = config.model_dump(mode="json", include=_SECTIONS)
     content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: expected a file that can be written, found: {error.strerror}") from error
+    write_model_file(path, content)
 
 
 def _named(

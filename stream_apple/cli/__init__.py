@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded only when that command is asked for.
 
-`parameters.py`, `example_times.py`, `options` and `output.py` are what several commands share: kinds of options, those
-of the examples' times, groups of them, and how tables and untrusted text are printed.
+`options` and `output.py` are what several commands share: kinds of options and groups of them, and how tables and
+untrusted text are printed.
 
 Compiling kernels or opening a Kafka client is for the commands that need it; `--help` and a mistyped option
 must answer at once. Errors that a user can act on end here as one message on stderr and an exit code.
@@ -20,6 +20,7 @@ SUMMARIES = {
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",
+    "merge": "Make one model of several that are saved in files.",
     "tail": "Show the predictions and dead letters that have been published.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",

@@ -8,25 +8,29 @@ from typing import NamedTuple
 
 import click
 import numpy as np
-from click.core import ParameterSource
 from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.example_times import ColumnOptions, Times, column_options, times_options
+from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
+from stream_apple.cli.options.parameters import duration, gathered
+from stream_apple.cli.options.shards import ShardChoice, given_options, shard_options
 from stream_apple.cli.output import say, table_console
-from stream_apple.cli.parameters import duration, gathered
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
-from stream_apple.core.batch import Limits
+from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.event_time import EpochClock
+from stream_apple.core.learner.merging.mergeable import check_mergeable
+from stream_apple.core.learner.options import Options
 from stream_apple.study.dataset import read_batch, read_timed_batch
 from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.study.event_epochs import cut_by_time
 from stream_apple.study.plot import draw_learning_curve
+from stream_apple.study.sharding.lockstep import Exchange
+from stream_apple.study.sharding.sharded import Dealt, Sharding, Together, deal_by_time, evaluate_together
 
 
 class _Pass(NamedTuple):
@@ -73,6 +77,7 @@ class _Output(NamedTuple):
     metavar="DURATION",
     help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
+@shard_options
 @column_options
 @times_options(start="the beginning of an epoch")
 @click.option(
@@ -89,7 +94,15 @@ class _Output(NamedTuple):
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the progressive loss (extra: study)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@gathered(learner=LearnerChoice, share=_Pass, spans=_Spans, times=Times, output=_Output, columns=ColumnOptions)
+@gathered(
+    learner=LearnerChoice,
+    share=_Pass,
+    spans=_Spans,
+    times=Times,
+    output=_Output,
+    columns=ColumnOptions,
+    shards=ShardChoice,
+)
 def command(
     files: tuple[Path, ...],
     learner: LearnerChoice,
@@ -98,6 +111,7 @@ def command(
     times: Times,
     output: _Output,
     columns: ColumnOptions,
+    shards: ShardChoice,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
@@ -109,8 +123,12 @@ def command(
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.
+
+    With --shards, several learners get the examples in turn, as workers' partitions would, and become one model at
+    the end of each epoch; measures are those of all examples together, in their order.
     """
     _check(spans, times)
+    shards.check()
     roles = columns.roles()
     defaults = load(None, {}).limits
     options = learner.options(defaults.max_features_per_example)
@@ -123,20 +141,24 @@ def command(
         binary=options.loss == "logistic",
         classes=options.classes,
     )
-    check_models_fit(options, models=1)
-    schedule, found = Schedule(**share._asdict()), dict[str, int]()
+    sharding = _sharding(shards, options)
+    check_models_fit(options, models=1 if sharding is None else sharding.models)
+    schedule, found = Schedule(**share._asdict()), dict[str, object]()
+    dealt = None
     if spans.epoch_length is None:
         batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        wanted = options.wanted_columns()
-        whole, timestamps = read_timed_batch(files, limits, event_times, roles, wanted, columns.key_field)
-        epochs = cut_by_time(timestamps, EpochClock(spans.epoch_length, spans.max_ahead))
-        _tell_of_far_ahead(epochs.far_ahead, timestamps, spans.max_ahead)
-        batch = whole.select(epochs.rows)
-        schedule = schedule._replace(keep_order=True, ends=epochs.ends)
-        found = {"epochs": len(epochs.ends) + 1, "late": epochs.late, "far_ahead": len(epochs.far_ahead)}
-    run = evaluate(batch, options, schedule)
+        whole, timestamps = read_timed_batch(
+            files, limits, event_times, roles, options.wanted_columns(), columns.key_field
+        )
+        batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
+    if sharding is None:
+        run = evaluate(batch, options, schedule)
+    else:
+        together = evaluate_together(batch, options, schedule, sharding, dealt)
+        run = together.run
+        found |= _found(together, shards)
     if output.predictions is not None:
         output.predictions.write_text("".join(_lines_of(run)))
     if output.plot is not None:
@@ -145,6 +167,47 @@ def command(
         say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
+
+
+def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
+    """How several learners work together; ConfigurationError if such models can't be merged."""
+    if choice.shards is None:
+        return None
+    if choice.merge == "off":
+        return Sharding(choice.shards, None)
+    check_mergeable(options)
+    parents = choice.merge_parents or ("votes" if choice.passes is None else "union")
+    return Sharding(choice.shards, Exchange(parents, choice.merge_every), choice.passes)
+
+
+def _by_time(
+    whole: Batch, timestamps: NDArray[np.int64], spans: _Spans, schedule: Schedule, sharding: Sharding | None
+) -> tuple[Batch, Schedule, Dealt | None, dict[str, object]]:
+    """The examples that are not too far ahead, when their epochs end, who gets them, and what was found of times."""
+    length, dealt = spans.epoch_length or 0, None
+    if sharding is None:
+        epochs = cut_by_time(timestamps, EpochClock(length, spans.max_ahead))
+        rows, far_ahead, late, count = epochs.rows, epochs.far_ahead, epochs.late, len(epochs.ends) + 1
+        schedule = schedule._replace(keep_order=True, ends=epochs.ends)
+    else:
+        dealt = deal_by_time(timestamps, length, spans.max_ahead, sharding.shards)
+        rows, far_ahead, late, count = dealt.rows, dealt.far_ahead, dealt.late, dealt.most_epochs
+        schedule = schedule._replace(keep_order=True)
+    _tell_of_far_ahead(far_ahead, timestamps, spans.max_ahead)
+    found: dict[str, object] = {"epochs": count, "late": late, "far_ahead": len(far_ahead)}
+    return whole.select(rows), schedule, dealt, found
+
+
+def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
+    """What there is to say of several learners."""
+    found: dict[str, object] = {
+        "shards": choice.shards,
+        "merge": choice.merge,
+        "merges": len(together.lockstep.rosters),
+    }
+    if choice.passes is not None:
+        found |= {"passes": choice.passes, "last_pass_features_per_example": together.last_pass_features}
+    return found
 
 
 def _lines_of(run: Run) -> Iterator[str]:
@@ -160,10 +223,10 @@ def _lines_of(run: Run) -> Iterator[str]:
 def _check(spans: _Spans, times: Times) -> None:
     """click.UsageError for options that contradict each other."""
     if spans.epoch_length is None:
-        for option in _given("max_ahead", *Times._fields):
+        for option in given_options("max_ahead", *Times._fields):
             raise click.UsageError(f"{option} is for --epoch-length, which cuts epochs by the examples' times")
         return
-    for option in _given("epochs", "doubling", "seed"):
+    for option in given_options("epochs", "doubling", "seed"):
         raise click.UsageError(
             f"--epoch-length keeps the order of the files and cuts epochs by time: {option} does not apply"
         )
@@ -172,16 +235,6 @@ def _check(spans: _Spans, times: Times) -> None:
         raise click.UsageError(
             "--epoch-length needs the examples' times: expected --timestamp-field or --interval, found neither"
         )
-
-
-def _given(*names: str) -> list[str]:
-    """Those of the options that were typed."""
-    context = click.get_current_context()
-    return [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
-    ]
 
 
 def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:
@@ -195,7 +248,7 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
         )
 
 
-def _show(run: Run, found: Mapping[str, int]) -> None:
+def _show(run: Run, found: Mapping[str, object]) -> None:
     """Print what was learned from, the measures of the predictors side by side, and what to make of it."""
     facts = run.facts() | dict(found)
     table = Table(show_header=False, box=None)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.cli.options.parameters import duration
 from stream_apple.cli.output import say
-from stream_apple.cli.parameters import duration
 from stream_apple.config import load
 from stream_apple.demo.traffic import traffic
 from stream_apple.signals import Signals

@@ -31,7 +31,10 @@ _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last
 @click.option("--url", help="Address of a running worker, such as http://localhost:9400.")
 @click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own; for Kafka.")
 @click.option(
-    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A model saved with --save."
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A model saved with --save, or merged.",
 )
 @click.option(
     "--partition",
@@ -117,6 +120,7 @@ def _show(console: Console, facts: Facts) -> None:
         *_start(facts),
         _digest(facts),
         *_merging(**facts.get("merging") or {}),
+        *_merged_from(facts),
         *(f"records from {gap['start']:,} to {gap['stop']:,} left out" for gap in facts["lineage"]["gaps"]),
         *(f"the record at offset {offset:,} skipped" for offset in facts["lineage"]["skips"]),
     ):
@@ -176,6 +180,15 @@ def _start(facts: Facts) -> list[str]:
     return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, '.2f')} times its log-odds"]
 
 
+def _merged_from(facts: Facts) -> Iterator[str]:
+    """What a model in a file was made of, if it was merged."""
+    for each in facts.get("merged_from", ()):
+        yield (
+            f"merged from {each['topic']}-{each['partition']} of group {each['group']} at offset {each['at']:,}: "
+            f"model {each['model']}, digest {each['digest']}"
+        )
+
+
 def _digest(facts: Facts) -> str:
     snapshot = facts["snapshot"]
     ended = (
@@ -184,6 +197,8 @@ def _digest(facts: Facts) -> str:
         else "no epoch has ended"
     )
     saved = f"snapshot {snapshot['digest']} at offset {snapshot['at']:,}" if snapshot else "no snapshot"
+    if facts.get("merged_from") and snapshot:
+        saved = f"merged, {snapshot['digest']}"
     return f"epoch {facts['epoch']}; {ended}; {saved}"
 
 

@@ -16,9 +16,9 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
-from stream_apple.cli.example_times import ColumnOptions, Times, column_options, time_of_day_ms, times_options
+from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, time_of_day_ms, times_options
+from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
-from stream_apple.cli.parameters import gathered
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError

@@ -11,8 +11,8 @@ from typing import NamedTuple, get_args
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
-from stream_apple.cli.parameters import gathered
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.errors import ConfigurationError
 from stream_apple.signals import Signals

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import BROKER_DEFAULT, FOREVER, RETENTION_MS, TopicReport, ensure
+from stream_apple.cli.options.parameters import duration
 from stream_apple.cli.output import table_console
-from stream_apple.cli.parameters import duration
 from stream_apple.config import load
 from stream_apple.config.duration import format_duration
 from stream_apple.errors import ConfigurationError

@@ -15,6 +15,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.study.binary_measures import NO_QUALITY, Quality, quality_of
 from stream_apple.study.class_measures import ClassErrors, class_errors
 
@@ -148,6 +149,19 @@ def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:
     return batch.select(order[:trained_size]), batch.select(order[trained_size:])
 
 
+class Learned(NamedTuple):
+    """What learning has come to, besides scores.
+
+    progress  of all training examples, in their order
+    parents   of the model
+    """
+
+    progress: ProgressiveLoss
+    features_per_example: float | None
+    parents: int
+    seconds: float
+
+
 def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
     """Learn the first part of the batch in one pass, then score the rest."""
     trained, tested = split(batch, schedule)
@@ -163,22 +177,36 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
     test_scores = learner.score(tested)
     seconds = time.perf_counter() - started
 
+    features = learner.features_per_example if learner.examples else None
+    learned = Learned(learner.progress, features, parents_of(learner), seconds)
+    return run_of(options, learned, (trained, scores), (tested, test_scores))
+
+
+def parents_of(learner: Learner) -> int:
+    """How many monomials of it are parents, the constant left out."""
+    return int(learner.census().parents[1:].sum())
+
+
+def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
+    """All measures of the examples learned and of those only scored, each with their scores."""
+    (trained, scores), (tested, test_scores) = training, testing
     logistic = options.loss == "logistic"
-    progress = learner.progress
-    errors = class_errors((trained, scores), (tested, test_scores)) if options.classes else None
+    progress = learned.progress
+    labels = np.concatenate([trained.labels, tested.labels])
+    errors = class_errors(training, testing) if options.classes else None
     result = Result(
         method=options.method,
-        examples=len(batch.labels),
+        examples=len(labels),
         progressive_loss=_number(progress.progressive_loss),
         linear_progressive_loss=_number(progress.linear_progressive_loss),
         best_constant_loss=_number(progress.best_constant_loss),
-        progressive_error=errors.progressive_error if errors else _error(batch, trained, scores.predictions),
+        progressive_error=errors.progressive_error if errors else _error(labels, trained, scores.predictions),
         test_loss=_mean(test_scores.losses, tested),
         linear_test_loss=_mean(_linear_losses(test_scores, tested, logistic=logistic), tested),
-        test_error=errors.test_error if errors else _error(batch, tested, test_scores.predictions),
-        features_per_example=learner.features_per_example if learner.examples else None,
-        parents=int(learner.census().parents[1:].sum()),
-        seconds=seconds,
+        test_error=errors.test_error if errors else _error(labels, tested, test_scores.predictions),
+        features_per_example=learned.features_per_example,
+        parents=learned.parents,
+        seconds=learned.seconds,
     )
     alone = AppleAlone()
     if options.mixed:
@@ -188,8 +216,7 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
         )
     quality = NO_QUALITY
     if errors is None:
-        parts = ((trained, scores), (tested, test_scores))
-        quality = quality_of(batch.labels, *parts, logistic=logistic, mixed=options.mixed)
+        quality = quality_of(labels, training, testing, logistic=logistic, mixed=options.mixed)
     return Run(result, alone, quality, scores, trained, logistic, errors)
 
 
@@ -217,9 +244,9 @@ def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logisti
     return np.array([loss_of(logistic, score, label) for score, label in zip(scores, labels, strict=True)])
 
 
-def _error(whole: Batch, part: Batch, scores: NDArray[np.float64]) -> float | None:
+def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:
     """Share of wrong signs, with the middle of the two labels as zero; None if there are not just two."""
-    labels = np.unique(whole.labels[~np.isnan(whole.labels)])
+    labels = np.unique(whole[~np.isnan(whole)])
     if len(labels) != 2:
         return None
     # Scores of the logistic loss are log-odds, whose middle is 0: that of its labels -1 and 1 too.

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stream_apple.cli.parameters import duration, gathered
+from stream_apple.cli.options.parameters import duration, gathered
 
 
 class Size(NamedTuple):

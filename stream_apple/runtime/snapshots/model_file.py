@@ -3,7 +3,7 @@
 The first line tells what it is; a digest over all the rest comes next, then a msgpack map.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -20,13 +20,30 @@ _MAGIC = b"stream_apple model "
 _DIGEST_BYTES = 16
 
 
+class MergedFrom(NamedTuple):
+    """One of the models that a merged one was made of: whose, and which state of it.
+
+    model   its fingerprint
+    at      the first offset that it had not learned
+    digest  of its state, 32 hex digits
+    """
+
+    group: str
+    topic: str
+    partition: int
+    model: str
+    at: int
+    digest: str
+
+
 class SavedModel(NamedTuple):
     """What a model file holds.
 
-    settings   sections of the configuration that the model depends on, in JSON types
-    pointer    where the snapshot was in the models topic
-    messages   the snapshot's, in their order
-    names      key of a base feature -> its name
+    settings     sections of the configuration that the model depends on, in JSON types
+    pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
+    messages     the snapshot's, in their order
+    names        key of a base feature -> its name
+    merged_from  what it was made of, in order, if models were merged
     """
 
     group: str
@@ -37,6 +54,7 @@ class SavedModel(NamedTuple):
     pointer: SnapshotPointer
     messages: list[bytes]
     names: dict[int, str]
+    merged_from: tuple[MergedFrom, ...] = ()
 
     def restore(self, model: PartitionModel) -> None:
         """Write the state into a new model of these settings; SnapshotError if that is not what the file says."""
@@ -48,7 +66,12 @@ class SavedModel(NamedTuple):
 
 
 def model_file_of(
-    model: PartitionModel, group: str, settings: Mapping[str, Mapping[str, Any]], pointer: SnapshotPointer, names: Names
+    model: PartitionModel,
+    group: str,
+    settings: Mapping[str, Mapping[str, Any]],
+    pointer: SnapshotPointer,
+    names: Names,
+    merged_from: Sequence[MergedFrom] = (),
 ) -> bytes:
     """The file's content. `pointer` is where the model's state has come from, and has its digest."""
     snapshot = encode_snapshot(model)
@@ -68,6 +91,7 @@ def model_file_of(
             "messages": snapshot.messages,
             "names": names.known(),
         }
+        | ({"merged_from": list(merged_from)} if merged_from else {})
     )
     line = b"%s%d" % (_MAGIC, FORMAT)
     return line + b"\n" + xxhash.xxh3_128_digest(line + content) + content
@@ -78,7 +102,9 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
     line, found, rest = content.partition(b"\n")
     version = line.removeprefix(_MAGIC)
     if not found or not line.startswith(_MAGIC) or not version.isdigit():
-        raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, found another kind")
+        raise SnapshotError(
+            f"{place}: expected a file that `inspect --save` or `merge` has written, found another kind"
+        )
     if int(version) > FORMAT:
         raise SnapshotError(
             f"{place}: expected format {FORMAT} or older, found {int(version)}: a newer version of "
@@ -104,6 +130,7 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
             SnapshotPointer(*told["pointer"]),
             told["messages"],
             told["names"],
+            tuple(MergedFrom(*each) for each in told.get("merged_from", ())),
         )
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         raise SnapshotError(f"{place}: expected the parts of a saved model, found: {error!r}") from error

@@ -15,6 +15,7 @@ EXPERIMENTS: Mapping[str, str] = MappingProxyType(
         "regularisation": "L2 and L1, lazily and densely: the same weights; error, size and seconds",
         "hashing": "features that share slots, beside the product's table at the same sizes",
         "personal": "personal weights beside shared ones: spam not caught, with planted users",
+        "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
     }
 )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from stream_apple.cli.parameters import duration
+from stream_apple.cli.options.parameters import duration
 from stream_apple.config.duration import parse_duration
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
 

@@ -1,0 +1,45 @@
+"""`stream-apple merge`: one model of several that are saved in files."""
+
+import json
+from pathlib import Path
+
+import click
+
+from stream_apple.app.model_files import merge_model_files
+from stream_apple.cli.output import say
+from stream_apple.core.learner.merging.merge import Parents
+
+
+@click.command(name="merge")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE..."
+)
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Write the merged model to this file."
+)
+@click.option(
+    "--parents",
+    type=click.Choice(("votes", "union")),
+    default="votes",
+    show_default=True,
+    help="Which parents that are new since an earlier merge stay: as many as each model has in the mean, or all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bool) -> None:
+    """Make one model of the models in FILES, which `stream-apple inspect --save` has written.
+
+    They must have been learned with the same options of the learner. Weights are averaged, each by how much its model
+    has learned of it; a monomial is a parent if it is one anywhere. The order of FILES decides the last bits. `inspect
+    --file` shows what it has become, and of what it was made.
+
+    Exits with 73 if a file is damaged, 78 for models that can't be merged, or not with each other.
+    """
+    counts, digest = merge_model_files(files, out, parents)
+    if as_json:
+        say(json.dumps({"models": len(files), "digest": digest, **counts._asdict()}))
+        return
+    say(
+        f"{len(files)} models are one: {counts.kept:,} of {counts.keys:,} monomials have a slot, {counts.evicted:,} "
+        f"were evicted, {counts.parents_evicted:,} parents among them"
+    )
+    say(f"digest {digest}, in {out}")

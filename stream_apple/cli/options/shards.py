@@ -1,0 +1,78 @@
+"""The options of `evaluate` that deal the examples to several learners, as partitions, and merge their models."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+
+class ShardChoice(NamedTuple):
+    """Those options, as they were given; None is not given. `merge_every` is epochs."""
+
+    shards: int | None
+    merge: Literal["off", "average"]
+    merge_parents: Literal["votes", "union"] | None
+    merge_every: int
+    passes: int | None
+
+    def check(self) -> None:
+        """click.UsageError for options that contradict each other."""
+        if self.shards is None:
+            for option in given_options("merge", "merge_parents", "merge_every", "passes"):
+                raise click.UsageError(f"{option} is for --shards, which deals the examples to several learners")
+        elif self.merge == "off":
+            for option in given_options("merge_parents", "merge_every", "passes"):
+                raise click.UsageError(f"--merge off leaves each shard alone: {option} does not apply")
+        elif self.passes is not None:
+            for option in given_options("merge_every"):
+                raise click.UsageError(f"--passes merges at the end of each pass: {option} does not apply")
+
+
+def given_options(*names: str) -> list[str]:
+    """Those of the command's options, by the names of its parameters, that were typed."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+
+
+_ALL: list[Callable[[Any], Any]] = [
+    click.option(
+        "--shards", type=click.IntRange(1, 1024), help="Deal the examples to so many learners: i to i mod SHARDS."
+    ),
+    click.option(
+        "--merge",
+        type=click.Choice(("off", "average")),
+        default="average",
+        show_default=True,
+        help="With --shards: whether the models become one at the end of each epoch, or stay apart.",
+    ),
+    click.option(
+        "--merge-parents",
+        type=click.Choice(("votes", "union")),
+        help="With --shards: which new parents stay in a merge, as many as each has in the mean, or all.  "
+        "[default: votes, with --passes union]",
+    ),
+    click.option(
+        "--merge-every",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="With --shards: so many epochs from one merge to the next.",
+    ),
+    click.option(
+        "--passes",
+        type=click.IntRange(1),
+        help="With --shards: learn so many times, merge at the end of each pass instead, grow in the first alone.",
+    ),
+]
+
+
+def shard_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command with the options of `ShardChoice`."""
+    for option in reversed(_ALL):
+        command = option(command)
+    return command

@@ -1,0 +1,125 @@
+"""Several learners, a shard of the examples each, that become one model: Agarwal et al. 2014, section 3.2 and Table 1.
+
+- Table 1's protocol on real sets: linear and apple, on single features and on bigrams. In the first of five passes each
+  shard grows by itself; then the parents of all, and weights averaged after every pass.
+- A planted stream in one pass: one learner, and 4 and 8 that are merged at the end of each epoch, or stay apart.
+
+The rows of a set are shuffled. Seconds are of all shards, one after the other, in one process.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.options import Options
+from stream_apple.study.data_sets import DataSet
+from stream_apple.study.evaluation import Schedule
+from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
+from stream_apple.study.preparation import load_arrays, prepare
+from stream_apple.study.sharding.lockstep import Exchange
+from stream_apple.study.sharding.planted_pairs import plant_pairs
+from stream_apple.study.sharding.sharded import Sharding, Together, evaluate_together
+
+SHARDS, PASSES, ALPHA, BITS = 8, 5, 0.25, 20
+PLANTED_EPOCHS = 12
+_PLANTED_ROWS = 4  # times the rows that a set may have
+
+_LINEAR: Mapping[str, Any] = MappingProxyType({"method": "linear"})
+_APPLE: Mapping[str, Any] = MappingProxyType({"method": "apple", "combine": "off", "alpha": ALPHA})
+_BIGRAMS: Mapping[str, Any] = MappingProxyType({"ngrams": {"*": 2}})
+TABLE_1: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"lin": _LINEAR, "lin+apple": _APPLE, "bigram": {**_LINEAR, **_BIGRAMS}, "bigram+apple": {**_APPLE, **_BIGRAMS}}
+)
+"""The paper's columns: options of the learner."""
+
+PLANTED: Mapping[str, Sharding] = MappingProxyType(
+    {
+        "one stream": Sharding(1, None),
+        "4, apart": Sharding(4, None),
+        "4, merged": Sharding(4, Exchange()),
+        "8, apart": Sharding(8, None),
+        "8, merged": Sharding(8, Exchange()),
+    }
+)
+"""Who learns the planted stream."""
+
+SETS = ("20news", "rcv1-vwsample", "covtype", "census")
+
+
+def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
+    steps, done = len(inquiry.sets) * len(TABLE_1) * inquiry.seeds, 0
+    auc: list[tuple[TableCell, ...]] = []
+    seconds: list[tuple[TableCell, ...]] = []
+    features: list[tuple[TableCell, ...]] = []
+    for name, data_set in inquiry.sets.items():
+        batch = _rows(data_set, inquiry)
+        found: dict[str, list[Together]] = {column: [] for column in TABLE_1}
+        for column, given in TABLE_1.items():
+            options = Options(loss="logistic", bits=BITS, **given)
+            for seed in range(inquiry.seeds):
+                inquiry.tell("table 1", done, steps)
+                sharding = Sharding(SHARDS, Exchange("union"), PASSES)
+                found[column].append(evaluate_together(batch, options, Schedule(seed=seed), sharding))
+                done += 1
+        means = [_mean(each, "test_auc") for each in found.values()]
+        auc.append((name, *means, _in_order(means[:2]), _in_order(means[2:])))
+        seconds.append((name, *(_mean(each, "seconds") for each in found.values())))
+        features.append((name, *(_mean(each, "last_pass_features") for each in found.values())))
+    inquiry.tell("table 1", steps, steps)
+    about = f"{SHARDS} shards, {PASSES} passes, alpha {ALPHA:g}, mean of {inquiry.seeds} splits"
+    yield StudyFinding(
+        "auc",
+        f"Test AUC: {about}",
+        ("set", *TABLE_1, "lin < lin+apple", "bigram < bigram+apple"),
+        tuple(auc),
+        "Internal click data, 100 nodes: .81664, .81712, .81757, .81796.",
+    )
+    yield StudyFinding(
+        "seconds", f"Seconds: {about}", ("set", *TABLE_1), tuple(seconds), "On 100 nodes: 1282, 2727, 2755, 7378."
+    )
+    yield StudyFinding("features", f"Features an example in the last pass: {about}", ("set", *TABLE_1), tuple(features))
+    yield _planted(inquiry)
+
+
+def _rows(data_set: DataSet, inquiry: Inquiry) -> Batch:
+    facts = prepare(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"spaces"}))
+    return load_arrays(facts.arrays)
+
+
+def _mean(found: list[Together], name: str) -> float | None:
+    """Of a measure, over splits; None where a test part has one label alone."""
+    values = [each.last_pass_features if name == "last_pass_features" else each.run.facts()[name] for each in found]
+    known = [value for value in values if isinstance(value, float)]
+    return float(np.mean(known)) if known else None
+
+
+def _in_order(pair: list[float | None]) -> bool | None:
+    first, second = pair
+    return None if first is None or second is None else first < second
+
+
+def _planted(inquiry: Inquiry) -> StudyFinding:
+    batch = plant_pairs(_PLANTED_ROWS * inquiry.rows, seed=7)
+    schedule = Schedule(epochs=PLANTED_EPOCHS, test_fraction=0.0, keep_order=True)
+    last = len(batch.labels) // PLANTED_EPOCHS
+    rows: list[tuple[TableCell, ...]] = []
+    for done, (label, sharding) in enumerate(PLANTED.items()):
+        inquiry.tell("planted", done, len(PLANTED))
+        cells: list[TableCell] = []
+        for options in (Options(combine="off"), Options()):
+            run = evaluate_together(batch, options, schedule, sharding).run
+            cells += [run.result.progressive_loss, float(run.scores.losses[-last:].mean())]
+        rows.append((label, *cells))
+    inquiry.tell("planted", len(PLANTED), len(PLANTED))
+    return StudyFinding(
+        "planted",
+        f"Planted pairs, {len(batch.labels):,} examples, {PLANTED_EPOCHS} epochs: progressive squared loss",
+        ("learners", "apple", "apple, last epoch", "mixture", "mixture, last epoch"),
+        tuple(rows),
+    )
+
+
+EXPERIMENT = Experiment(_run, SETS)

@@ -15,7 +15,8 @@ from stream_apple.errors import StreamAppleError
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging, Recorder
+from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.runtime.merging.recorder import Recorder
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics

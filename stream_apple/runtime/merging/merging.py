@@ -8,7 +8,7 @@ is merged, the loop has `NoMerging`.
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -17,10 +17,11 @@ from stream_apple.core.learner.options import Options
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.merging.followers import Follower, Place
-from stream_apple.runtime.merging.leader import Leader, MergeSummary
+from stream_apple.runtime.merging.leader import Leader
 from stream_apple.runtime.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.runtime.merging.messages import MergeManifest, adoption_key, encode_adoption, round_of
-from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
+from stream_apple.runtime.merging.messages import adoption_key, encode_adoption, round_of
+from stream_apple.runtime.merging.note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.runtime.merging.recorder import Recorder
 from stream_apple.runtime.merging.rounds import Boundary
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import ModelFactory
@@ -30,34 +31,6 @@ POLL_S = 0.1
 """Between two looks at what is noted beside partition 0, while partitions wait."""
 
 _log = structlog.get_logger()
-
-
-class Recorder(Protocol):
-    """Who counts what becomes of boundaries."""
-
-    def merged(self, summary: MergeSummary) -> None:
-        """This worker's leader has merged, and it is committed."""
-        ...
-
-    def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
-        """The partition has come to us, and this is its newest boundary by what is committed."""
-        ...
-
-    def held(self, partition: int, number: int) -> None:
-        """The partition waits at the end of this round."""
-        ...
-
-    def saw(self, merge: MergeManifest) -> None:
-        """A partition here has adopted this merge, whoever has made it."""
-        ...
-
-    def went_on(self, partition: int, outcome: str, seconds: float) -> None:
-        """The partition goes on after so long: it has "adopted" a merge that it is in, "late" another, or "skipped"."""
-        ...
-
-    def dropped(self, partitions: Iterable[int]) -> None:
-        """These are ours no more."""
-        ...
 
 
 class MergingContext(NamedTuple):

@@ -64,6 +64,7 @@ def watched(jars: Path, binaries: Binaries, tmp_path_factory: pytest.TempPathFac
             worker={"commit_interval": "100ms", "snapshot_interval": "5s"},
             learner={"bits": 16},
             epochs={"length": "5s"},
+            merge={"mode": "average", "patience": "1s", "max_hold": "10s"},
             http={"port": port},
         )
         made = run_command("topics", "--config", config, "--partitions", str(PARTITIONS))

@@ -29,9 +29,13 @@ class MemoryLimit(NamedTuple):
     origin: str
 
 
-def worker_bytes(options: Options, partitions: int) -> int:
-    """What a worker takes that owns so many partitions; one model more is the copy that a snapshot is written of."""
-    return PROCESS_BYTES + QUEUE_BYTES + (partitions + 1) * options.model_bytes()
+def worker_bytes(options: Options, partitions: int, merged: int = 0) -> int:
+    """What a worker takes that owns so many partitions; one model more is the copy that a snapshot is written of.
+
+    merged  partitions whose models are merged: whoever owns partition 0 has all of them at once, and what comes of it
+    """
+    models = partitions + 1 + (merged + 2 if merged else 0)
+    return PROCESS_BYTES + QUEUE_BYTES + models * options.model_bytes()
 
 
 def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:

@@ -90,6 +90,12 @@ class TestModels:
         """Four partitions of 2^22 slots: 1.43 GB, within a fiftieth."""
         assert worker_bytes(Options(bits=22), 4) == pytest.approx(1.43e9, rel=0.03)
 
+    def test_of_one_that_merges(self) -> None:
+        """Whoever leads has all models, one that comes of them, and one that is adopted."""
+        options = Options(bits=22)
+        more = worker_bytes(options, 4, merged=16) - worker_bytes(options, 4)
+        assert more == 18 * options.model_bytes()
+
     def test_what_does_not_fit_is_refused_before_it_is_made(self) -> None:
         """Both settings, both numbers, and whose limit it is."""
         limit = MemoryLimit(2 << 30, "limit of x")

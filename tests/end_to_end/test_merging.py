@@ -5,6 +5,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from runtime.merging.lockstep import Lockstep, hourly
+from support.records import HOUR, START
 from support.topics import FOREVER, LogEnds, TopicFactory, create_worker_topics, read_to_end
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
@@ -15,7 +16,6 @@ from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.merging.messages import decode_adoption
 
 PARTITIONS = 4
-KILLS = 5
 
 
 def configure(directory: Path, kafka: str, topic: TopicFactory) -> tuple[Path, Config]:
@@ -39,11 +39,6 @@ def test_workers_are_killed_at_random_moments(kafka: str, topic: TopicFactory, t
     path, config = configure(tmp_path, kafka, topic)
     counts = [40, 25, 60, 30, 45, 20]
     given = {number: hourly(number, [count + 3 * number for count in counts]) for number in range(PARTITIONS)}
-    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
-    for number, records in given.items():
-        for record in records:
-            producer.produce(config.topics.examples, record.payload, record.named, number, timestamp=record.time_ms)
-    assert producer.flush(60) == 0
     wanted = Lockstep(Provenance.of(config), settings_of(config), given).learn()
     assert wanted.merges == len(counts) - 1
 
@@ -55,17 +50,27 @@ def test_workers_are_killed_at_random_moments(kafka: str, topic: TopicFactory, t
     def merged() -> int:
         return ends.of(config.topics.merges)
 
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+
+    def produce(hour: int) -> None:
+        for number, records in given.items():
+            for record in records:
+                if (record.time_ms - START) // HOUR == hour:
+                    place = config.topics.examples, record.payload, record.named, number
+                    producer.produce(*place, timestamp=record.time_ms)
+        assert producer.flush(60) == 0
+
     log = tmp_path / "worker.log"
+    produce(0)
     with WorkerProcess(path, log, "worker-1") as steady:
-        for _ in range(KILLS):
+        for hour in range(1, len(counts)):
             with WorkerProcess(path, log, "worker-0") as killed:
-                target = merged() + draw.randint(1, 12)
-                killed.wait_until(
-                    lambda target=target: merged() >= target or answered() == sum(map(len, given.values())),  # type: ignore[misc]
-                    "something had been merged",
-                )
+                target = merged() + draw.randint(1, 6)  # a merge and its adoptions are some more
+                produce(hour)
+                killed.wait_until(lambda target=target: merged() >= target, "something had been merged")  # type: ignore[misc]
                 killed.kill()
         with WorkerProcess(path, log, "worker-0") as last:
+            last.wait_for_event("live")
             last.wait_until(lambda: answered() >= sum(map(len, given.values())), "everything was answered")
             assert last.terminate() == 0
         assert steady.terminate() == 0

@@ -113,6 +113,8 @@ class Merging(NoMerging):
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._poll_at = 0.0
+        # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
+        self._gates: dict[int, int | None] = {}
         self._begin: Callable[[], None] = lambda: None
         self._learning: LearningScheduler | None = None
 
@@ -135,6 +137,7 @@ class Merging(NoMerging):
         self._leader, self._written = None, None
         self._context.recorder.dropped(self._followers)
         self._followers = {}
+        self._gates = {}
         self._log.drop()
 
     @property
@@ -149,12 +152,21 @@ class Merging(NoMerging):
         SnapshotError, GapError if what was merged, or published, can't be known.
         """
         now = self._context.now()
+        self._move_gates()
         self._welcome(now)
         for follower in self._followers.values():
             if follower.cut_off:
                 self._skip(follower, "records behind it are gone")
         self._wait_on(now)
         return self._lead()
+
+    def _move_gates(self) -> None:
+        gates, self._gates = self._gates, {}
+        for number, at in gates.items():
+            if at is None:
+                self._context.broker.release(number)
+            else:
+                self._context.broker.hold(number, at)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
@@ -254,7 +266,7 @@ class Merging(NoMerging):
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
         self._learning.forget(partition)
-        self._context.broker.hold(partition.number, boundary.at)
+        self._gates[partition.number] = boundary.at
         self._context.recorder.held(partition.number, boundary.round)
 
     def saving(self, partition: Partition) -> None:
@@ -262,7 +274,7 @@ class Merging(NoMerging):
         follower = self._followers.get(partition.number)
         if follower is not None and follower.begin_to_save():
             self._record(follower)
-            self._context.broker.release(partition.number)
+            self._gates[partition.number] = None
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """What the next transaction must commit, when all snapshots in it are complete."""

@@ -17,9 +17,11 @@ from stream_apple.runtime.partition_model import PartitionModel
 RECORDS = stream(2000, seed=1)
 
 
-def printed(model: PartitionModel, path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, Any]]:
+def printed(
+    model: PartitionModel, path: Path, monkeypatch: pytest.MonkeyPatch, **more: object
+) -> tuple[str, dict[str, Any]]:
     """What the command says of the model, and the facts that it is given."""
-    facts = view_model(model, Names(), 5).facts(5)
+    facts = view_model(model, Names(), 5).facts(5) | more
     monkeypatch.setattr("stream_apple.cli.inspect.from_file", lambda *_: facts)
     path.touch()
     result = CliRunner().invoke(command, ["--file", str(path)], env={"COLUMNS": "160"})
@@ -69,3 +71,16 @@ def test_a_plain_model_has_no_mixture(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "What is published" not in text
     auc = facts["quality"]["start"]["published"]["auc"]
     assert row(text, "since the start")[-2] == ("-" if auc is None else f"{auc:.4f}")
+
+
+def test_where_it_stands_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its newest boundary, and who is in the newest merge; nothing where models are not merged."""
+    merging = {
+        "boundary": {"round": 7, "at": 1200, "state": "contributed"},
+        "merge": {"round": 6, "digest": "0" * 32, "roster": [0, 2], "excluded": {"1": "late"}},
+    }
+    text, _ = printed(new_model(), tmp_path / "model", monkeypatch, merging=merging)
+    assert "contributed at the end of round 7, at offset 1,200" in text
+    assert "newest merge: round 6, of partitions 0, 2; not 1 (late)" in text
+    text, _ = printed(new_model(), tmp_path / "other", monkeypatch)
+    assert "round" not in text

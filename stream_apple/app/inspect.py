@@ -126,7 +126,8 @@ def from_file(path: Path, top: int) -> Facts:
     """The view of a saved model, and of what it was merged; errors as of `open_model_file`."""
     opened = open_model_file(path)
     facts = view_model(opened.model, opened.names(), top, opened.saved.pointer).facts(top)
-    return facts | {"merged_from": [each._asdict() for each in opened.saved.merged_from]}
+    made_of = [each._asdict() for each in opened.saved.merged_from]
+    return facts | ({"merged_from": made_of} if made_of else {})
 
 
 def to_file(path: Path, config: Config, found: Inspected) -> None:

@@ -91,7 +91,8 @@ def test_the_commands(tmp_path: Path) -> None:
         made_of = f"merged from examples-{number} of group group at offset {model.next_offset}: model"
         assert f"{made_of} {model.lineage.model}, digest {model.digest()}" in text
     assert f"merged, {told['digest']}" in text
-    assert from_file(Path(paths[0]), 5)["merged_from"] == []
+    assert [each["partition"] for each in from_file(Path(out), 5)["merged_from"]] == [0, 1]
+    assert "merged_from" not in from_file(Path(paths[0]), 5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
 from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.runtime.merging.recorder import Recorder
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.monitoring.health import Health
 from stream_apple.runtime.monitoring.metrics import Metrics
@@ -114,7 +113,7 @@ class Process:
         threads = OwnThread() if threads is None else threads
         merging = NoMerging()
         if setup.merging is not None:
-            recorder = cast("Recorder", Unmeasured())
+            recorder: Any = Unmeasured()
             context = MergingContext(
                 self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
             )

@@ -71,15 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "core.learner.kernels": {"core", "core.learner.state", "errors"},
     "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
-    "runtime": _CORE
-    | {
-        "core.learner.options",
-        "runtime.merging.note",
-        "runtime.merging.rounds",
-        "runtime.merging.settings",
-        "config",
-        "errors",
-    },
+    "runtime": _RUNTIME_BASIS - {"runtime"} | {"core.learner.options", "runtime.merging.rounds"},
     # What the lineage notes of merging, and where a model stops for it, are below all that merges.
     "runtime.merging.settings": set(),
     "runtime.merging.note": {"runtime.merging.settings"},

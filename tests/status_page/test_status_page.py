@@ -8,6 +8,7 @@ import pytest
 from status_page.browser import Browser
 from status_page.classes_of_numbers import model_of_numbers
 from status_page.click_feed import HOSTILE, click_feed
+from status_page.contrast import LOW_CONTRAST
 from support.clock import Clock
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.page_site import HOSTILE as HOSTILE_MESSAGE
@@ -25,31 +26,6 @@ START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)
 NARROW = (390, 844)  # the commonest phone
 
-# The contrast of every text with what is behind it, by the formula of WCAG 2; lists those below 4.5.
-LOW_CONTRAST = """
-const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const linear = (share) => share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-const behind = (node) => {
-  for (let at = node; at; at = at.parentElement) {
-    const found = numbers(getComputedStyle(at).backgroundColor);
-    if (found.length < 4 || found[3] > 0) return found;
-  }
-  return [255, 255, 255];
-};
-const low = [];
-for (const node of document.querySelectorAll('body *')) {
-  const texts = [...node.childNodes].filter((each) => each.nodeType === 3);
-  const own = texts.map((each) => each.textContent).join('').trim();
-  if (!own || !node.getClientRects().length || ['SCRIPT', 'OPTION', 'NOSCRIPT'].includes(node.tagName)) continue;
-  const drawn = node instanceof SVGElement;
-  const front = light(numbers(getComputedStyle(node)[drawn ? 'fill' : 'color']));
-  const back = light(behind(drawn ? node.closest('svg').parentElement : node));
-  const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
-  if (ratio < 4.5) low.push(`${node.tagName} ${own.slice(0, 40)}: ${ratio.toFixed(2)}`);
-}
-return low;
-"""
 EXAMPLES = "return Number(document.querySelector('#model-facts dd')?.innerText.replaceAll(',', ''))"
 APPLE = "return Number(document.querySelector('#loss-legend li b')?.innerText)"
 

@@ -102,9 +102,7 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
     line, found, rest = content.partition(b"\n")
     version = line.removeprefix(_MAGIC)
     if not found or not line.startswith(_MAGIC) or not version.isdigit():
-        raise SnapshotError(
-            f"{place}: expected a file that `inspect --save` or `merge` has written, found another kind"
-        )
+        raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")
     if int(version) > FORMAT:
         raise SnapshotError(
             f"{place}: expected format {FORMAT} or older, found {int(version)}: a newer version of "

@@ -6,7 +6,7 @@ from runtime.merging.lockstep import hourly
 from runtime.verification.merged_logs import HASTY, MergedLogs, left_by, left_when, strict
 from runtime.verification.test_verifying_runs import ClusterLogs
 from simulation.merging.histories import HastySchedule, StrictSchedule
-from simulation.process import GROUP
+from simulation.process import GROUP, MERGES
 from simulation.small import small
 from support.records import DECODER, HOUR, START, TOPIC
 
@@ -140,10 +140,12 @@ class TestNoFaults:
             reports = verifier.verify_all()
         assert [report.faults for report in reports] == [[]] * len(reports)
         assert reports[0].made_again is not None
-        assert all(report.covered.unproved is None for report in reports)
-        if all(report.covered.origin == "start" for report in reports):
+        proved = [report for report in reports if report.covered.unproved is None]
+        if cluster.log(MERGES, 0).low == 0:  # else retention has taken what some would need
+            assert proved == reports
+        if all(report.covered.origin == "start" for report in reports) and proved == reports:
             assert reports[0].made_again.matched == reports[0].made_again.merges
-        for report in reports:
+        for report in proved:
             if report.covered.origin == "start":
                 assert report.snapshot is not None
                 assert report.relearned == report.snapshot.digest

@@ -6,8 +6,8 @@ from typing import Literal
 import msgpack
 import numpy as np
 import pytest
+from runtime.merging.cluster_of_rounds import SETUP, cluster_of, finish
 from runtime.merging.lockstep import hourly
-from runtime.merging.test_merging_loop import SETUP, cluster_of, finish
 from simulation.process import TOPICS, Process
 from simulation.world import outputs_of
 from support.records import DECODER

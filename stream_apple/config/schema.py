@@ -13,7 +13,7 @@ from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
 from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import Integer, Number, Section
-from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, IntegerBounds, Options
+from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, IntegerBounds, Options, why_not_merged
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
@@ -283,6 +283,12 @@ class Config(Section):
                 f"of any example, max_features_per_example of at least {longest} * max_features = {needed}, "
                 f"found {most}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_merged(self) -> Self:
+        if self.merging and (because := why_not_merged(self.learner.options())):
+            raise ValueError(f"merge.mode = {self.merge.mode}, learner: {because}")
         return self
 
     @model_validator(mode="after")

@@ -113,6 +113,10 @@ class TestConfigured:
             ({"MERGE__PATIENCE": "10"}, r"expected a duration such as '10s', from 100ms, or 'forever', found '10'"),
             ({"MERGE__PATIENCE": "10ms"}, r"expected a duration such as '10s', from 100ms, or 'forever'"),
             ({"MERGE__MODE": "average", "TOPICS__MERGES": "models"}, "expected five different topics"),
+            (
+                {"MERGE__MODE": "average", "LEARNER__DISCRETISE": "auto"},
+                r"merge.mode = average, learner: expected discretise = none, found 'auto'",
+            ),
             ({"MERGE__EVERY": "0"}, "merge.every"),
         ],
     )

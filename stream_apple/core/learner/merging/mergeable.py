@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import Options, why_not_merged
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import ConfigurationError
@@ -42,18 +42,8 @@ def merged_digest(learner: Learner) -> str:
 
 def check_mergeable(options: Options) -> None:
     """ConfigurationError for options of models that can't be merged: what they have learned means different things."""
-    for name, refused, why in (
-        ("discretise", options.discretise != "none", "each model cuts values into intervals of its own"),
-        ("selection_share", options.selects_tuples, "each model selects tuples of its own"),
-        ("descent", options.descent == "plain", "its weights have no accumulators to be averaged by"),
-    ):
-        if refused:
-            raise ConfigurationError(
-                f"merging models: expected {name} = {_MERGEABLE[name]}, found {getattr(options, name)!r}: {why}"
-            )
-
-
-_MERGEABLE = {"discretise": "none", "selection_share": "1", "descent": "adaptive"}
+    if because := why_not_merged(options):
+        raise ConfigurationError(f"merging models: {because}")
 
 
 def check_alike(options: Sequence[Options]) -> None:

@@ -11,6 +11,7 @@
     ngrams.py            neighbours in a text as features
     bounds.py            between which numbers a value lies
     contradictions.py    which of them don't go together
+    mergeability.py      with which models become one
 
 The configuration and `stream-apple evaluate` take them from here. A worker reads its configuration before its heavy
 imports, so nothing here may import numpy or numba.
@@ -38,6 +39,7 @@ from stream_apple.core.learner.options.learner_options import (
     Options,
     Selection,
 )
+from stream_apple.core.learner.options.mergeability import why_not_merged
 from stream_apple.core.learner.options.multi_class import CLASSES
 from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, NGRAM, parse_ngrams
 from stream_apple.core.learner.options.personalisation import BY_KEY
@@ -76,4 +78,5 @@ __all__ = [
     "Selection",
     "WarmStart",
     "parse_ngrams",
+    "why_not_merged",
 ]

@@ -210,7 +210,11 @@ def covered(workers: list[WorkerProcess], replays: int = 10) -> bool:
     "plan",
     [
         pytest.param(Plan(50, 500_000, 3_500, 420), id="50 kills"),
-        pytest.param(Plan(50, 200_000, 1_500, 420, merging=True), id="50 kills, merging"),
+        pytest.param(
+            Plan(50, 200_000, 1_500, 900, merging=True),
+            id="50 kills, merging",
+            marks=[pytest.mark.long, pytest.mark.timeout(1_800)],
+        ),
         pytest.param(
             Plan(500, 5_000_000, 3_500, 3_000), id="500 kills", marks=[pytest.mark.long, pytest.mark.timeout(3_600)]
         ),

@@ -47,6 +47,7 @@ bench: $(VENV)/ready
 		$(BIN)/python tests/bench/worker.py $$method $$case || exit 1; done; done
 	$(BIN)/python tests/bench/recovery.py
 	$(BIN)/python tests/bench/standstill.py
+	$(BIN)/python tests/bench/merging.py --repeats 1
 
 # A test fails if the page is not what this makes.
 docs: $(VENV)/ready

@@ -20,6 +20,7 @@ from stream_apple.runtime.partition import State
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.verification.report import Report
 from stream_apple.runtime.verification.verifier import Verifier
+from stream_apple.runtime.warmup import warm_up
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -87,6 +88,11 @@ def test_one_that_has_not_begun_learns_nothing() -> None:
     """It would be another model, under this one's name."""
     with pytest.raises(AssertionError, match="neither begun nor restored"):
         made(0, WARM.provenance.lineage(0, 0)).process(stream(5, seed=1))
+
+
+def test_kernels_are_compiled_on_models_that_start_from_nothing() -> None:
+    """Theirs is another size."""
+    warm_up(WARM.settings, DECODER)
 
 
 def test_every_partition_starts_from_it() -> None:

@@ -64,7 +64,13 @@ SkipNames = Annotated[
     BeforeValidator(_names_of_gaps),
     Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
-FileName = Annotated[str, Field(json_schema_extra={"expected": "the path of a file; nothing for none"})]
+FileName = Annotated[
+    str,
+    Field(
+        pattern=r"^[^\x00-\x1f]*$",
+        json_schema_extra={"expected": "the path of a file, without control characters, or nothing for none"},
+    ),
+]
 HostName = Annotated[
     str,
     Field(pattern=r"^[a-zA-Z0-9.:_-]+$", json_schema_extra={"expected": "a host name or address to listen on"}),

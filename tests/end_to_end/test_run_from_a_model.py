@@ -47,7 +47,17 @@ def test_what_is_published_is_the_model_s_that_started_from_the_file(
     for record in planted(COUNT):
         producer.produce(config.topics.examples, record.payload, partition=0, timestamp=record.time_ms)
     assert producer.flush(60) == 0
-    command = [sys.executable, "-m", "stream_apple", "run", "--config", path, "--log-format", "json", *option]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "stream_apple",
+        "run",
+        "--config",
+        path,
+        "--log-format",
+        "json",
+        *option,
+    ]
     worker = start_child(command, log)
     try:
         wait_until(lambda: '"caught_up"' in log.read_text() or worker.poll() is not None, log.read_text, _SECONDS)

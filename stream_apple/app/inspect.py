@@ -17,7 +17,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import Provenance, SnapshotPointer
+from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer
 from stream_apple.runtime.merging.merging_view import MergingView, newest_merge, view_merging
 from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.runtime.monitoring.name_search import Wanted, find_names
@@ -132,7 +132,9 @@ def from_file(path: Path, top: int) -> Facts:
 
 def to_file(path: Path, config: Config, found: Inspected) -> None:
     """Save a model for `from_file`; ConfigurationError if it can't be written."""
+    identity = Provenance.of(config).settings
     settings = config.model_dump(mode="json", include=_SECTIONS)
+    settings |= {name: identity[name] for name in (STARTED_FROM,) if name in identity}
     content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
     write_model_file(path, content)
 

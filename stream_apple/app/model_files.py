@@ -5,7 +5,7 @@ Whoever merges, or only looks, needs no broker: a file has all that its model de
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stream_apple.app.models import onlooker_factory
 from stream_apple.config import Config
@@ -13,7 +13,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt, merge
 from stream_apple.core.learner.merging.mergeable import check_alike, check_mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.lineage import Provenance, SnapshotPointer
+from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.model_file import MergedFrom, SavedModel, model_file_of, read_model_file
 
@@ -38,14 +38,23 @@ def open_model_file(path: Path) -> OpenedModel:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{path}: expected a readable file, found: {error.strerror}") from error
+    return opened_model(content, path)
+
+
+def opened_model(content: bytes, path: Path) -> OpenedModel:
+    """The model in a file of this content; errors as of `open_model_file`."""
     saved = read_model_file(content, str(path))
     try:
-        config = Config.model_validate(saved.settings)
+        config = Config.model_validate(_sections(saved))
     except ValueError as error:
         raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
     start, _, gaps, skips = saved.lineage
-    lineage = Provenance.of(config).lineage(saved.partition, start, gaps, skips)
+    provenance = Provenance.of(config)
+    if STARTED_FROM in saved.settings:
+        settings = {**provenance.settings, STARTED_FROM: saved.settings[STARTED_FROM]}
+        provenance = provenance._replace(settings=settings)
+    lineage = provenance.lineage(saved.partition, start, gaps, skips)
     if lineage != saved.lineage:
         raise SnapshotError(
             f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "
@@ -90,9 +99,14 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
         for saved in (each.saved for each in opened)
     )
     pointer = SnapshotPointer(0, -1, -1, model.digest())
-    content = model_file_of(model, first.saved.group, first.saved.settings, pointer, names, made_of)
+    content = model_file_of(model, first.saved.group, _sections(first.saved), pointer, names, made_of)
     write_model_file(target, content)
     return merged.counts, pointer.digest
+
+
+def _sections(saved: SavedModel) -> dict[str, dict[str, Any]]:
+    """The settings without the file that the model started from, whose content is not needed any more."""
+    return {name: section for name, section in saved.settings.items() if name != STARTED_FROM}
 
 
 def write_model_file(path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ import sys
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.learner.merging.mergeable import check_mergeable
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable
 from stream_apple.runtime.dead_letters import RejectLimits
 from stream_apple.runtime.partition_model import ModelFactory, ModelSettings, PartitionModel
 
@@ -41,10 +41,11 @@ def model_factory(topic: str, settings: ModelSettings, decoder: Decoder) -> Mode
     return lambda partition, lineage: PartitionModel(topic, partition, lineage, settings, decoder)
 
 
-def onlooker_factory(config: Config) -> ModelFactory:
+def onlooker_factory(config: Config, start: Mergeable | None = None) -> ModelFactory:
     """Makes models for those who only look, which accept any share of rejects.
 
-    How many are too many is for the worker to judge, and may have been changed since.
+    How many are too many is for the worker to judge, and may have been changed since. Who has models begin, and
+    does not only restore them, gives what they start from.
     """
-    settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS)
+    settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS, start=start)
     return model_factory(config.topics.examples, settings, settings.decoder())

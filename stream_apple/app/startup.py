@@ -5,6 +5,7 @@ first. Nothing here may import numpy or numba.
 """
 
 import socket
+from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.adapters.http.listener import listen
@@ -14,6 +15,7 @@ from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.lineage import digest_of_file
 
 
 class Opening(NamedTuple):
@@ -26,12 +28,15 @@ class Opening(NamedTuple):
 def open_up(config: Config) -> Opening:
     """Take the port, connect to Kafka and begin to fence.
 
-    ConfigurationError if one model, the copy for its snapshot, and a merged one don't fit into memory, if the clients
-    can't work with their properties, or if the port or a client refuses.
+    ConfigurationError if one model, the copy for its snapshot, a merged one and the one to start from don't fit into
+    memory, if the clients can't work with their properties, if the file to start from is no model file, or if the port
+    or a client refuses.
     """
-    models = 3 if config.merging else 2
+    models = (3 if config.merging else 2) + bool(config.worker.from_model)
     check_models_fit(config.learner.options(config.limits.max_features_per_example), models)
     check_properties(_properties(config), config.worker.commit_interval, _largest(config))
+    if config.worker.from_model:
+        digest_of_file(Path(config.worker.from_model))
     listener = listen(config.http.host, config.http.port)
     try:
         kafka = connect(config)

@@ -5,6 +5,7 @@ from contextlib import closing
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.app.models import onlooker_factory
+from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.lineage import Provenance
@@ -25,8 +26,9 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
                 f"expected offsets of {topic} that group {group} has committed, found none: "
                 f"no worker has published anything with this configuration"
             )
-        new_model = onlooker_factory(config)
-        verifier = Verifier(logs, Provenance.of(config), new_model, config.worker.fetch_records, progress)
+        provenance = Provenance.of(config)
+        new_model = onlooker_factory(config, starting_model(config, provenance))
+        verifier = Verifier(logs, provenance, new_model, config.worker.fetch_records, progress)
         if not partitions and to is None:
             yield from verifier.verify_all()
             return

@@ -14,6 +14,7 @@ from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
@@ -50,7 +51,8 @@ _log = structlog.get_logger()
 def run(config: Config, opening: Opening, signals: Signals) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
     listener, kafka = opening
-    settings = settings_of(config)
+    provenance = Provenance.of(config)
+    settings = settings_of(config)._replace(start=starting_model(config, provenance))
     metrics, health, observer = Metrics(), Health(), WorkerObserver(Names(ngrams=ngrams_of(settings.options)))
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
@@ -66,7 +68,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         warm_up(settings, decoder)
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
-        loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer))
+        loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer), provenance)
         observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         def finish() -> None:
@@ -120,9 +122,16 @@ class Assembly(NamedTuple):
     owned: OwnedPartitions
 
 
-def assemble(config: Config, broker: Broker, new_model: ModelFactory, monitoring: Monitoring) -> Assembly:
-    """Put a loop together."""
-    worker, provenance = config.worker, Provenance.of(config)
+def assemble(
+    config: Config,
+    broker: Broker,
+    new_model: ModelFactory,
+    monitoring: Monitoring,
+    provenance: Provenance | None = None,
+) -> Assembly:
+    """Put a loop together; `provenance`: that of `config`, if it is known."""
+    worker = config.worker
+    provenance = Provenance.of(config) if provenance is None else provenance
     owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, Exceptions.of(config))
     settings = LoopSettings(
         worker.fetch_records,

@@ -1,11 +1,14 @@
 """`stream-apple check`: the configuration against the live cluster."""
 
 import sys
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.app.starting_model import check_starting_model
+from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say
 from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
@@ -15,14 +18,15 @@ _COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
 
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
-def command(path: Path | None) -> None:
+@FROM_MODEL
+def command(path: Path | None, from_model: Path | None) -> None:
     """Check the configuration against the live cluster.
 
     Each line is ok, note or fault. Exits with 78 if there is a fault.
     """
-    config = load(path)
+    config = started_from_model(load(path), from_model)
     faults = 0
-    for finding in check_cluster(config):
+    for finding in chain(check_starting_model(config), check_cluster(config)):
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
         say(f"  {finding.subject}: {conceal(finding.text)}", styled=verdict)
         faults += finding.verdict == "fault"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from stream_apple import logs
+from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.config import HttpSettings, conceal, load
 from stream_apple.errors import StreamAppleError
 
@@ -31,7 +32,8 @@ _log = logs.get_logger()
     show_default=True,
     help="auto: human on a terminal, JSON elsewhere.",
 )
-def command(path: Path | None, log_format: logs.LogFormat) -> None:
+@FROM_MODEL
+def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> None:
     """Learn from the examples topic and publish predictions, until stopped.
 
     Exits with 0 after SIGTERM or SIGINT. The other exit codes: 69 Kafka is unavailable, 70 records are
@@ -41,7 +43,7 @@ def command(path: Path | None, log_format: logs.LogFormat) -> None:
     logs.configure(log_format, conceal=conceal)
     logs.catch_crashes()
     try:
-        sys.exit(_work(path, log_format))
+        sys.exit(_work(path, log_format, from_model))
     except StreamAppleError as error:
         if logs.is_human(log_format):
             raise  # the command line says it, as it does for every command
@@ -50,8 +52,8 @@ def command(path: Path | None, log_format: logs.LogFormat) -> None:
         sys.exit(error.exit_code)
 
 
-def _work(path: Path | None, log_format: logs.LogFormat) -> int:
-    config = load(path)
+def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> int:
+    config = started_from_model(load(path), from_model)
     facts = {"group": config.worker.group, "worker": config.worker.id}
     logs.configure(log_format, facts, conceal, _sentences(config.http))
     from stream_apple.app.startup import open_up

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stream_apple.app.verify import verify
+from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
@@ -33,8 +34,11 @@ from stream_apple.runtime.verification.report import Published, Report
     type=click.IntRange(min=0),
     help="Verify the examples before this offset, of one --partition.  [default: all that are committed]",
 )
+@FROM_MODEL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, as_json: bool) -> None:
+def command(
+    path: Path | None, partitions: tuple[int, ...], to: int | None, from_model: Path | None, *, as_json: bool
+) -> None:
     """Learn again what is in the log, and compare it with what was published.
 
     Every example needs one prediction, or one dead letter, byte for byte that of a model that was never interrupted,
@@ -51,7 +55,7 @@ def command(path: Path | None, partitions: tuple[int, ...], to: int | None, *, a
     """
     if to is not None and len(partitions) != 1:
         raise click.UsageError("--to is an offset of one partition: name it with one --partition")
-    config = load(path)
+    config = started_from_model(load(path), from_model)
     with _progress() as progress:
         reports = list(verify(config, partitions, to, progress))
     faults = sum(report.fault_count for report in reports)

@@ -24,6 +24,9 @@ from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
 FIRST_VERSION = "0.1.0"
 """Since when a setting is there that does not say it."""
 
+_IDENTITY = {"topics.examples", "worker.from_model"}
+"""What a model's name has in it besides whole sections."""
+
 _PAGE = """\
 # Configuration
 
@@ -129,7 +132,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     parts = Config().model_settings().get(name, {})
     rows = [
         f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
-        f"{'yes' if name == 'learner' or key in parts or (name, key) == ('topics', 'examples') else ''} | "
+        f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
         f"{facts.get('since', FIRST_VERSION)} | {about[key]} |"
         for key, facts in known.items()
     ]

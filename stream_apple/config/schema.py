@@ -64,6 +64,13 @@ SkipNames = Annotated[
     BeforeValidator(_names_of_gaps),
     Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
+FileName = Annotated[
+    str,
+    Field(
+        pattern=r"^[^\x00-\x1f]*$",
+        json_schema_extra={"expected": "the path of a file, without control characters, or nothing for none"},
+    ),
+]
 HostName = Annotated[
     str,
     Field(pattern=r"^[a-zA-Z0-9.:_-]+$", json_schema_extra={"expected": "a host name or address to listen on"}),
@@ -139,6 +146,11 @@ class WorkerSettings(Section):
     skip: SkipNames = ()
     """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
     becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
+    from_model: FileName = ""
+    """A model file that every partition's model starts from, instead of from nothing: of `inspect --save`, or of
+    `merge`, with the same `[learner]`. For a new group that is to predict well from its first record on. What the file
+    holds is part of the model, whatever its name: keep it, unchanged, where all workers and commands find it, for as
+    long as the group lives. See `docs/merging-models.md`."""
 
     @property
     def transactional_id(self) -> str:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_apple.config import Config
@@ -28,6 +29,12 @@ FORMAT = 1
 MAX_GAPS = 64
 """So many fit beside a committed offset, where the broker accepts 4096 bytes, together with the skips."""
 MAX_SKIPS = 32
+
+FILE_MAGIC = b"stream_apple model "
+"""What a model file begins with."""
+
+STARTED_FROM = "from_model"
+"""Beside the sections of settings that a model depends on: the file that it started from, if there is one."""
 
 _NEW_MODEL = "use a new worker.group to begin a new model"
 
@@ -109,7 +116,8 @@ class OffsetMetadata(NamedTuple):
 class Provenance(NamedTuple):
     """Whose models: those of one consumer group, on these topics, made with these settings.
 
-    settings  the sections of the configuration that a model depends on, in JSON types
+    settings  the sections of the configuration that a model depends on, in JSON types; and, if models start from one in
+              a file, `from_model`
     merging   how the models of all partitions become one now and then; None if each stays its own
     """
 
@@ -120,7 +128,7 @@ class Provenance(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "Provenance":
-        """Whose models a configuration is about."""
+        """Whose models a configuration is about; ConfigurationError if the file they start from is no model file."""
         topics, merge = Topics(*config.topics.names(merging=config.merging)), None
         if config.merging:
             forever = config.merge.patience == FOREVER
@@ -130,7 +138,10 @@ class Provenance(NamedTuple):
                 math.inf if forever else config.merge.patience / 1000,
                 math.inf if forever else config.merge.max_hold / 1000,
             )
-        return cls(config.worker.group, topics, config.model_settings(), merge)
+        settings = config.model_settings()
+        if config.worker.from_model:
+            settings[STARTED_FROM] = started_from(digest_of_file(Path(config.worker.from_model)))
+        return cls(config.worker.group, topics, settings, merge)
 
     def lineage(self, partition: int, start: int, gaps: Sequence[Gap] = (), skips: Sequence[int] = ()) -> Lineage:
         """The lineage of the partition's model that begins at `start`, jumps over `gaps` and leaves out `skips`."""
@@ -189,7 +200,7 @@ class Provenance(NamedTuple):
         if model != ours.model:
             raise ConfigurationError(
                 f"expected model {ours.model} (of this configuration) {where}, found {model}; "
-                f"restore the [learner], [epochs] and [limits] it was made with, or {_NEW_MODEL}"
+                f"restore the [learner], [epochs], [limits] and worker.from_model it was made with, or {_NEW_MODEL}"
             )
         expected = None if self.merging is None else MergeNote.of(self.merging).settings
         if (found := None if merge is None else merge.settings) != expected:
@@ -203,6 +214,27 @@ class Provenance(NamedTuple):
 def _rule(settings: tuple[int, str] | None) -> str:
     """How models are merged, in words."""
     return "not merged" if settings is None else f"merged every {settings[0]} epochs by {settings[1]}"
+
+
+def started_from(digest: str) -> dict[str, str]:
+    """What stands of a file under `STARTED_FROM`; `digest` as of `digest_of_file`."""
+    return {"sha256": digest}
+
+
+def digest_of_file(path: Path) -> str:
+    """64 hex digits over the bytes of the model file that new models start from.
+
+    ConfigurationError if there is none. Start-up asks, before numpy is loaded: only what it begins with is looked at.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"worker.from_model: expected a readable file {path}: {error.strerror}") from error
+    if not content.startswith(FILE_MAGIC):
+        raise ConfigurationError(
+            f"worker.from_model: expected a file that `inspect --save` has written, or `merge`, found another: {path}"
+        )
+    return hashlib.sha256(content).hexdigest()
 
 
 def fingerprint(

@@ -97,6 +97,8 @@ class OwnedPartitions:
                 self.provenance, self._exceptions, number, committed[number], log, kept.pop(number, None)
             )
             model = self._new_model(number, plan.lineage) if plan.kept is None else plan.kept
+            if plan.kept is None and not plan.restore:
+                model.begin()
             model.publish_from = plan.publish_from
             model.skips = deque(plan.skips)
             partition = owned[number] = Partition(model, plan)

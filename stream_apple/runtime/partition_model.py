@@ -10,7 +10,7 @@ Kafka: a record is anything with the methods of `ports.Record`.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.merging.merge import adopt
+from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
@@ -37,7 +39,11 @@ _ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
-    """All that the result depends on besides the records. `merge_every`: epochs of a round, 0 if nothing is merged."""
+    """All that the result depends on besides the records.
+
+    merge_every  epochs of a round, 0 if nothing is merged
+    start        what every model starts from; None: from nothing
+    """
 
     options: Options
     limits: Limits
@@ -45,6 +51,7 @@ class ModelSettings(NamedTuple):
     max_ahead_ms: int
     reject_limits: RejectLimits
     merge_every: int = 0
+    start: Mergeable | None = None
 
     def decoder(self) -> Decoder:
         """One that decodes what such models learn from."""
@@ -119,6 +126,7 @@ class PartitionModel:
             Rounds(settings.merge_every) if settings.merge_every else None,
         )
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
+        self._start = settings.start
 
     @property
     def limits(self) -> Limits:
@@ -155,6 +163,17 @@ class PartitionModel:
             "reject_run": np.array([self.rejects.run], np.int64),
         }
 
+    def begin(self) -> Self:
+        """Stand before the first record: with all that is adopted of what models start from, if they do.
+
+        Called once of a model that no snapshot is written into; counts, losses and the clock begin anew. Returns the
+        model itself.
+        """
+        if self._start is not None:
+            adopt(self.learner, self._start, included=True, roster_size=1)
+            self._start = None
+        return self
+
     def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state at `next_offset`, when the learner's table has been written.
 
@@ -170,6 +189,7 @@ class PartitionModel:
         self.rejects.run = int(run[0])
         self.next_offset = next_offset
         self.ended = ended
+        self._start = None
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
@@ -247,6 +267,7 @@ class PartitionModel:
 
         ModelError, TooManyRejectsError name the offset; the model is then of no more use.
         """
+        assert self._start is None, "neither begun nor restored"
         budget = TimeBudget(Step)
         lap = budget.lap
         epoch = self.clock.epoch

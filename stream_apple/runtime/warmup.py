@@ -46,7 +46,7 @@ class _Sample(NamedTuple):
 
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
-    small = settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS))
+    small = settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS), start=None)
     Learner(small.options).warm_up()
     if settings.merge_every:
         warm_up_merging(small.options)

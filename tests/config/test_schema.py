@@ -41,6 +41,7 @@ class TestDefaults:
                 "on_stop": "stay",
                 "accept_gap": [],
                 "skip": [],
+                "from_model": "",
             },
             "learner": {
                 "method": "apple",

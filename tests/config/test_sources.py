@@ -14,7 +14,10 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "host",
     "discretise_namespaces",
     "personalise",
+    "from_model",
 }
+WRONG = {"from_model": "two\nlines"}
+"""What is refused of those that take white space."""
 NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
 """What else has to be set."""
 
@@ -28,7 +31,7 @@ class TestSources:
         if key in TEXTS:
             config = load(None, {variable(section, key): "some-name", **NEEDED.get(key, {})})
             assert getattr(getattr(config, section), key) == "some-name"
-        wrong = "white space" if key in TEXTS else "many"
+        wrong = WRONG.get(key, "white space" if key in TEXTS else "many")
         (fault,) = faults_of(None, {variable(section, key): wrong, **NEEDED.get(key, {})})
         assert fault.startswith(f"{section}.{key} (from {variable(section, key)}): expected ")
         assert fault.endswith(f", found {wrong!r}")

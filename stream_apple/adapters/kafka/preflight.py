@@ -63,9 +63,10 @@ def _memory(config: Config, partitions: int) -> Iterator[Finding]:
         return
     options = config.learner.options(config.limits.max_features_per_example)
     merged = partitions if config.merging else 0
-    most = (limit.bytes - worker_bytes(options, 0, merged)) // options.model_bytes()
+    start = int(bool(config.worker.from_model))  # a model more, which new ones adopt
+    most = (limit.bytes - worker_bytes(options, start, merged)) // options.model_bytes()
     if most < 1:
-        yield Finding("fault", "memory", too_large(options, worker_bytes(options, 1, merged), limit))
+        yield Finding("fault", "memory", too_large(options, worker_bytes(options, start + 1, merged), limit))
     elif most < partitions:
         text = f"a worker here has memory for {most} of the {partitions} partitions, by the {limit.origin}: "
         yield Finding("note", "memory", f"{text}so many it may own, also while others are down")

@@ -24,17 +24,20 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     coordinator has just moved (librdkafka issue 5040).
     """
     subject, examples = f"group {config.worker.group}", config.topics.examples
+    provenance = Provenance.of(config)
     yield from _names(config, cluster.topics.get(examples, 0))
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         try:
             offsets = logs.committed(range(cluster.topics.get(examples, 0)))
             committed = {number: each for number, each in offsets.items() if each is not None}
             findings = [
-                finding for number, each in committed.items() for finding in _partition(logs, config, number, each)
+                finding
+                for number, each in committed.items()
+                for finding in _partition(logs, config, provenance, number, each)
             ]
             if config.topics.models in cluster.topics:
                 for number in offsets.keys() - committed.keys():
-                    findings += _without_an_offset(logs, config, number)
+                    findings += _without_an_offset(logs, provenance, number)
         except (BrokerError, ConfigurationError) as error:
             yield Finding("fault", subject, f"expected readable offsets, found: {error}")
             return
@@ -51,9 +54,11 @@ def _names(config: Config, partitions: int) -> Iterator[Finding]:
                 yield Finding("fault", f"worker.{setting}", text)
 
 
-def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Committed) -> Iterator[Finding]:
+def _partition(
+    logs: KafkaLogs, config: Config, provenance: Provenance, partition: int, committed: Committed
+) -> Iterator[Finding]:
     """Faults and notes about one partition that has a committed offset."""
-    provenance, subject = Provenance.of(config), f"group {config.worker.group}"
+    subject = f"group {config.worker.group}"
     topics = provenance.topics
     log = logs.log_range(topics.examples, partition)
     try:
@@ -83,9 +88,9 @@ def _partition(logs: KafkaLogs, config: Config, partition: int, committed: Commi
             yield Finding("fault", subject, str(error))
 
 
-def _without_an_offset(logs: KafkaLogs, config: Config, partition: int) -> Iterator[Finding]:
+def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) -> Iterator[Finding]:
     """A fault if the group has a snapshot of a partition that it has no offset of."""
-    provenance, topic = Provenance.of(config), config.topics.models
+    topic = provenance.topics.models
     low, high = logs.log_range(topic, partition)
     if low == high:
         return
@@ -95,5 +100,5 @@ def _without_an_offset(logs: KafkaLogs, config: Config, partition: int) -> Itera
                 # A worker may have begun meanwhile.
                 if logs.committed([partition])[partition] is None:
                     error = lost_offset(provenance, partition, record)
-                    yield Finding("fault", f"group {config.worker.group}", str(error))
+                    yield Finding("fault", f"group {provenance.group}", str(error))
                 return

@@ -11,12 +11,11 @@ import xxhash
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import SnapshotError
-from stream_apple.runtime.lineage import Gap, Lineage, SnapshotPointer
+from stream_apple.runtime.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 FORMAT = 1
-_MAGIC = b"stream_apple model "
 _DIGEST_BYTES = 16
 
 
@@ -39,7 +38,8 @@ class MergedFrom(NamedTuple):
 class SavedModel(NamedTuple):
     """What a model file holds.
 
-    settings     sections of the configuration that the model depends on, in JSON types
+    settings     sections of the configuration that the model depends on, in JSON types; and `from_model` of its
+                 provenance, if it started from a model in a file
     pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
     messages     the snapshot's, in their order
     names        key of a base feature -> its name
@@ -93,15 +93,15 @@ def model_file_of(
         }
         | ({"merged_from": list(merged_from)} if merged_from else {})
     )
-    line = b"%s%d" % (_MAGIC, FORMAT)
+    line = b"%s%d" % (FILE_MAGIC, FORMAT)
     return line + b"\n" + xxhash.xxh3_128_digest(line + content) + content
 
 
 def read_model_file(content: bytes, place: str) -> SavedModel:
     """What the file at `place` holds; SnapshotError if it is damaged or no such file."""
     line, found, rest = content.partition(b"\n")
-    version = line.removeprefix(_MAGIC)
-    if not found or not line.startswith(_MAGIC) or not version.isdigit():
+    version = line.removeprefix(FILE_MAGIC)
+    if not found or not line.startswith(FILE_MAGIC) or not version.isdigit():
         raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")
     if int(version) > FORMAT:
         raise SnapshotError(

@@ -189,7 +189,7 @@ class Verifier:
         log = self._logs.log_range(topic, number)
         if stop > log.high:
             raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {log.high}")
-        return self._new_model(number, first) if _behind_gap(lineage.start, lineage.gaps) >= log.low else None
+        return self._new_model(number, first).begin() if _behind_gap(lineage.start, lineage.gaps) >= log.low else None
 
     def _from_snapshot(
         self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int

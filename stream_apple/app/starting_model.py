@@ -1,0 +1,64 @@
+"""The model in a file that a group's models start from: read once, checked, and adopted by each that begins."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from stream_apple.adapters.kafka.admin import Finding
+from stream_apple.app.model_files import opened_model
+from stream_apple.config import Config
+from stream_apple.core.learner.merging.merge import merge
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
+from stream_apple.errors import ConfigurationError, SnapshotError
+from stream_apple.runtime.lineage import STARTED_FROM, Provenance, started_from
+
+_SETTING = "worker.from_model"
+
+
+def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
+    """What new models start from; None if from nothing.
+
+    As `stream-apple merge` makes it of this one file: what was nominated, to be voted on, is a parent.
+
+    provenance  that of `config`, in which the file's digest stands
+    ConfigurationError if the file can't be read, is damaged, is not the one in `provenance`, has a model of other
+    options, or one that can't be adopted.
+    """
+    if not config.worker.from_model:
+        return None
+    path = Path(config.worker.from_model)
+    options = config.learner.options(config.limits.max_features_per_example)
+    try:
+        check_mergeable(options)
+        learner = opened_model(_content(path, provenance), path).model.learner
+        check_alike([options, learner.options])
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{_SETTING}: expected a model of the [learner] that is configured, found another in {path}: {error}"
+        ) from error
+    except (ConfigurationError, SnapshotError) as error:
+        raise ConfigurationError(f"{_SETTING}: {error}") from error
+    return merge([mergeable_of(learner)]).model
+
+
+def _content(path: Path, provenance: Provenance) -> bytes:
+    """Of the file; ConfigurationError if it is not the one that the models' name has been made with."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"expected a readable file {path}: {error.strerror}") from error
+    expected, found = provenance.settings[STARTED_FROM], started_from(hashlib.sha256(content).hexdigest())
+    if found != expected:
+        raise ConfigurationError(f"expected {path} to stay as it was, {expected}, found {found}")
+    return content
+
+
+def check_starting_model(config: Config) -> Iterator[Finding]:
+    """A finding about the file, if there is to be one."""
+    try:
+        start = starting_model(config, Provenance.of(config))
+    except ConfigurationError as error:
+        yield Finding("fault", _SETTING, str(error).removeprefix(f"{_SETTING}: "))
+        return
+    if start is not None:
+        yield Finding("ok", _SETTING, f"new models start from the one in {config.worker.from_model}")

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
+from feeds.streams import START_MS, broker, fill
 from report import figure, header
-from streams import START_MS, broker, fill
 from support.local_http import metric
 from support.topics import FOREVER, create_worker_topics, unique_topics
 from support.waiting import wait_until

@@ -18,8 +18,8 @@ import msgpack
 import numpy as np
 import planted
 import structlog
+from feeds.streams import broker, fill
 from report import figure, header
-from streams import broker, fill
 from support.topics import create_worker_topics, unique_topics
 from support.worker_config import write_config
 

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import planted
 from confluent_kafka import Consumer, Producer, TopicPartition
+from feeds.streams import broker
 from report import figure, header
-from streams import broker
 from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 import planted
 import structlog
 from confluent_kafka import Message
-from recorded_feed import RecordedFeed
+from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import TOPIC
 

@@ -4,7 +4,7 @@ Two partitions with tables of 2^BITS slots (24), three quarters full. Epochs end
 flow, then a successor restores both. Printed are the longest turns of the loop, and the longest time in which one
 partition's predictions stand still while its own model grows or is copied.
 
-The real loop with a recorded feed in place of Kafka (`recorded_feed.py`): all time is the worker's own.
+The real loop with a recorded feed in place of Kafka (`feeds/recorded_feed.py`): all time is the worker's own.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import msgpack
 import numpy as np
 import structlog
-from recorded_feed import RecordedFeed
+from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import FakeRecord
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import planted
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
+from feeds.streams import broker, fill
 from report import figure, header
-from streams import broker, fill
 from support.topics import FOREVER, LogEnds, create_worker_topics, unique_topics
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess

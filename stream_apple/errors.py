@@ -8,7 +8,9 @@
       ModelError           weights or loss are no longer finite
       SnapshotError        a stored model can't be read, or is not the one that was stored
       VerificationError    what is published is not what the model had to publish
-      BrokerError          Kafka refused, fenced or lost us, and waiting does not help
+      UnprovedError        not all of what is published could be compared with what it had to be
+      BrokerError          Kafka refused or lost us, and waiting does not help
+        FencedError        another process has this worker's identity now
 
 Each class has its own exit code, so that an operator (or Kubernetes) can tell them apart without reading the
 log. Every message says what was expected, what was found, and where.
@@ -70,7 +72,22 @@ class VerificationError(StreamAppleError):
     exit_code = 74
 
 
+class UnprovedError(StreamAppleError):
+    """`stream-apple verify` has found no fault, but could not compare all answers: what that takes is gone."""
+
+    exit_code = 76
+
+
 class BrokerError(StreamAppleError):
     """Kafka is unreachable for too long, or a new transaction can't mend its error."""
 
     exit_code = 69  # EX_UNAVAILABLE
+
+
+class FencedError(BrokerError):
+    """Another process has started with this worker's identity, and Kafka obeys the newer one.
+
+    A restart would fence that one in turn.
+    """
+
+    exit_code = 75  # EX_TEMPFAIL

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import structlog
 from confluent_kafka.admin import AdminClient
+from core.machine_code import compile_once
 from hypothesis import settings
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 from support.kafka.broker import Broker, resolve_jars
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
-from support.required import UnavailableError, unavailable
+from support.required import SharedFile, UnavailableError, reference_file, unavailable
 from support.topics import TopicFactory, unique_topics
+from support.waiting import DEADLINE_S
 
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
@@ -91,7 +93,7 @@ def topic(kafka: str) -> Iterator[TopicFactory]:
     if made:
         client = AdminClient({"bootstrap.servers": kafka})  # its futures end with it
         for future in client.delete_topics(made).values():
-            future.result(30)
+            future.result(DEADLINE_S)
 
 
 @pytest.fixture
@@ -116,12 +118,16 @@ def log_events() -> Iterator[list[EventDict]]:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The directory of reference data and tools that lies beside the repository."""
-    path = Path(__file__).resolve().parent.parent.parent / "shared"
-    if not path.is_dir():
-        unavailable(f"there is no reference data at {path}")
-    return path
+def generic_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the image's build stage has at /opt/kernels: compiled anew, for one type of processor."""
+    return compile_once(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def shared() -> SharedFile:
+    """Find a file of the reference data that lies beside the repository: `shared("data/a9a.svm.gz")`."""
+    folder = Path(__file__).resolve().parent.parent.parent / "shared"
+    return lambda name: reference_file(folder / name)
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ _CORE = {
     "core.learner.preparation",
     "core.learner.state",
 }
-_RUNTIME_BASIS = {"runtime", "runtime.merging.note", "runtime.merging.settings", "config", "errors"} | _CORE
+_GROUND = {"config", "errors", "untrusted"}
+_RUNTIME_BASIS = {"runtime", "runtime.merging.note", "runtime.merging.settings"} | _GROUND | _CORE
 _RUNTIME = {
     "runtime",
     "runtime.merging",
@@ -43,9 +44,12 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "logs": {"terminal"},
     "terminal": set(),
+    "nearest_names": set(),
+    "whole_files": {"errors"},
     "signals": set(),
+    "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
-    "config": {"core.learner.options", "errors"},
+    "config": {"core.learner.options", "errors", "nearest_names", "untrusted"},
     "core": {"errors"},
     "core.codec": {"core", "errors"},
     "core.learner": {
@@ -74,7 +78,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": _RUNTIME_BASIS - {"runtime"} | {"core.learner.options", "runtime.merging.rounds"},
     # What the lineage notes of merging, and where a model stops for it, are below all that merges.
     "runtime.merging.settings": set(),
-    "runtime.merging.note": {"runtime.merging.settings"},
+    "runtime.merging.note": {"runtime.merging.settings", "untrusted"},
     "runtime.merging.rounds": {"runtime.merging.note"},
     "runtime.merging": _RUNTIME_BASIS
     | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.monitoring", "runtime.snapshots"},
@@ -95,12 +99,23 @@ ALLOWED: dict[str, set[str]] = {
     },
     "adapters": set(),
     "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
+    "adapters.kafka.preflight": _CORE | {"adapters.kafka", "runtime", "runtime.snapshots", "config", "errors"},
     "adapters.http": _CORE | {"runtime", "runtime.monitoring", "config", "errors"},
     "app": _CORE
     | _RUNTIME
-    | {"core.learner.options", "adapters.kafka", "adapters.http", "config", "signals", "errors"},
-    "files": _CORE | {"errors"},
-    "study": _CORE | {"core.learner.options", "files", "errors"},
+    | {
+        "core.learner.options",
+        "adapters.kafka",
+        "adapters.kafka.preflight",
+        "adapters.http",
+        "config",
+        "signals",
+        "errors",
+        "untrusted",
+        "whole_files",
+    },
+    "files": _CORE | {"errors", "nearest_names"},
+    "study": _CORE | {"core.learner.options", "files", "errors", "whole_files"},
     "study.logistic": _CORE | {"core.learner.options", "study", "errors"},
     "study.sharding": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
     "study.runs": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
@@ -124,6 +139,7 @@ ALLOWED: dict[str, set[str]] = {
     | {
         "core.learner.options",
         "adapters.kafka",
+        "adapters.kafka.preflight",
         "adapters.http",
         "app",
         "cli.options",
@@ -139,8 +155,9 @@ ALLOWED: dict[str, set[str]] = {
         "study.report",
         "study.runs",
         "study.sharding",
+        "whole_files",
     },
-    "cli.options": {"config", "core.learner.options", "files"},
+    "cli.options": {"config", "core.learner.options", "files", "terminal", "whole_files"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -149,7 +166,7 @@ ALLOWED: dict[str, set[str]] = {
 HOMES = {
     "confluent_kafka": {"adapters", "demo"},
     "prometheus_client": {"runtime", "adapters", "demo"},
-    "pydantic": {"config"},
+    "pydantic": {"config", "untrusted"},
     "pydantic_core": {"config"},
     "click": {"cli"},
     "rich": {"cli", "demo"},

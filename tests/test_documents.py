@@ -135,8 +135,9 @@ def test_operations_has_every_exit_code_of_a_worker() -> None:
     """Those of the table of errors that `run` can end with, and 0 and 1."""
     section = OPERATIONS.read_text(encoding="utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \|", section, re.MULTILINE)
-    others = {errors.InputFileError.exit_code, errors.VerificationError.exit_code}
-    codes = {kind.exit_code for kind in errors.StreamAppleError.__subclasses__()} - others
+    others = {each.exit_code for each in (errors.InputFileError, errors.VerificationError, errors.UnprovedError)}
+    kinds = [*errors.StreamAppleError.__subclasses__(), *errors.BrokerError.__subclasses__()]
+    codes = {kind.exit_code for kind in kinds} - others
     assert sorted(map(int, rows)) == sorted({0, 1} | codes)
 
 

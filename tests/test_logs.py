@@ -243,11 +243,13 @@ class TestProcess:
         path = f"{tmp_path}{os.pathsep}{Path(stream_apple.__file__).parent.parent}"
         done = run("-m", "stream_apple", "run", PYTHONPATH=path, STREAM_APPLE_HTTP__PORT="0")
         assert done.returncode == 1
-        started, crashed = lines_of(done)
+        started, *between, crashed = lines_of(done)  # between them may be that no broker answers
+        assert all(line["event"] != "crashed" for line in between)
         assert started["event"] == "started"
         assert crashed["event"] == "crashed"
         assert "RuntimeError: two\nlines" in crashed["exception"]
-        assert (crashed["worker"], crashed["group"]) == ("worker-0", "stream-apple")
+        assert crashed["group"] == "stream-apple"
+        assert crashed["worker"] == started["worker"] != ""
 
 
 @pytest.mark.usefixtures("own_logging")

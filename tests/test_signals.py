@@ -14,9 +14,8 @@ from typing import IO
 import psutil
 import pytest
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
-DEADLINE_S = 60
 _TYING = "stream_apple.demo.parent_death_signal"
 
 _PROGRAM = """
@@ -100,7 +99,7 @@ class TestMechanism:
         """What was given at first is called: here, the process ends at once, and well."""
         with started("starting") as (process, output):
             process.send_signal(number)
-            assert process.wait(30) == 0
+            assert process.wait(DEADLINE_S) == 0
             assert output.read() == f"told {number.name}\n"
 
     @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
@@ -112,7 +111,7 @@ class TestMechanism:
             assert [output.readline(), output.readline()] == [f"told {first.name}\n", "finishing\n"]
             assert process.poll() is None
             process.send_signal(second)
-            assert process.wait(30) == -second
+            assert process.wait(DEADLINE_S) == -second
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_silent_pipe_is_no_longer_read(self, number: signal.Signals) -> None:
@@ -122,7 +121,7 @@ class TestMechanism:
             process.send_signal(number)
             assert [output.readline(), output.readline()] == [f"told {number.name}\n", f"[] {128 + number}\n"]
             process.send_signal(number)
-            assert process.wait(30) == -number
+            assert process.wait(DEADLINE_S) == -number
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_call_that_the_signal_did_not_interrupt(self, number: signal.Signals) -> None:

@@ -9,15 +9,18 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.app.model_files import open_model_file, write_model_file
 from stream_apple.app.models import onlooker_factory, settings_of
+from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer
+from stream_apple.runtime.lineage import STARTED_FROM, OtherSettingsError, Provenance, SnapshotPointer
 from stream_apple.runtime.merging.merging_view import MergingView, newest_merge, view_merging
 from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.runtime.monitoring.name_search import Wanted, find_names
@@ -25,8 +28,10 @@ from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.snapshots.model_file import model_file_of
 from stream_apple.runtime.snapshots.store import SnapshotStore
+from stream_apple.untrusted import MalformedError, from_json
 
 _TIMEOUT_S = 30.0
+_MOST_BYTES = 64 << 20  # of what a server answers, whose kind nobody knows
 _OWN_TIMEOUT_S = 3.0  # of a worker that may not be there
 _SECTIONS = {"learner", "epochs", "limits"}
 
@@ -106,7 +111,10 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:
                 continue
-            metadata, model, fault = store.newest(number, committed)
+            try:
+                metadata, model, fault = store.newest(number, committed)
+            except OtherSettingsError as error:
+                raise _of_other_settings(config, store, number, error) from error
             if fault is not None:
                 raise SnapshotError(str(fault)) from fault
             if model is None or metadata.snapshot is None:
@@ -122,10 +130,27 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             )
 
 
+def _of_other_settings(
+    config: Config, store: SnapshotStore, number: int, error: OtherSettingsError
+) -> ConfigurationError:
+    """The same, telling which settings differ, if there is a snapshot that says it."""
+    lineage, pointer = error.noted.lineage, error.noted.snapshot
+    manifest = None if pointer is None else store.manifest(number, pointer)
+    if manifest is None:
+        return error
+    return ConfigurationError(
+        f"the model of {config.topics.examples}-{number} in group {config.worker.group} was made with other settings "
+        f"than these: {differing_settings(config, number, lineage, manifest)}. Nothing is wrong with the model: to see "
+        f"it, give `inspect` the configuration of the group's workers"
+    )
+
+
 def from_file(path: Path, top: int) -> Facts:
     """The view of a saved model, and of what it was merged; errors as of `open_model_file`."""
     opened = open_model_file(path)
-    facts = view_model(opened.model, opened.names(), top, opened.saved.pointer).facts(top)
+    # Of a file that somebody has made up, any numbers may stand where the digests say so.
+    with np.errstate(all="ignore"):
+        facts = view_model(opened.model, opened.names(), top, opened.saved.pointer).facts(top)
     made_of = [each._asdict() for each in opened.saved.merged_from]
     return facts | ({"merged_from": made_of} if made_of else {})
 
@@ -155,7 +180,7 @@ def _named(
 def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
     try:
         with _opener.open(base + path, timeout=timeout_s) as reply:
-            answer = reply.read()
+            answer = reply.read(_MOST_BYTES)
     except urllib.error.HTTPError as error:
         with error:
             reason = _reason(error.read()) or f"status {error.code}"
@@ -164,10 +189,9 @@ def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
         told = getattr(error, "reason", error)
         raise BrokerError(f"{base}: expected a worker that answers within {timeout_s:g} s, found: {told}") from error
     try:
-        facts: Facts = json.loads(answer)
-    except ValueError as error:
+        return from_json(Facts, answer)
+    except MalformedError as error:
         raise ConfigurationError(f"{base}{path}: expected JSON of a worker, found another kind of server") from error
-    return facts
 
 
 def _reason(body: bytes) -> str:

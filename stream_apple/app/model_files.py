@@ -3,19 +3,29 @@
 Whoever merges, or only looks, needs no broker: a file has all that its model depends on.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stream_apple.app.models import onlooker_factory
-from stream_apple.config import Config
+import numpy as np
+
+from stream_apple.app.models import onlooker_factory, settings_of
+from stream_apple.app.other_settings import differing_settings
+from stream_apple.config import Config, config_of
+from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt, merge
 from stream_apple.core.learner.merging.mergeable import check_alike, check_mergeable, mergeable_of
-from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import check_finite
+from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
+from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
 from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.runtime.snapshots.codec import read_stored_manifest
 from stream_apple.runtime.snapshots.model_file import MergedFrom, SavedModel, model_file_of, read_model_file
+from stream_apple.untrusted import UnreadableFileError, read_file
+from stream_apple.whole_files import whole_file
 
 
 class OpenedModel(NamedTuple):
@@ -34,38 +44,69 @@ class OpenedModel(NamedTuple):
 
 def open_model_file(path: Path) -> OpenedModel:
     """The model in a file; SnapshotError if the file is damaged, ConfigurationError if it can't be read."""
+    return opened_model(read_model_bytes(path), path)
+
+
+def read_model_bytes(path: Path) -> bytes:
+    """The content of a file, which has to fit into memory; ConfigurationError if it can't be read."""
+    limit = memory_limit()
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{path}: expected a readable file, found: {error.strerror}") from error
-    return opened_model(content, path)
+        return read_file(path, sys.maxsize if limit is None else limit.bytes)
+    except UnreadableFileError as error:
+        raise ConfigurationError(str(error)) from error
 
 
-def opened_model(content: bytes, path: Path) -> OpenedModel:
-    """The model in a file of this content; errors as of `open_model_file`."""
+def opened_model(content: bytes, path: Path, expected: Options | None = None) -> OpenedModel:
+    """The model in a file of this content; errors as of `open_model_file`.
+
+    expected  ValueError if the model's are others: this is known before memory is taken for it
+    """
     saved = read_model_file(content, str(path))
     try:
-        config = Config.model_validate(_sections(saved))
-    except ValueError as error:
-        raise SnapshotError(f"{path}: expected settings of this version of stream_apple, found: {error}") from error
+        config = config_of(saved.settings.sections(), str(path))
+        options = settings_of(config).options
+    except (ConfigurationError, ValueError) as error:
+        raise SnapshotError(f"{path}: expected settings of this version of stream_apple: {error}") from error
+    if expected is not None:
+        check_alike([expected, options])
+    check_models_fit(options, 1)
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
     start, _, gaps, skips = saved.lineage
     provenance = Provenance.of(config)
-    if STARTED_FROM in saved.settings:
-        settings = {**provenance.settings, STARTED_FROM: saved.settings[STARTED_FROM]}
+    if saved.settings.from_model is not None:
+        settings = {**provenance.settings, STARTED_FROM: started_from(saved.settings.from_model.sha256)}
         provenance = provenance._replace(settings=settings)
     lineage = provenance.lineage(saved.partition, start, gaps, skips)
     if lineage != saved.lineage:
         raise SnapshotError(
-            f"{path}: expected model {saved.lineage.model}, found that its settings are those of {lineage.model}: "
-            f"another version of stream_apple wrote it"
+            f"{path}: expected the settings of model {saved.lineage.model}, found those of {lineage.model}: they were "
+            f"changed in the file, or another version of stream_apple wrote it{_told(config, saved)}"
         )
     model = onlooker_factory(config)(saved.partition, lineage)
     try:
         saved.restore(model)
-    except SnapshotError as error:
+        _check_finite(model)
+    except (SnapshotError, ModelError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     return OpenedModel(saved, config, model)
+
+
+def _told(config: Config, saved: SavedModel) -> str:
+    """Which settings of a file are not its model's, as far as can be told."""
+    try:
+        manifest = read_stored_manifest(saved.messages[-1] if saved.messages else None)
+    except SnapshotError:
+        return ""
+    return f": {differing_settings(config, saved.partition, saved.lineage, manifest)}"
+
+
+def _check_finite(model: PartitionModel) -> None:
+    """SnapshotError, ModelError for numbers that no model has, and that nobody would notice in what is made of them."""
+    table = model.learner.table
+    check_finite(table, 0, len(table.slots))
+    for name, array in mergeable_of(model.learner).sums.items():
+        if not np.isfinite(array).all() or (name == "shares" and (array <= 0.0).any()):
+            raise SnapshotError(f"expected the {name} of a model, found {array.tolist()[:10]}")
 
 
 def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> tuple[MergeCounts, str]:
@@ -99,21 +140,13 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
         for saved in (each.saved for each in opened)
     )
     pointer = SnapshotPointer(0, -1, -1, model.digest())
-    content = model_file_of(model, first.saved.group, _sections(first.saved), pointer, names, made_of)
+    # Without the file that the first one started from: what is merged has not started from it.
+    content = model_file_of(model, first.saved.group, first.saved.settings.sections(), pointer, names, made_of)
     write_model_file(target, content)
     return merged.counts, pointer.digest
 
 
-def _sections(saved: SavedModel) -> dict[str, dict[str, Any]]:
-    """The settings without the file that the model started from, whose content is not needed any more."""
-    return {name: section for name, section in saved.settings.items() if name != STARTED_FROM}
-
-
 def write_model_file(path: Path, content: bytes) -> None:
     """Write it whole, or leave what was there; ConfigurationError if it can't be written."""
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    try:
+    with whole_file(path) as unfinished:
         unfinished.write_bytes(content)
-        unfinished.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: expected a file that can be written, found: {error.strerror}") from error

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stream_apple.adapters.kafka.admin import Finding
-from stream_apple.app.model_files import opened_model
+from stream_apple.app.model_files import opened_model, read_model_bytes
 from stream_apple.config import Config
 from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.runtime.lineage import STARTED_FROM, Provenance, started_from
 
@@ -30,8 +30,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
     options = config.learner.options(config.limits.max_features_per_example)
     try:
         check_mergeable(options)
-        learner = opened_model(_content(path, provenance), path).model.learner
-        check_alike([options, learner.options])
+        learner = opened_model(_content(path, provenance), path, options).model.learner
     except ValueError as error:
         raise ConfigurationError(
             f"{_SETTING}: expected a model of the [learner] that is configured, found another in {path}: {error}"
@@ -43,10 +42,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
 
 def _content(path: Path, provenance: Provenance) -> bytes:
     """Of the file; ConfigurationError if it is not the one that the models' name has been made with."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"expected a readable file {path}: {error.strerror}") from error
+    content = read_model_bytes(path)
     expected, found = provenance.settings[STARTED_FROM], started_from(hashlib.sha256(content).hexdigest())
     if found != expected:
         raise ConfigurationError(f"expected {path} to stay as it was, {expected}, found {found}")

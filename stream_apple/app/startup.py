@@ -1,57 +1,86 @@
 """What a worker does first, before the imports that take longest: its predecessor's end needs time, but none of ours.
 
-The port comes before Kafka, so that a second worker of the same identity on one machine ends before it fences the
-first. Nothing here may import numpy or numba.
+The port comes before Kafka. Then everything that can be known to be wrong is looked at, in the background, and that no
+process of this machine has the same identity: nobody is fenced by a worker that could not take his place. Nothing here
+may import numpy or numba.
 """
 
 import socket
+from concurrent.futures import Future  # noqa: TC003  an import like the others
 from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, check_properties, with_room
+from stream_apple.adapters.kafka.executor import AbandonableExecutor
+from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
+from stream_apple.app import identity
+from stream_apple.app.topic_owner import refuse_topics_of_others
 from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.lineage import digest_of_file
 
+_ANSWER_S = 3.0  # for each question: a broker that is silent must not keep a worker for long from its place
+
 
 class Opening(NamedTuple):
-    """A socket that listens, and a connection that has begun to fence predecessors."""
+    """A socket that listens, a connection that has fenced nobody yet, and whether it may.
+
+    permission  done when all has been looked at; its error is what the worker ends with
+    """
 
     listener: socket.socket
     kafka: KafkaBroker
+    permission: "Future[None]"
+
+    def start_fencing(self) -> None:
+        """Fence predecessors in the background, as soon as it is permitted."""
+        self.kafka.start_fencing(self.permission.result)
 
 
 def open_up(config: Config) -> Opening:
-    """Take the port, connect to Kafka and begin to fence.
+    """Take the port, connect to Kafka and begin to look at what is there; `config` has a worker.id.
 
     ConfigurationError if one model, the copy for its snapshot, a merged one and the one to start from don't fit into
-    memory, if the clients can't work with their properties, if the file to start from is no model file, or if the port
-    or a client refuses.
+    memory, if the clients can't work with their properties, if the file to start from is no model file, if an output
+    topic is another group's, or if the port or a client refuses.
     """
     models = (3 if config.merging else 2) + bool(config.worker.from_model)
     check_models_fit(config.learner.options(config.limits.max_features_per_example), models)
     check_properties(_properties(config), config.worker.commit_interval, _largest(config))
     if config.worker.from_model:
         digest_of_file(Path(config.worker.from_model))
-    listener = listen(config.http.host, config.http.port)
+    listener = listen(config.http.host, *config.http.ports)
     try:
         kafka = connect(config)
     except ConfigurationError:
         listener.close()
         raise
-    kafka.start_fencing()
-    return Opening(listener, kafka)
+    executor = AbandonableExecutor("permission", kafka)
+    permission = executor.submit(lambda: _look_around(config, kafka))
+    executor.close()
+    return Opening(listener, kafka, permission)
+
+
+def _look_around(config: Config, kafka: KafkaBroker) -> None:
+    """Return if this worker may fence others; else the error that it has to end with."""
+    # The first question also waits for the cluster, and tells why it does not answer.
+    counted = {topic: kafka.partition_count(topic) for topic in config.topics.names(merging=config.merging)}
+    cluster = Cluster(config.kafka, _ANSWER_S, counted)
+    check_before_fencing(cluster, config)
+    refuse_topics_of_others(config, cluster)
+    identity.hold(config, str(cluster.id))
 
 
 def connect(config: Config) -> KafkaBroker:
     """The Kafka clients of this worker."""
     worker = config.worker
-    identity = Identity(worker.group, worker.id, worker.transactional_id)
-    return KafkaBroker(_properties(config), identity, config.topics.examples)
+    who = Identity(worker.group, worker.id, worker.transactional_id)
+    return KafkaBroker(_properties(config), who, config.topics.examples)
 
 
 def _properties(config: Config) -> Properties:

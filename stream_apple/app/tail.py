@@ -15,10 +15,13 @@ import msgpack
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
+from stream_apple.app.topic_owner import groups_of_models, other_groups
 from stream_apple.config import Config
 from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.example import framing
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.runtime.dead_letters import dead_letter_origin
+from stream_apple.runtime.lineage import is_fingerprint
 from stream_apple.runtime.ports import LogRange, Record
 
 TailSource = Literal["predictions", "dead-letters"]
@@ -36,6 +39,7 @@ _PATIENCE_S = 60.0
 _SPARE = 64  # offsets that markers of transactions take besides, at first
 _FARTHER = 8  # so many times as far back, if that was not enough
 _LONGEST_FAULT = 300
+_UNKNOWN_MODELS = 16  # after so many that no group has, none is asked for any more
 
 
 class TailRequest(NamedTuple):
@@ -86,14 +90,15 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
     """
     named = {"predictions": config.topics.predictions, "dead-letters": config.topics.dead_letters}
     sources: dict[str, TailSource] = {named[source]: source for source in request.sources}
-    places = list(_places(Cluster(config.kafka).topics, sources, request.partitions))
+    cluster = Cluster(config.kafka)
+    places, groups = list(_places(cluster.topics, sources, request.partitions)), _Groups(config, cluster)
     with closing(CommittedReader(config.kafka, config.worker.group)) as reader:
         ranges = {place: reader.committed_range(*place) for place in places}
         ends = {place: log.high for place, log in ranges.items()}
         left = request.limit
         if request.start == "newest":
             newest = _newest(reader, ranges, sources, left or 0, stopping)
-            yield newest
+            yield list(map(groups.named, newest))
             left, starts = None, ends
         else:
             starts = {place: _start(request.start, place, log) for place, log in ranges.items()}
@@ -101,7 +106,39 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
         while not stopping() and left != 0 and (request.follow or not reader.passed(ends)):
             found = _parsed(_next(reader, ends, follow=request.follow, stopping=stopping), sources)[:left]
             left = None if left is None else left - len(found)
-            yield found
+            yield list(map(groups.named, found))
+
+
+class _Groups:
+    """Which group a model is of, by what groups have committed: this one is asked first, and others once."""
+
+    def __init__(self, config: Config, cluster: Cluster) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._known: dict[str, str] = {}
+        self._nobodys: set[str] = set()
+        self._others_asked = False
+
+    def named(self, message: PublishedMessage) -> PublishedMessage:
+        """The message, with its model's group if that can be told."""
+        model = message.told.get("model")
+        if not is_fingerprint(model):
+            return message
+        if model not in self._known and model not in self._nobodys and len(self._nobodys) < _UNKNOWN_MODELS:
+            self._ask(model)
+        group = self._known.get(model)
+        return message if group is None else message._replace(told={**message.told, "group": group})
+
+    def _ask(self, model: str) -> None:
+        own = self._config.worker.group
+        self._known |= groups_of_models(self._config, self._cluster, [own])
+        if model not in self._known and not self._others_asked:
+            self._others_asked = True
+            self._known = (
+                groups_of_models(self._config, self._cluster, other_groups(self._config, self._cluster)) | self._known
+            )
+        if model not in self._known:
+            self._nobodys.add(model)
 
 
 def _places(
@@ -190,7 +227,8 @@ def _prediction(topic: str, record: Record) -> PublishedMessage:
         _check_number(facts["prediction"])
         _check_number(facts.get("probability", 0.0))
     except (ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException) as error:
-        return _unreadable(topic, record, f"expected a prediction, found: {error!r}")
+        found = framing(record.value() or b"") or repr(error)
+        return _unreadable(topic, record, f"expected a prediction, found: {found}")
     return _message("prediction", topic, record, example, facts)
 
 

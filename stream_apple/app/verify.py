@@ -1,6 +1,6 @@
 """The composition root of `stream-apple verify`: a verification on a live cluster, which it only reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
@@ -13,8 +13,8 @@ from stream_apple.runtime.verification.report import Report, ReportProgress
 from stream_apple.runtime.verification.verifier import Verifier
 
 
-def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> Iterator[Report]:
-    """One report after the other, of these partitions of the examples topic or else of all.
+def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> list[Report]:
+    """Reports on these partitions of the examples topic or else of all.
 
     ConfigurationError if there is nothing to verify; otherwise the errors of `Verifier.verify`.
     """
@@ -28,9 +28,7 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
             )
         provenance = Provenance.of(config)
         new_model = onlooker_factory(config, starting_model(config, provenance))
-        verifier = Verifier(logs, provenance, new_model, config.worker.fetch_records, progress)
-        if not partitions and to is None:
-            yield from verifier.verify_all()
-            return
-        for number in numbers:
-            yield verifier.verify(number, to)
+        with closing(Verifier(logs, provenance, new_model, config.worker.fetch_records, progress)) as verifier:
+            if not partitions and to is None:
+                return verifier.verify_all()
+            return verifier.verify_each(numbers, to)

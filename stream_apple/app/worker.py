@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable, Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 import structlog
@@ -13,6 +13,7 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.app.identity import explained
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
@@ -20,6 +21,7 @@ from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.errors import FencedError
 from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop
@@ -35,13 +37,14 @@ from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker
 from stream_apple.runtime.recovery import Exceptions
 from stream_apple.runtime.transaction import LoopSettings
-from stream_apple.runtime.warmup import warm_up
+from stream_apple.runtime.warmup import is_warm, warm_up
 from stream_apple.signals import Signals
 
 _OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
 SWITCH_S = 0.0002
 """So long a thread waits for the interpreter before it asks another to give way. Python's 5 ms outlast a batch."""
 
+_REFUSED_WITHIN_S = 6.0  # if the cluster has said nothing by then, kernels had better be compiled meanwhile
 _NAMES_S = 10.0  # for an answer of the broker, when names are looked for
 _NAMES_AHEAD_KIB = 4 << 10
 
@@ -50,7 +53,7 @@ _log = structlog.get_logger()
 
 def run(config: Config, opening: Opening, signals: Signals) -> int:
     """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
-    listener, kafka = opening
+    listener, kafka, permission = opening
     provenance = Provenance.of(config)
     settings = settings_of(config)._replace(start=starting_model(config, provenance))
     metrics, health, observer = Metrics(), Health(), WorkerObserver(Names(ngrams=ngrams_of(settings.options)))
@@ -65,7 +68,17 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         _log.info("started", http_port=server.port, config=config.redacted())
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
-        warm_up(settings, decoder)
+        health.watch_backlog(metrics.catching_up)
+        if is_warm(settings):
+            opening.start_fencing()
+            warm_up(settings, decoder)
+        else:
+            # Whoever works under this identity goes on until there is somebody who can take over. And nobody has to
+            # wait a minute to be told of a topic that is missing.
+            with suppress(TimeoutError):
+                permission.result(_REFUSED_WITHIN_S)
+            warm_up(settings, decoder)
+            opening.start_fencing()
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
         loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer), provenance)
@@ -77,10 +90,14 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             if config.worker.on_stop == "leave":
                 kafka.leave()
 
+        permission.result()  # nothing is begun before; and until then, a signal need not wait for anything
         signals.call(finish)
         spare_the_collector()
         sys.setswitchinterval(SWITCH_S)
-        loop.run()
+        try:
+            loop.run()
+        except FencedError as error:
+            raise explained(error, config, kafka.open_s) from error
     _log.info("stopped")
     return 0
 

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
-from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
+from stream_apple.app.identity import first_name
 from stream_apple.app.starting_model import check_starting_model
+from stream_apple.app.topic_owner import check_output_topics
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say
 from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
+from stream_apple.runtime.learning.threads import usable_cores
 
 _COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
 
@@ -25,8 +28,11 @@ def command(path: Path | None, from_model: Path | None) -> None:
     Each line is ok, note or fault. Exits with 78 if there is a fault.
     """
     config = started_from_model(load(path), from_model)
+    if not config.worker.id:
+        config = config.model_copy(update={"worker": config.worker.named(first_name())})
     faults = 0
-    for finding in chain(check_starting_model(config), check_cluster(config)):
+    cluster = check_cluster(config, usable_cores())
+    for finding in chain(check_starting_model(config), cluster, check_output_topics(config)):
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
         say(f"  {finding.subject}: {conceal(finding.text)}", styled=verdict)
         faults += finding.verdict == "fault"

@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
+from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.options.example_times import (
+    ColumnOptions,
+    Times,
+    column_options,
+    times_options,
+)
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import duration, gathered
+from stream_apple.cli.options.parameters import OutputFile, duration, gathered
 from stream_apple.cli.options.shards import ShardChoice, given_options, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import EpochSettings, load
@@ -25,12 +31,18 @@ from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
+from stream_apple.files import TimeLike
 from stream_apple.study.dataset import read_batch, read_timed_batch
 from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.study.event_epochs import cut_by_time
-from stream_apple.study.plot import draw_learning_curve
+from stream_apple.study.plot import draw_learning_curve, picture_file
 from stream_apple.study.sharding.lockstep import Exchange
 from stream_apple.study.sharding.sharded import Dealt, Sharding, Together, deal_by_time, evaluate_together
+from stream_apple.whole_files import whole_file
+
+_IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"
+_NO_EPOCHS = f"{_IN_TIME}, and --column ignore={{}} leaves the column out"
+_ORDER_LOST = f"{_NO_EPOCHS}; the examples are shuffled now, and --no-shuffle keeps the order of the files"
 
 
 class _Pass(NamedTuple):
@@ -89,10 +101,8 @@ class _Output(NamedTuple):
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
-@click.option("--predictions", type=click.Path(path_type=Path, dir_okay=False), help="Write progressive predictions.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the progressive loss (extra: study)."
-)
+@click.option("--predictions", type=OutputFile(), help="Write progressive predictions.")
+@click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: study).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gathered(
     learner=LearnerChoice,
@@ -129,6 +139,7 @@ def command(
     """
     _check(spans, times)
     shards.check()
+    picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles()
     defaults = load(None, {}).limits
     options = learner.options(defaults.max_features_per_example)
@@ -146,7 +157,9 @@ def command(
     schedule, found = Schedule(**share._asdict()), dict[str, object]()
     dealt = None
     if spans.epoch_length is None:
-        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field)
+        time_like = TimeLike()
+        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
+        tell_of_times(time_like, _ORDER_LOST if not share.keep_order else _NO_EPOCHS)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
         whole, timestamps = read_timed_batch(
@@ -160,9 +173,11 @@ def command(
         run = together.run
         found |= _found(together, shards)
     if output.predictions is not None:
-        output.predictions.write_text("".join(_lines_of(run)))
-    if output.plot is not None:
-        draw_learning_curve(run, output.plot)
+        with whole_file(output.predictions) as unfinished, unfinished.open("w", encoding="ascii") as file:
+            file.writelines(_lines_of(run))
+    if picture is not None:
+        with whole_file(picture) as unfinished:
+            draw_learning_curve(run, unfinished)
     if output.as_json:
         say(json.dumps(run.facts() | found))
     else:
@@ -194,6 +209,8 @@ def _by_time(
         rows, far_ahead, late, count = dealt.rows, dealt.far_ahead, dealt.late, dealt.most_epochs
         schedule = schedule._replace(keep_order=True)
     _tell_of_far_ahead(far_ahead, timestamps, spans.max_ahead)
+    learners = 1 if sharding is None else sharding.shards
+    tell_of_short_epochs(length, len(rows) // learners, count, "--epoch-length {}")
     found: dict[str, object] = {"epochs": count, "late": late, "far_ahead": len(far_ahead)}
     return whole.select(rows), schedule, dealt, found
 
@@ -292,4 +309,4 @@ def _best(known: Mapping[str, float], sign: int) -> str:
 
 
 def _shown(value: object) -> str:
-    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:z.6g}" if isinstance(value, float) else str(value)

@@ -20,6 +20,7 @@ from stream_apple.app.inspect import (
     from_worker,
     to_file,
 )
+from stream_apple.cli.options.parameters import OutputFile
 from stream_apple.cli.output import printable_facts, say, table_console
 from stream_apple.config import Config, load
 
@@ -47,7 +48,7 @@ _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last
 @click.option(
     "--save",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     help="Write the model of one --partition in Kafka to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -157,7 +158,7 @@ def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) 
     yield Text(f"  tuples of {order} attributes: {found}{exploring}")
     table = _table("Tuples of attributes", "attributes", "features", "salience", numbers=2)
     for each in top:
-        table.add_row(Text(", ".join(each["attributes"])), f"{each['features']:,}", f"{each['salience']:.4f}")
+        table.add_row(Text(", ".join(each["attributes"])), f"{each['features']:,}", f"{each['salience']:z.4f}")
     yield table
 
 
@@ -177,7 +178,7 @@ def _discretised(facts: Facts) -> Iterator[str]:
 
 def _start(facts: Facts) -> list[str]:
     trust = facts.get("trust")  # a worker of an older version has none
-    return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, '.2f')} times its log-odds"]
+    return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, 'z.2f')} times its log-odds"]
 
 
 def _merged_from(facts: Facts) -> Iterator[str]:
@@ -229,7 +230,7 @@ def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
         report, published = losses[span], quality[span]["published"]
         means = [report[of] for of in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
         means += [published[of] for of in ("auc", "calibration_error")]
-        table.add_row(name, *(_number(mean, ".4f") for mean in means))
+        table.add_row(name, *(_number(mean, "z.4f") for mean in means))
     return table
 
 
@@ -238,7 +239,7 @@ def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
     table = _table("What is published", "predictor", "weight", "share", numbers=2)
     for name in dict.fromkeys((*weights, *shares)):
         table.add_row(
-            name, *(_number(numbers.get(name), form) for numbers, form in ((weights, "+.4f"), (shares, ".1%")))
+            name, *(_number(numbers.get(name), form) for numbers, form in ((weights, "+z.4f"), (shares, ".1%")))
         )
     return table
 
@@ -257,9 +258,9 @@ def _monomials(title: str, monomials: list[Facts]) -> Table:
     for each in monomials:
         table.add_row(
             Text(each["name"]),
-            Text(f"{each['weight']:+.4f}", "green" if each["weight"] >= 0 else "red"),
-            f"{each['salience']:.4f}",
-            f"{each['linear_weight']:+.4f}" if each["degree"] == 1 else "",
+            Text(f"{each['weight']:+z.4f}", "green" if each["weight"] >= 0 else "red"),
+            f"{each['salience']:z.4f}",
+            f"{each['linear_weight']:+z.4f}" if each["degree"] == 1 else "",
             Text("parent" if each["parent"] else "", "dim"),
         )
     return table
@@ -269,7 +270,7 @@ def _parents(parents: list[Facts]) -> Table:
     title = "Parents, by what their children add"
     table = _table(title, "parent", "children", "gain", "salience", "heaviest child", numbers=3)
     for each in parents:
-        numbers = (f"{each['children']:,}", f"{each['gain']:.4f}", f"{each['salience']:.4f}")
+        numbers = (f"{each['children']:,}", f"{each['gain']:z.4f}", f"{each['salience']:z.4f}")
         table.add_row(Text(each["name"]), *numbers, Text(each["heaviest"]))
     return table
 
@@ -277,7 +278,7 @@ def _parents(parents: list[Facts]) -> Table:
 def _cuts(features: list[Facts]) -> Table:
     table = _table("Numbers as intervals", "number", "salience", "cuts", numbers=1)
     for each in features:
-        table.add_row(Text(each["name"]), f"{each['salience']:.4f}", "  ".join(f"{cut:.4g}" for cut in each["cuts"]))
+        table.add_row(Text(each["name"]), f"{each['salience']:z.4f}", "  ".join(f"{cut:z.4g}" for cut in each["cuts"]))
     return table
 
 
@@ -288,7 +289,7 @@ def _classes(classes: list[Facts]) -> Table:
         spans = [
             _number(each[span][of], form)
             for span in ("start", "recent")
-            for of, form in (("weight", ",.0f"), ("error", ".4f"))
+            for of, form in (("weight", ",.0f"), ("error", "z.4f"))
         ]
         table.add_row(str(each["number"]), *spans)
     return table

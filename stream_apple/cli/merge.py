@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from stream_apple.app.model_files import merge_model_files
+from stream_apple.cli.options.parameters import OutputFile
 from stream_apple.cli.output import say
 from stream_apple.core.learner.merging.merge import Parents
 
@@ -14,9 +15,7 @@ from stream_apple.core.learner.merging.merge import Parents
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE..."
 )
-@click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Write the merged model to this file."
-)
+@click.option("--out", required=True, type=OutputFile(), help="Write the merged model to this file.")
 @click.option(
     "--parents",
     type=click.Choice(("votes", "union")),

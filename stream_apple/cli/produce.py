@@ -16,13 +16,20 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
-from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, time_of_day_ms, times_options
+from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.options.example_times import (
+    ColumnOptions,
+    Times,
+    column_options,
+    time_of_day_ms,
+    times_options,
+)
 from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files import EventTimes, TimeSpan
+from stream_apple.files import EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.files.timestamps import END_MS
 from stream_apple.signals import Signals
@@ -111,7 +118,7 @@ def command(
     what comes through a pipe.
 
     Kafka's retention goes by these times: what the topic would refuse, or delete within minutes, is told before
-    anything is sent. Make the topic with `stream-apple topics --retention forever` before sending a history.
+    anything is sent. `stream-apple topics --retention forever --alter` makes or changes the topic for a history.
 
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
@@ -123,6 +130,9 @@ def command(
         event_times, span = _plan(files, amount, times, columns, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
+            examples_each = -(-span.examples // writer.partitions)
+            epochs = min((span.last_ms - span.first_ms) // config.epochs.length, examples_each)
+            tell_of_short_epochs(config.epochs.length, examples_each, epochs, 'epochs.length = "{}" for the worker')
         examples = islice(_read(files, amount.repeat, event_times, columns), amount.limit)
         started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
@@ -177,12 +187,15 @@ def _plan(
         return event_times, TimeSpan() if event_times.spaced is None else event_times.spaced.span(1)
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()
+    time_like = TimeLike()
     try:
-        found = TimeSpan.of(signals.until_first(islice(_read(files, 1, event_times, columns), amount.limit)))
+        examples = time_like.passing(_read(files, 1, event_times, columns))
+        found = TimeSpan.of(signals.until_first(islice(examples, amount.limit)))
     except InputFileError as error:
         raise InputFileError(f"{error}; nothing was sent") from None
     if event_times.spaced is None:
         return event_times, found
+    tell_of_times(time_like, "with --timestamp-field {}, a table's rows have their own times, and not made-up ones")
     count = found.examples * amount.repeat
     count = count if amount.limit is None else min(count, amount.limit)
     spaced = (

@@ -36,9 +36,12 @@ _log = logs.get_logger()
 def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> None:
     """Learn from the examples topic and publish predictions, until stopped.
 
+    Several workers of a group share its partitions, each under a worker.id of its own; without one, each takes
+    a free one of this machine, and a free port.
+
     Exits with 0 after SIGTERM or SIGINT. The other exit codes: 69 Kafka is unavailable, 70 records are
     gone from the topic, 71 too many rejected records, 72 the model is no longer finite, 73 its snapshot can not
-    be used, 78 configuration.
+    be used, 75 another process has started with this worker.id, 78 configuration.
     """
     logs.configure(log_format, conceal=conceal)
     logs.catch_crashes()
@@ -53,7 +56,9 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
 
 
 def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> int:
-    config = started_from_model(load(path), from_model)
+    from stream_apple.app.identity import named
+
+    config = named(started_from_model(load(path), from_model))
     facts = {"group": config.worker.group, "worker": config.worker.id}
     logs.configure(log_format, facts, conceal, _sentences(config.http))
     from stream_apple.app.startup import open_up
@@ -91,6 +96,12 @@ def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
         "epoch_ended": lambda told: (
             f"partition {told['partition']}: epoch {told['epoch']} has ended, {_losses(told)}; "
             f"{told['parents_added']:,} new parents"
+            + (f"; {told['epochs']:,} epochs since the last line" if told["epochs"] > 1 else "")
+        ),
+        "epochs_too_short": lambda told: (
+            f"partition {told['partition']}: {told['epochs']:,} epochs of {told['length']} had "
+            f"{told['examples']:,} examples in all, and most of the time goes into growing at their ends: try "
+            f'{told["setting"]} = "{told["better"]}", with a new worker.group'
         ),
         "caught_up": lambda told: (
             f"caught up: {told['examples']:,} examples learned, all that has come is answered, {_losses(told)}"

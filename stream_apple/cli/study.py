@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import NamedTuple, get_args
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from stream_apple.cli.options.parameters import gathered
+from stream_apple.cli.options.parameters import OutputFolder, gathered
 from stream_apple.cli.output import PrintableConsole, say
+from stream_apple.cli.progress import PlainLines
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.errors import ConfigurationError
 from stream_apple.signals import Signals
@@ -27,7 +27,6 @@ from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_al
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.settings import ALPHAS, GRID, StudySettings
 
-_SAID_EVERY_S = 10.0
 EXPANSION = "expansion"
 _PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace of so long
 
@@ -135,7 +134,7 @@ _EPILOG = "\b\n" + "\n".join(
 @click.option("--paper", type=_FILE, help="The paper's results, to be shown beside.")
 @click.option("--sets", callback=_words, metavar="NAMES", help="Only these, with commas between.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("study"), show_default=True,
+    "--out", type=OutputFolder(), default=Path("study"), show_default=True,
     help="Folder for runs, tables and figures.",
 )  # fmt: skip
 @click.option(
@@ -261,7 +260,7 @@ def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
     with Progress(
         *columns, console=console, disable=not console.is_terminal, speed_estimate_period=_PACE_OVER_S
     ) as bar:
-        yield _Bars(bar).show if console.is_terminal else _PlainLines().show
+        yield _Bars(bar).show if console.is_terminal else _Lines().show
 
 
 class _Bars:
@@ -276,20 +275,14 @@ class _Bars:
         self._bar.update(self._phases[step.phase], completed=done, runs=step.runs)
 
 
-class _PlainLines:
+class _Lines:
     def __init__(self) -> None:
         self._phase = ""
-        self._started = self._said = 0.0
+        self._lines = PlainLines()
 
     def show(self, step: PhaseProgress) -> None:
-        now = time.monotonic()
         if step.phase != self._phase:
-            self._phase, self._started, self._said = step.phase, now, 0.0
-        if step.runs and now - self._said < _SAID_EVERY_S:
-            return
-        self._said = now
-        left = ""
-        if step.runs and step.done:
-            seconds = (now - self._started) * (step.total - step.done) / step.done
-            left = f", about {seconds / 60:.0f} min" if seconds > 90 else f", about {seconds:.0f} s"
-        say(f"{step.phase}: {step.runs} left{left}", err=True)
+            self._phase = step.phase
+            self._lines.begin()
+        done = step.done if step.runs else step.total
+        self._lines.show(f"{step.phase}: {step.runs} left", done, step.total, due=not step.runs)

@@ -17,7 +17,11 @@ from stream_apple.signals import Signals
 from stream_apple.terminal import printable_line
 
 _NEWEST = 10
-_HEADER = f"{'time (UTC)':23}  {'example':>14}  {'prediction':>11}  {'label':>10}  {'loss':>10}  id, or what is wrong"
+_HEADER = (
+    f"{'time (UTC)':23}  {'example':>14}  {'model':8}  {'prediction':>11}  {'label':>10}  {'loss':>10}  "
+    "id, or what is wrong"
+)
+_MODEL_DIGITS = 8  # of a fingerprint: enough to tell models apart, and `--json` has the rest
 _WITHOUT_A_TERMINAL = 300  # columns
 _LONGEST_OFFSET = 18  # digits, so that it fits 64 bits
 _SOURCES: dict[str, TailSource] = {"predictions": "predictions", "dead-letters": "dead-letters"}
@@ -75,7 +79,8 @@ def command(
 
     Only what is committed is shown (`isolation.level=read_committed`), in the order of each partition; the newest of
     several partitions in that of their times. An example is partition@offset of the examples topic, and a time its
-    own. The first SIGINT or SIGTERM ends it.
+    own; of a model's fingerprint the first digits are shown, and its group where that is another one. The first SIGINT
+    or SIGTERM ends it.
     """
     if isinstance(start, int) and (only is None or len(partitions) != 1):
         raise click.UsageError("--from OFFSET is of one log: name it with --only and one --partition")
@@ -84,7 +89,7 @@ def command(
     config = load(path)
     sources = tuple(_SOURCES.values()) if only is None else (_SOURCES[only],)
     request = TailRequest(sources, partitions, start, limit, follow)
-    write = _write_json if as_json else _table_of(config.topics.examples)
+    write = _write_json if as_json else _table_of(config.topics.examples, config.worker.group)
     shown = 0
     with Signals() as signals:
         for messages in tail(config, request, signals.stopping):
@@ -101,20 +106,20 @@ def _write_json(messages: list[PublishedMessage]) -> None:
     say("\n".join(json.dumps(message.facts()) for message in messages))
 
 
-def _table_of(examples: str) -> Callable[[list[PublishedMessage]], None]:
-    """Writes rows below a header, which comes with the first; `examples` is the topic that needs no mention."""
+def _table_of(examples: str, group: str) -> Callable[[list[PublishedMessage]], None]:
+    """Writes rows below a header, which comes with the first; `examples` and `group` need no mention."""
     width = shutil.get_terminal_size((_WITHOUT_A_TERMINAL, 0)).columns if sys.stdout.isatty() else _WITHOUT_A_TERMINAL
     header = [_HEADER]
 
     def write(messages: list[PublishedMessage]) -> None:
-        rows = [_row(message, examples, width) for message in messages]
+        rows = [_row(message, examples, group, width) for message in messages]
         say("\n".join(header + rows))
         header.clear()
 
     return write
 
 
-def _row(message: PublishedMessage, examples: str, width: int) -> str:
+def _row(message: PublishedMessage, examples: str, group: str, width: int) -> str:
     told = message.told
     if message.kind == "prediction":
         remark = "" if told.get("id") is None else str(told["id"])
@@ -123,8 +128,9 @@ def _row(message: PublishedMessage, examples: str, width: int) -> str:
     else:
         remark = f"{told.get('reason', message.kind)}: {told.get('message', '')}"
     numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))
-    row = f"{_time(message.timestamp_ms):23}  {_example(message, examples):>14}  {'  '.join(numbers)}  "
-    remark = printable_line(remark)
+    model = printable_line(str(told.get("model", "-")))[:_MODEL_DIGITS]
+    row = f"{_time(message.timestamp_ms):23}  {_example(message, examples):>14}  {model:8}  {'  '.join(numbers)}  "
+    remark = printable_line(remark if told.get("group") in {None, group} else f"(of group {told['group']}) {remark}")
     room = max(width - len(row), 20)
     return row + (remark if len(remark) <= room else f"{remark[: room - 1]}\u2026")
 
@@ -152,4 +158,4 @@ def _time(timestamp_ms: int | None) -> str:
 def _number(value: Any, width: int) -> str:  # noqa: ANN401  whatever the message holds
     if isinstance(value, bool | str):
         return printable_line(str(value))[:width].rjust(width)
-    return ("-" if value is None else f"{value:.6g}").rjust(width)
+    return ("-" if value is None else f"{value:z.6g}").rjust(width)

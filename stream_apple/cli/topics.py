@@ -8,9 +8,17 @@ from rich import box
 from rich.table import Table
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.topics import BROKER_DEFAULT, FOREVER, RETENTION_MS, TopicReport, ensure
+from stream_apple.adapters.kafka.topics import (
+    BROKER_DEFAULT,
+    FOREVER,
+    RETENTION_MS,
+    Difference,
+    TopicReport,
+    alter,
+    ensure,
+)
 from stream_apple.cli.options.parameters import duration
-from stream_apple.cli.output import table_console
+from stream_apple.cli.output import say, table_console
 from stream_apple.config import load
 from stream_apple.config.duration import format_duration
 from stream_apple.errors import ConfigurationError
@@ -31,36 +39,69 @@ from stream_apple.errors import ConfigurationError
 @click.option(
     "--retention",
     callback=duration(words={"forever": FOREVER}),
-    default=format_duration(RETENTION_MS),
-    show_default=True,
+    default=None,
     metavar="DURATION",
     help="How long a record stays, by its own timestamp; the examples topic refuses one older than half of that. "
-    "`forever` for histories: nothing is deleted or refused.",
+    "`forever` for histories: nothing is deleted or refused.  "
+    f"[default: {format_duration(RETENTION_MS)} for what is created, and what existing topics have]",
 )
-@click.option("--dry-run", is_flag=True, help="Let the broker check the creation, create nothing.")
+@click.option(
+    "--alter",
+    "altering",
+    is_flag=True,
+    help="Change existing topics, too: what is given here, and what is needed. Partitions are added, never taken away; "
+    "a cleanup.policy and replicas are left as they are.",
+)
+@click.option("--dry-run", is_flag=True, help="Let the broker check what would be done, do nothing.")
 def command(
-    path: Path | None, partitions: int | None, replication_factor: int | None, retention: int, *, dry_run: bool
+    path: Path | None,
+    partitions: int | None,
+    replication_factor: int | None,
+    retention: int | None,
+    *,
+    altering: bool,
+    dry_run: bool,
 ) -> None:
-    """Create the topics, or compare existing ones with what is needed.
+    """Create the topics, or compare existing ones with what is needed, and with the options that are given.
 
     Four topics, and a fifth of one partition where `merge.mode` is on.
 
-    Existing topics are never altered. Exits with 78 if one differs; then nothing is created either.
+    Existing topics are altered only with --alter. Exits with 78 if one differs; then nothing is done at all.
     """
     config = load(path)
-    reports = ensure(
-        Cluster(config.kafka),
-        config.topics,
-        partitions,
-        BROKER_DEFAULT if replication_factor is None else replication_factor,
-        retention,
-        config.limits.max_record_bytes,
-        merging=config.merging,
-        dry_run=dry_run,
-    )
+
+    def looked_at() -> list[TopicReport]:
+        return ensure(
+            Cluster(config.kafka),
+            config.topics,
+            partitions,
+            BROKER_DEFAULT if replication_factor is None else replication_factor,
+            retention,
+            config.limits.max_record_bytes,
+            merging=config.merging,
+            dry_run=dry_run,
+        )
+
+    reports = looked_at()
+    if altering:
+        reports = alter(Cluster(config.kafka), config.topics.examples, reports, dry_run=dry_run)
+        if any(report.verdict == "altered" for report in reports):
+            changed = {report.topic: report for report in reports if report.verdict == "altered"}
+            reports = [changed.get(report.topic, report) for report in looked_at()]
     table_console().print(_table(reports))
-    if any(report.differences for report in reports):
+    different = [each for report in reports if report.verdict == "different" for each in report.differences]
+    if different:
+        say(f"stream-apple: {_advice(different, altering=altering)}", err=True)
         sys.exit(ConfigurationError.exit_code)
+
+
+def _advice(different: list[Difference], *, altering: bool) -> str:
+    """What can be done about what differs."""
+    stuck = sorted({each.property for each in different if not each.alterable()})
+    if not stuck:
+        return "nothing was done; with --alter the same command changes what is found to what is expected"
+    advice = f"nothing was {'altered' if altering else 'done'}; {', '.join(stuck)} can't be altered here"
+    return f"{advice}: name other topics in [topics], or mend them with Kafka's own tools"
 
 
 def _table(reports: list[TopicReport]) -> Table:

@@ -1,7 +1,7 @@
 """`stream-apple verify`: learn again what is in the log, and compare with what was published."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from rich.table import Table
 from stream_apple.app.verify import verify
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import PrintableConsole, say, table_console
+from stream_apple.cli.progress import PlainLines
 from stream_apple.config import load
-from stream_apple.errors import VerificationError
+from stream_apple.errors import UnprovedError, VerificationError
 from stream_apple.runtime.monitoring.inspection import plain
-from stream_apple.runtime.verification.report import Published, Report
+from stream_apple.runtime.verification.report import Published, Report, ReportProgress
 
 
 @click.command()
@@ -35,9 +36,20 @@ from stream_apple.runtime.verification.report import Published, Report
     help="Verify the examples before this offset, of one --partition.  [default: all that are committed]",
 )
 @FROM_MODEL
+@click.option(
+    "--allow-unproved",
+    is_flag=True,
+    help="Exit with 0 in spite of answers that can't be proved, if any of those in question could.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    path: Path | None, partitions: tuple[int, ...], to: int | None, from_model: Path | None, *, as_json: bool
+    path: Path | None,
+    partitions: tuple[int, ...],
+    to: int | None,
+    from_model: Path | None,
+    *,
+    allow_unproved: bool,
+    as_json: bool,
 ) -> None:
     """Learn again what is in the log, and compare it with what was published.
 
@@ -51,45 +63,53 @@ def command(
     Where models are merged, each partition goes through the ends of rounds as is recorded that it did. If all are
     verified, they are learned at once, with memory for a model of each, and every merged model is made again.
 
-    Exits with 0 if all is as it must be, with 74 if there are faults, with 70 if records that it takes are gone.
+    Exits with 0 if every answer to the examples in question was compared, and is as it must be; with 74 if there are
+    faults; else with 76 if answers could not be proved, because examples, answers, or what was merged are gone: the
+    report says how many, in which partitions, and why. Retention does that in the ordinary course: --allow-unproved
+    is for whoever verifies such a topic every night.
     """
     if to is not None and len(partitions) != 1:
         raise click.UsageError("--to is an offset of one partition: name it with one --partition")
     config = started_from_model(load(path), from_model)
     with _progress() as progress:
-        reports = list(verify(config, partitions, to, progress))
+        reports = verify(config, partitions, to, progress)
     faults = sum(report.fault_count for report in reports)
+    unproved = sum(report.unproved_count for report in reports)
     if as_json:
-        say(json.dumps({"verified": not faults, "partitions": plain([report.facts() for report in reports])}))
+        facts = {"verified": not faults and not unproved, "unproved": unproved}
+        say(json.dumps({**facts, "partitions": plain([report.facts() for report in reports])}))
     else:
-        _show(reports, faults)
+        _show(reports, faults, unproved)
     if faults:
         wrong = [str(report.partition) for report in reports if report.fault_count]
         raise VerificationError(
             f"expected what a model publishes that is never interrupted, found {faults} faults in "
             f"{config.topics.examples}, partition {', '.join(wrong)}"
         )
+    proved = sum(report.covered.records for report in reports)
+    if unproved and not (allow_unproved and proved):
+        lacking = [str(report.partition) for report in reports if report.unproved]
+        raise UnprovedError(
+            f"expected to compare every answer, found {unproved:,} that can't be proved in {config.topics.examples}, "
+            f"partition {', '.join(lacking)}, beside {proved:,} records that are, and no fault"
+        )
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
+def _progress() -> Iterator[ReportProgress]:
+    """A bar on a terminal; lines elsewhere."""
     console = PrintableConsole(stderr=True)
-    columns = (
-        TextColumn("partition {task.fields[partition]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", partition="", total=None)
-
-        def report(partition: int, start: int, done: int, stop: int) -> None:
-            bar.update(task, partition=partition, completed=done - start, total=stop - start)
-
-        yield report
+    if not console.is_terminal:
+        lines = PlainLines()
+        yield lambda done, total: lines.show(f"verify: {done:,} of {total:,} records", done, total)
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(reports: list[Report], faults: int) -> None:
+def _show(reports: list[Report], faults: int, unproved: int) -> None:
     console = table_console()
     header = (
         "partition",
@@ -118,17 +138,17 @@ def _show(reports: list[Report], faults: int) -> None:
     console.print(table)
     for report in reports:
         _remarks(console, report)
-    _verdict(console, reports, faults)
+    _verdict(console, reports, faults, unproved)
 
 
-def _verdict(console: Console, reports: list[Report], faults: int) -> None:
+def _verdict(console: Console, reports: list[Report], faults: int, unproved: int) -> None:
     """Print the sum over all partitions: a narrow terminal breaks the table."""
     records = sum(report.covered.records for report in reports)
     answers = sum(report.predictions.expected for report in reports)
     rejected = sum(report.dead_letters.expected for report in reports)
     console.print(
         f"verified: {records:,} records, {answers:,} predictions, {rejected:,} dead letters: "
-        f"{f'{faults:,} faults' if faults else 'no faults'}",
+        f"{f'{faults:,} faults' if faults else 'no faults'}{f'; {unproved:,} unproved' if unproved else ''}",
         soft_wrap=True,
     )
     made = next((report.made_again for report in reports if report.made_again is not None), None)
@@ -156,11 +176,8 @@ def _remarks(console: Console, report: Report) -> None:
     def tell(text: str) -> None:
         console.print(f"partition {report.partition}: {text}", markup=False, soft_wrap=True)
 
-    if report.covered.origin == "snapshot":
-        tell(f"the records before {report.covered.start} are gone: only what came after its snapshot is proved")
-    if report.covered.unproved is not None:
-        start, stop, why = report.covered.unproved
-        tell(f"the answers to examples from {start} to {stop} are not proved: {why}")
+    for each in report.unproved:
+        tell(f"{each.answers:,} answers to examples from {each.start} to {each.stop} are not proved: {each.why}")
     if report.boundaries is not None:
         adopted, late, skipped = report.boundaries
         ends = adopted + late + skipped
@@ -168,10 +185,6 @@ def _remarks(console: Console, report: Report) -> None:
     for gap in report.gaps:
         tell(f"records from {gap.start} to {gap.stop} were left out: an operator has accepted the gap")
     for published, name in ((report.predictions, "predictions"), (report.dead_letters, "dead letters")):
-        if published.earlier:
-            tell(f"{published.earlier} {name} were made before a gap, by a state that is gone: they are not compared")
-        if published.gone:
-            tell(f"{published.gone} {name} are gone from their topic: they are not compared")
         if published.foreign:
             tell(f"{published.foreign} other {name} are of other groups: they are not compared")
     for fault in report.faults:

@@ -17,7 +17,7 @@ Nothing outside this package reads the environment.
 """
 
 from stream_apple.config.learner_settings import LearnerSettings
-from stream_apple.config.loading import load
+from stream_apple.config.loading import config_of, load
 from stream_apple.config.schema import (
     Config,
     EpochSettings,
@@ -39,5 +39,6 @@ __all__ = [
     "TopicSettings",
     "WorkerSettings",
     "conceal",
+    "config_of",
     "load",
 ]

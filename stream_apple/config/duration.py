@@ -12,6 +12,26 @@ DAY = 24 * HOUR
 FOREVER = 1 << 62
 """Milliseconds that never pass; written as `forever` where a setting allows it."""
 
+MANY_EPOCHS = 200
+"""So many epochs that it is worth a word if each is too short."""
+FEW_EXAMPLES = 200
+"""Of an epoch: with the smallest models an epoch's end costs as much time as to learn a thousand."""
+_ENOUGH_EXAMPLES = 1000
+_ROUND = (
+    MINUTE,
+    5 * MINUTE,
+    15 * MINUTE,
+    HOUR,
+    3 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    30 * DAY,
+    90 * DAY,
+)
+
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}
 _FOREVER = "forever"
 _PATTERN = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in _UNITS))
@@ -34,6 +54,18 @@ def format_duration(milliseconds: int) -> str:
         if count:
             parts.append(f"{count}{name}")
     return "".join(parts) or "0ms"
+
+
+def longer_epoch(length_ms: int, examples: int, epochs: int) -> int | None:
+    """A better length of epochs, if so many of this one have so few examples that the time is spent at their ends.
+
+    None if they are long enough, or none that is round is longer: the pace of the stream alone decides.
+    """
+    if epochs < MANY_EPOCHS or examples >= FEW_EXAMPLES * epochs:
+        return None
+    wanted = length_ms * _ENOUGH_EXAMPLES * epochs / max(examples, 1)
+    longer = [each for each in _ROUND if each > length_ms]
+    return next((each for each in longer if each >= wanted), longer[-1] if longer else None)
 
 
 def _from_text(value: object) -> object:

@@ -10,6 +10,7 @@ from stream_apple.config import sources, validation_errors
 from stream_apple.config.schema import Config
 from stream_apple.config.secrets import remember
 from stream_apple.errors import ConfigurationError
+from stream_apple.untrusted import UnreadableFileError
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
@@ -30,16 +31,31 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
         for key, setting in entries.items():
             try:
                 entries[key] = sources.resolve(setting)
-            except sources.UnreadableFileError as error:
+            except UnreadableFileError as error:
                 found.append(f"{section}.{key} ({setting.origin}): {error}")
             else:
                 values[section][key] = entries[key].value
                 remember(key, entries[key].value)
+    return _validated(values, settings, found)
+
+
+def config_of(sections: Mapping[str, Mapping[str, object]], place: str) -> Config:
+    """The checked configuration of settings that stand at `place`; nothing else is read. ConfigurationError."""
+    settings = {
+        section: {key: sources.Setting(value, f"in {place}") for key, value in entries.items()}
+        for section, entries in sections.items()
+    }
+    return _validated({section: dict(entries) for section, entries in sections.items()}, settings, [])
+
+
+def _validated(values: Mapping[str, dict[str, object]], settings: sources.Settings, found: list[str]) -> Config:
+    """The configuration of these values; ConfigurationError with the faults that were found before, and its own."""
+    config = None
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
         found += [validation_errors.describe(detail, settings) for detail in error.errors(include_context=False)]
-    if found:
+    if found or config is None:
         count = "a fault" if len(found) == 1 else f"{len(found)} faults"
         separator = ": " if len(found) == 1 else ":\n  "
         # The cause is left out: pydantic's own text repeats every value, passwords too.

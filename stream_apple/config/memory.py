@@ -1,4 +1,4 @@
-"""How much memory models take, and how much there is: known before the first of them is made.
+"""How much memory models and records take, and how much there is: known before the first of them is made.
 
 Read by start-up: nothing here may import numpy or numba.
 """
@@ -12,8 +12,17 @@ from stream_apple.errors import ConfigurationError
 
 PROCESS_BYTES = 200_000_000
 """Python, its libraries and the kernels."""
-QUEUE_BYTES = 192 << 20
-"""Fetched, being learned, to be sent, and what is ahead of a snapshot that is read."""
+MOST_BYTES = 16 << 20
+"""Of records that are on their way through models: as much as Kafka's client keeps for us."""
+BATCH_BYTES = 2 << 20
+"""Of the records that a thread learns at once, but for a single one: some thousands of usual ones."""
+
+# Each byte of a batch is joined, becomes one and a half of msgpack, and may be one of an id, of which three copies are
+# made while answers are put together. A feature may have two bytes, and becomes twelve; more with other columns, and
+# where it stands for several.
+_LEARNED, _LEAST_FEATURE = 6, 2
+_FEATURE, _COLUMN, _NGRAM = 12, 8, 24
+_AROUND_BYTES = 65_536  # a record's key and headers, and its batch
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
@@ -29,13 +38,53 @@ class MemoryLimit(NamedTuple):
     origin: str
 
 
-def worker_bytes(options: Options, partitions: int, merged: int = 0) -> int:
+class Queues(NamedTuple):
+    """Bytes that Kafka's clients keep at most, by their properties.
+
+    fetched  ahead of the worker; when there are as many, no more are asked for
+    answer   that a broker gives at once to who asks for more
+    brokers  that may be asked at once
+    sent     to be delivered
+    read     of a snapshot, ahead of who restores a model
+    """
+
+    fetched: int = 16 << 20
+    answer: int = 2 << 20
+    brokers: int = 4
+    sent: int = 32 << 20
+    read: int = 48 << 20
+
+
+class RecordLimits(NamedTuple):
+    """How large a record may be that a worker learns: bytes of its value, and features."""
+
+    max_record_bytes: int = 1_000_000
+    max_features: int = 4_096
+
+
+def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Queues) -> int:
+    """The most that records take between the brokers and the models, and answers on their way back.
+
+    Where producers compress, the client keeps what an answer was before: that may be many times as much.
+    """
+    # A record that is larger than any answer makes one of its own.
+    ahead = queues.fetched + queues.brokers * max(queues.answer, limits.max_record_bytes + _AROUND_BYTES)
+    longest = options.longest_ngram
+    feature = _FEATURE + _COLUMN * len(options.wanted_columns()) + (_NGRAM * longest if longest > 1 else 0)
+    learned = _LEARNED * max(BATCH_BYTES, limits.max_record_bytes)
+    learned += feature * max(BATCH_BYTES // _LEAST_FEATURE, limits.max_features)
+    on_their_way = MOST_BYTES + ahead  # there was room, and all came that there was
+    return ahead + on_their_way + threads * learned + queues.sent + queues.read
+
+
+def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0) -> int:
     """What a worker takes that owns so many partitions; one model more is the copy that a snapshot is written of.
 
+    queued  as of `queue_bytes`
     merged  partitions whose models are merged: whoever owns partition 0 has all of them at once, and what comes of it
     """
     models = partitions + 1 + (merged + 2 if merged else 0)
-    return PROCESS_BYTES + QUEUE_BYTES + models * options.model_bytes()
+    return PROCESS_BYTES + queued + models * options.model_bytes()
 
 
 def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:
@@ -49,12 +98,13 @@ def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = 
         raise ConfigurationError(too_large(options, needed, found))
 
 
-def too_large(options: Options, needed: int, limit: MemoryLimit) -> str:
-    """The fault of options whose models need more than there is."""
+def too_large(options: Options, needed: int, limit: MemoryLimit, queued: int = 0) -> str:
+    """The fault of options whose models, and `queued` bytes of records, need more than there is."""
+    records = f", {-(-queued // _MIB):,} of it records (limits.max_record_bytes, worker.threads)" if queued else ""
     return (
         f"learner.bits, limits.max_features_per_example: expected models that fit into {limit.bytes // _MIB:,} MiB, "
         f"the {limit.origin}, found {options.bits} and {options.max_features_per_example:,}: "
-        f"they take {-(-needed // _MIB):,} MiB"
+        f"they take {-(-needed // _MIB):,} MiB{records}"
     )
 
 

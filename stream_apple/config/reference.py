@@ -37,12 +37,12 @@ Every setting has a default, and the defaults run against a broker on localhost.
 1. an environment variable `STREAM_APPLE_<SECTION>__<KEY>`, with two underscores, such as `{variable}`;
 2. the TOML file that `--config` names.
 
-In either place a value `file:/path` is read from that file, without one newline at its end: this is the way for
-mounted secrets. Passwords and keys come from such a file or from the environment; written into the TOML file, they are
-refused ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are refused, and
-so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the message names the nearest known
-one. A configuration that is refused ends every command with exit code 78 and a line for each fault: what was expected,
-what was found, and where it was written.
+In either place a value `file:/path` is read from that file, a regular one, without one newline at its end: this is the
+way for mounted secrets. Passwords and keys come from such a file or from the environment; written into the TOML file,
+they are refused ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are
+refused, and so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the message names the
+nearest known one. A configuration that is refused ends every command with exit code 78 and a line for each fault: what
+was expected, what was found, and where it was written.
 
 A duration is text with units, the largest first: `"250ms"`, `"5m"`, `"1h30m"`, `"14d"`. `stream-apple check` compares
 the configuration with the cluster.
@@ -75,15 +75,16 @@ about results:
 | `batch.num.messages` | | 10000 | a batch of predictions is small |
 | `check.crcs` | true | | a flipped bit would be learned |
 | `compression.type` | | lz4 | |
+| `fetch.max.bytes` | 2097152 | | an answer is kept whole; counted, for each broker, in the formula for memory |
 | `fetch.queue.backoff.ms` | 20 | | librdkafka's default leaves a drained queue empty for up to a second |
 | `fetch.wait.max.ms` | 100 | | so long a partition that is given back may wait for others |
 | `linger.ms` | | 20 | |
-| `max.partition.fetch.bytes` | 4194304 | | |
+| `max.partition.fetch.bytes` | 1048576 | | |
 | `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
 | `metadata.recovery.strategy` | none | none | else an outage loses the producer's coordinator for good |
-| `queue.buffering.max.kbytes` | | 65536 | a message at least; in the formula for [memory](operations.md#sizing) |
+| `queue.buffering.max.kbytes` | | 32768 | a message at least; in the formula for [memory](operations.md#sizing) |
 | `queue.buffering.max.messages` | | 100000 | |
-| `queued.max.messages.kbytes` | 32768 | | counted in the formula for memory |
+| `queued.max.messages.kbytes` | 16384 | | counted in the formula for memory |
 | `queued.min.messages` | 20000 | | |
 | `reconnect.backoff.max.ms` | 2000 | 2000 | |
 | `session.timeout.ms` | 45000 | | after so long without a sign of life, others have the worker's partitions |

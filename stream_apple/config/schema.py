@@ -54,6 +54,13 @@ Identifier = Annotated[
         json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -"},
     ),
 ]
+WorkerName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-zA-Z0-9._-]{0,200}$",
+        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -, or nothing for an automatic one"},
+    ),
+]
 GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
     BeforeValidator(_names_of_gaps),
@@ -121,11 +128,12 @@ class WorkerSettings(Section):
 
     group: Identifier = "stream-apple"
     """The consumer group, `group.id`: its workers share the partitions. Another group is another set of models."""
-    id: Identifier = "worker-0"
-    """This worker's name in the group, the same after every restart and different for every worker.
-
-    `group.instance.id` and `transactional.id` derive from it.
-    """
+    id: WorkerName = ""
+    """This worker's name in the group, the same after every restart and different for every worker:
+    `group.instance.id` and `transactional.id` derive from it. Nothing for an automatic one: the machine's name and the
+    lowest number that no worker of the group has on this machine, `host-0` first, so that a restart has the same again.
+    Set it where machines of one group share a name, or change theirs, as containers do. Of two processes with one id on
+    a machine the second is refused; on different machines it takes over, and ends the first."""
     commit_interval: Duration = Field(default=500, ge=10, le=30 * SECOND)
     """A transaction is committed when it has been open for so long: readers wait until then for its predictions."""
     commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000, json_schema_extra={"unit": "records"})
@@ -151,6 +159,10 @@ class WorkerSettings(Section):
     `merge`, with the same `[learner]`. For a new group that is to predict well from its first record on. What the file
     holds is part of the model, whatever its name: keep it, unchanged, where all workers and commands find it, for as
     long as the group lives. See `docs/merging-models.md`."""
+
+    def named(self, name: str) -> Self:
+        """The same with an id."""
+        return self.model_copy(update={"id": name})
 
     @property
     def transactional_id(self) -> str:
@@ -219,7 +231,14 @@ class HttpSettings(Section):
     host: HostName = "0.0.0.0"  # noqa: S104  Prometheus and the kubelet come from outside the pod
     """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
     port: Integer = Field(default=9400, ge=0, le=LARGEST_PORT)
-    """The port to listen on; 0 is any free one, which the event `started` names."""
+    """The port to listen on; 0 is any free one. If none is set, the first free one of the hundred from 9400 on, so that
+    several workers of a machine need no settings; one that is set is taken or refused. The event `started` names it."""
+
+    @property
+    def ports(self) -> range:
+        """Those that may be taken, the first that is free."""
+        most = 1 if "port" in self.model_fields_set else 100
+        return range(self.port, min(self.port + most, LARGEST_PORT + 1))
 
     def address(self, port: int | None = None) -> str:
         """Where a browser on this machine finds the status page; `port` is the one that 0 has become."""

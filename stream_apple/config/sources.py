@@ -12,6 +12,7 @@ from typing import NamedTuple
 from stream_apple.config.kafka_passthrough import property_of_variable
 from stream_apple.config.secrets import holds_key, is_secret, shown
 from stream_apple.errors import ConfigurationError
+from stream_apple.untrusted import UnreadableFileError, read_file
 
 VARIABLE_PREFIX = "STREAM_APPLE_"
 """Every environment variable that is a setting begins with it."""
@@ -33,10 +34,6 @@ Settings = dict[str, dict[str, Setting]]
 """section -> key -> setting"""
 
 
-class UnreadableFileError(Exception):
-    """A `file:` value names a file that can't be read; the message says which and why."""
-
-
 def variable(section: str, key: str) -> str:
     """The environment variable that sets `key` of `section`."""
     return f"{VARIABLE_PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
@@ -45,13 +42,15 @@ def variable(section: str, key: str) -> str:
 def from_toml(path: Path) -> Settings:
     """Every setting of the file; ConfigurationError if it is not readable as TOML tables of settings."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: expected a readable configuration file: {error.strerror}") from error
+        document = tomllib.loads(read_file(path).decode())
+    except UnreadableFileError as error:
+        raise ConfigurationError(f"the configuration: {error}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: expected UTF-8 text, found other bytes at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: expected TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path}: expected sections of settings, found values deep within others") from error
     settings: Settings = {}
     for section, table in document.items():
         if not isinstance(table, dict):
@@ -109,9 +108,7 @@ def resolve(setting: Setting) -> Setting:
         return setting
     path = Path(setting.value.removeprefix("file:"))
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UnreadableFileError(f"expected a readable file {path}: {error.strerror}") from error
+        text = read_file(path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise UnreadableFileError(f"expected UTF-8 text in {path}, found other bytes at byte {error.start}") from error
-    return Setting(text.removesuffix("\n").removesuffix("\r"), f"{setting.origin}, file {path}")
+    return Setting(text.removesuffix("\n"), f"{setting.origin}, file {path}")

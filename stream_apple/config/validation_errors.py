@@ -1,6 +1,5 @@
 """From a refused value to one line that says what was expected, what was found, and where it was written."""
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,8 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.schema import Config
 from stream_apple.config.secrets import HIDDEN, is_secret, shown
 from stream_apple.config.sources import VARIABLE_PREFIX, Setting, Settings, variable
+from stream_apple.nearest_names import nearest_names
+from stream_apple.untrusted import in_short
 
 _LONGEST_VALUE_SHOWN = 100
 
@@ -82,7 +83,7 @@ def unknown_variable(name: str) -> str:
     known.append(variable("kafka", "bootstrap.servers"))
     if name != (capital := name.upper()):
         # A property of Kafka's client may have any name; of ours, the nearest is named.
-        wanted = capital if capital.startswith(variable("kafka", "")) else _closest(capital, known) or capital
+        wanted = capital if capital.startswith(variable("kafka", "")) else [*nearest_names(capital, known), capital][0]
         return f"{name}: expected a variable in capital letters, such as {wanted}"
     return f"{name}: unknown variable; {_nearest(name, known)}"
 
@@ -102,13 +103,8 @@ def _nearest_setting(section: str, key: str, setting: Setting) -> str:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    close = _closest(name, names)
-    return f"the nearest known one is {close}" if close else f"known are {', '.join(names)}"
-
-
-def _closest(name: str, known: list[str]) -> str | None:
-    found = difflib.get_close_matches(name, known, n=1)
-    return found[0] if found else None
+    close = nearest_names(name, names)
+    return f"the nearest known one is {close[0]}" if close else f"known are {', '.join(names)}"
 
 
 def _message(error: ErrorDetails) -> str:
@@ -120,5 +116,5 @@ def _shown(key: str, value: object) -> str:
     may_be_shown = shown(key, value)
     if may_be_shown == HIDDEN:
         return HIDDEN
-    text = repr(may_be_shown)
+    text = repr(may_be_shown) if isinstance(may_be_shown, str) else in_short(may_be_shown)
     return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}..."

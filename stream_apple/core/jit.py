@@ -7,12 +7,14 @@ the sources of the whole package: any edit compiles anew.
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
@@ -48,6 +50,25 @@ def aim_at(target: str) -> None:
 numba.config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]  # made by Numba at import
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _note_of(what: str) -> Path:
+    config: Any = numba.config
+    processor = config.CPU_NAME or binding.get_host_cpu_name()
+    described = (what, numba.__version__, sys.version, processor, config.CPU_FEATURES)
+    name = hashlib.sha256("\0".join(map(str, described)).encode()).hexdigest()[:16]
+    return Path(config.CACHE_DIR) / f"complete-{name}"
+
+
+def is_complete(what: str) -> bool:
+    """Whether `note_complete` was called for `what`, by whichever process: this processor's code is in the cache."""
+    return _note_of(what).exists()
+
+
+def note_complete(what: str) -> None:
+    """Note in the cache, if it can be written to, that every kernel that `what` needs is there."""
+    with suppress(OSError):
+        _note_of(what).touch()
 
 
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without

@@ -14,7 +14,7 @@ errors.py         what was expected and what was found, before it is known where
 
 from stream_apple.files.detection import FileFormat
 from stream_apple.files.errors import ParseError
-from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeSpan
+from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.reading import detect, read_examples
 from stream_apple.files.table import BY_NAME, ROLES, ColumnRoles
 from stream_apple.files.timestamps import milliseconds
@@ -27,6 +27,7 @@ __all__ = [
     "EventTimes",
     "FileFormat",
     "ParseError",
+    "TimeLike",
     "TimeSpan",
     "detect",
     "milliseconds",

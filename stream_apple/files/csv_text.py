@@ -1,4 +1,4 @@
-"""CSV: a first row with the columns' names, then an example a row; commas between the cells, or tabs.
+"""CSV: a first row with the columns' names, then an example a row; commas, tabs or semicolons between the cells.
 
 What a column holds is read off the first rows: numbers, if all its cells there spell some, else categories. In a column
 of numbers NA, NaN, null and the like are missing; an empty cell is missing everywhere.
@@ -7,16 +7,22 @@ of numbers NA, NaN, null and the like are missing; an empty cell is missing ever
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import BinaryIO
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO, TypeAlias
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import ParseError, number, spelled_number
-from stream_apple.files.input_stream import numbered_lines
+from stream_apple.files.errors import MOST_PARTS, ParseError, number, refuse_crowd, spelled_label, spelled_number
+from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 
 _SAMPLED_ROWS = 1000
+_SAMPLED_CHARACTERS = 1 << 30  # at most, however long the rows are
+_KEPT_IN_MEMORY = 16 << 20  # bytes of the sampled rows; more wait on disk
 _MISSING = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+
+_Row: TypeAlias = tuple[int, list[str]]
+"""The line on which it ends, and its cells."""
 
 
 def read_csv(
@@ -26,20 +32,23 @@ def read_csv(
 
     The first comes when a thousand rows are read, or all: they tell what the columns hold.
     """
-    rows = _rows(stream, name)
-    place, header = next(rows)
-    try:
-        reader = TableReader(_names(header), roles, timestamp_field, key_field)
-    except ParseError as error:
-        raise InputFileError(f"{name}:{place}: {error}") from None
-    sample = list(islice(rows, _SAMPLED_ROWS))
-    cells = _Cells(reader, header, [row for _, row in sample if len(row) == len(header)])
-    for place, row in chain(sample, rows):
+    text = _Text(stream, name)
+    with SpooledTemporaryFile(_KEPT_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as kept:
+        sample = text.rows(text.keeping(kept))
+        place, header = next(sample)
         try:
-            example = reader.example(cells.of(row))
+            reader = TableReader(_names(header), roles, timestamp_field, key_field)
+            cells = _Cells(reader, header, _kinds(reader, header, sample, text.delimiter))
         except ParseError as error:
             raise InputFileError(f"{name}:{place}: {error}") from None
-        yield example
+        # They are read once more, as text: the cells of a thousand wide rows would fill the memory.
+        kept.seek(0)
+        for place, row in islice(text.rows(chain(kept, text.lines)), 1, None):
+            try:
+                example = reader.example(cells.of(row))
+            except ParseError as error:
+                raise InputFileError(f"{name}:{place}: {error}") from None
+            yield example
 
 
 def _names(header: list[str]) -> list[str]:
@@ -48,41 +57,103 @@ def _names(header: list[str]) -> list[str]:
     return header
 
 
-def _rows(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that hold something, from the header on, and the line on which each ends."""
-    lines = (f"{line}\n" for _, line in numbered_lines(stream, name))
-    before = 0
-    for header in lines:
-        if header.strip() and not header.lstrip().startswith("#"):
-            break
-        before += 1
-    delimiter = "\t" if header.count("\t") > header.count(",") else ","
-    reader = csv.reader(chain([header], lines), delimiter=delimiter, skipinitialspace=True, strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield before + reader.line_num, row
-    except csv.Error as error:
-        raise InputFileError(f"{name}:{before + reader.line_num}: expected CSV, found: {error}") from None
+class _Text:
+    """A table as text. `lines` are those that nobody has read yet, the header first."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._name = name
+        self._before = self._size = self._parts = 0
+        lines = (f"{line}\n" for _, line in numbered_lines(stream, name))
+        for header in lines:
+            if header.strip() and not header.lstrip().startswith("#"):
+                break
+            self._before += 1
+        self.lines = chain([header], lines)
+        self.delimiter = "\t" if header.count("\t") > header.count(",") else ","
+        if self.delimiter not in header:
+            self.delimiter = ";"
+
+    def keeping(self, kept: IO[str]) -> Iterator[str]:
+        """The next lines, each of which is written to `kept` when it is taken; an end after very many."""
+        written = 0
+        while written < _SAMPLED_CHARACTERS and (line := next(self.lines, "")):
+            written += kept.write(line)
+            yield line
+
+    def rows(self, lines: Iterable[str]) -> Iterator[_Row]:
+        """The rows of these lines that hold something; InputFileError for what is none, or too large."""
+        reader = csv.reader(self._bounded(lines), delimiter=self.delimiter, skipinitialspace=True, strict=True)
+        first = 1
+        try:
+            for row in reader:
+                self._size = self._parts = 0
+                first = reader.line_num + 1
+                if row:
+                    yield self._before + reader.line_num, row
+        except csv.Error as error:
+            fault = f"{error}"
+            if reader.line_num > first:
+                fault += f"; the row begins on line {self._before + first}: is a quote left open there?"
+            raise InputFileError(
+                f"{self._name}:{self._before + reader.line_num}: expected CSV, found: {fault}"
+            ) from None
+        except ParseError as error:
+            raise InputFileError(f"{self._name}:{self._before + first}: {error}") from None
+
+    def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines; ParseError for a row that goes on over them, before its cells fill the memory."""
+        for line in lines:
+            self._size += len(line)
+            if self._size > MOST_PARTS:
+                self._parts += line.count(self.delimiter)
+                if self._parts > MOST_PARTS:
+                    refuse_crowd("cells", self._parts)
+                if self._size > MAX_LINE_BYTES:
+                    raise ParseError(f"a row of at most {MAX_LINE_BYTES} characters", "a longer one")
+            yield line
+
+
+def _kinds(reader: TableReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
+    """Of each column, whether it holds texts; None if no row tells. Reads a thousand rows of the sample.
+
+    ParseError for numbers with a decimal comma, as they stand between semicolons: as categories they would say little.
+    """
+    kinds = [True if name in reader.texts else False if name in reader.numbers else None for name in header]
+    asked = [place for place, kind in enumerate(kinds) if kind is None]
+    commas: dict[int, str] = {}
+    for _, row in islice(sample, _SAMPLED_ROWS):
+        if len(row) != len(header):
+            continue
+        for place in asked:
+            cell = row[place]
+            if not cell or cell in _MISSING:
+                continue
+            if spelled_number(cell) is not None:
+                kinds[place] = False
+            elif delimiter == ";" and spelled_number(cell.replace(",", ".", 1)) is not None:
+                commas.setdefault(place, cell)
+            else:
+                kinds[place] = True
+        asked = [place for place in asked if not kinds[place]]
+    for place in asked:
+        if place in commas:
+            name = header[place]
+            expected = f"numbers with a decimal point in column {name!r} (--column category={name} makes it categories)"
+            raise ParseError(expected, repr(commas[place]))
+    return kinds
 
 
 class _Cells:
     """Cells of rows as numbers and texts; None is missing.
 
-    sample  rows that tell which columns hold numbers; one that is empty there is known by its first value
+    kinds  see `_kinds`; a column of which no row has told is known by its first value
     """
 
-    def __init__(self, reader: TableReader, header: Sequence[str], sample: Sequence[Sequence[str]]) -> None:
+    def __init__(self, reader: TableReader, header: Sequence[str], kinds: list[bool | None]) -> None:
         self._header = header
+        self._label = reader.label
         self._of_roles = reader.numbers
-        self._is_text = [
-            True
-            if name in reader.texts
-            else False
-            if name in reader.numbers
-            else _are_texts(row[place] for row in sample)
-            for place, name in enumerate(header)
-        ]
+        self._is_text = kinds
 
     def of(self, row: Sequence[str]) -> list[Cell]:
         """The cells of one row; ParseError if they are not those of the columns."""
@@ -101,12 +172,8 @@ class _Cells:
 
     def _number(self, place: int, cell: str) -> float:
         name = self._header[place]
+        if name == self._label:
+            return spelled_label(f"{name!r}", cell)
         if name in self._of_roles:
             return number(f"{name!r}", cell)
         return number(f"{name!r}, which holds numbers so far (--column category={name} makes it categories)", cell)
-
-
-def _are_texts(column: Iterable[str]) -> bool | None:
-    """Whether these cells are categories; None if none of them tells."""
-    telling = [cell for cell in column if cell and cell not in _MISSING]
-    return any(spelled_number(cell) is None for cell in telling) if telling else None

@@ -5,7 +5,7 @@
     {                                  JSON lines
     number index:value ... [# ...]     svmlight
     anything with a bar                Vowpal Wabbit text
-    anything else with a comma or tab  CSV
+    anything else with a comma, tab or semicolon   CSV
 
 A bar in a comment of svmlight does not count: a line that is whole without its comment is svmlight.
 """
@@ -14,13 +14,15 @@ import re
 from enum import Enum
 from typing import BinaryIO
 
+from stream_apple.core.codec.example import framing
 from stream_apple.files.errors import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.parquet import MAGIC
 
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
-_SVMLIGHT = re.compile(rb"\s*[+-]?[0-9.][^\s:|#,]*(\s+[^\s:|#]+:[^\s:|#]+)*\s*(#.*)?", re.DOTALL)
+# Possessive: a line of millions of words would else be remembered word by word, to try it in another way.
+_SVMLIGHT = re.compile(rb"\s*+[+-]?[0-9.][^\s:|#,]*+(?:\s++[^\s:|#]++:[^\s:|#]++)*+\s*+(?:#.*+)?+", re.DOTALL)
 
 
 class FileFormat(Enum):
@@ -47,27 +49,33 @@ def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
         first += stream.read(len(MAGIC) - 1)
         if first == MAGIC:
             return FileFormat.PARQUET, first
-    head = line = first if first.endswith(b"\n") else first + stream.readline(MAX_LINE_BYTES)
-    if line.startswith(_BOM):
-        head = line = line.removeprefix(_BOM)
+    line = first if first.endswith(b"\n") else first + stream.readline(MAX_LINE_BYTES)
+    line = line.removeprefix(_BOM)
+    head = bytearray(line)
     while line:
         if line.strip() and not line.lstrip().startswith(b"#"):
-            return _of_line(line), head
+            return _of_line(line), bytes(head)
         line = stream.readline(MAX_LINE_BYTES)
         head += line
         if len(head) > MAX_LINE_BYTES:
             raise ParseError(f"an example in the first {MAX_LINE_BYTES} bytes", "blank lines and comments only")
-    return None, head
+    return None, bytes(head)
 
 
 def _of_line(line: bytes) -> FileFormat:
+    if frame := framing(line):
+        raise _unknown(frame)
     if line.lstrip().startswith(b"{"):
         return FileFormat.JSON_LINES
     if _SVMLIGHT.fullmatch(line):
         return FileFormat.SVMLIGHT
     if b"|" in line:
         return FileFormat.VOWPAL_WABBIT
-    if b"," in line or b"\t" in line:
+    if any(delimiter in line for delimiter in (b",", b"\t", b";")):
         return FileFormat.CSV
+    raise _unknown(line[:200].rstrip().decode(errors="backslashreplace"))
+
+
+def _unknown(found: str) -> ParseError:
     known = ", ".join(known.value for known in FileFormat)
-    raise ParseError(f"a first example in one of {known}", line[:200].rstrip().decode(errors="backslashreplace"))
+    return ParseError(f"a first example in one of {known}", found)

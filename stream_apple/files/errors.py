@@ -3,11 +3,21 @@
 A `ParseError` says what was expected and what was found. The reader that catches it adds where that is.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable
 from math import isfinite
 from typing import NoReturn
 
+from stream_apple.nearest_names import nearest_names
+
+MOST_PARTS = 1 << 20
+"""Words, cells or values of one example, features or not: they take up to a hundred times the bytes that spell them."""
+
 _LONGEST_SHOWN = 80
+_LONGEST_NAME = 16  # of several that are shown
+LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
+"""What to do about labels that are words: which of them is 1 is not for us to guess."""
+_TRUTHS = {"true": 1.0, "false": 0.0}
 _TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit float, which is too large for a value
 
 
@@ -19,10 +29,50 @@ class ParseError(Exception):
     """
 
     def __init__(self, expected: str, found: object) -> None:
-        shown = found if isinstance(found, str) else repr(found)
+        shown = found if isinstance(found, str) else in_json(found)
         if len(shown) > _LONGEST_SHOWN:
             shown = f"{shown[:_LONGEST_SHOWN]}..."
         super().__init__(f"expected {expected}, found {shown}")
+
+
+def refuse_crowd(what: str, found: int) -> NoReturn:
+    """Raise ParseError: an example has more parts than any may have."""
+    raise ParseError(f"at most {MOST_PARTS:,} {what} in an example", f"{found:,}")
+
+
+def check_parts(text: str, what: str, separators: str) -> None:
+    """ParseError for a text that would become too many parts; it is looked at before there is any of them.
+
+    separators  characters between which a part may lie
+    """
+    if len(text) > MOST_PARTS and (found := sum(map(text.count, separators))) > MOST_PARTS:
+        refuse_crowd(what, found)
+
+
+def missing(wanted: str, known: Collection[str]) -> str:
+    """What was found in place of the column, or key, `wanted`: all that there are, or those of many that are near."""
+    listed = ", ".join(map(repr, known)) if len(known) <= _LONGEST_SHOWN // 2 else ""
+    if known and 0 < len(listed) < _LONGEST_SHOWN - len("only "):
+        return f"only {listed}"
+    near = nearest_names(wanted, known, 3)
+    if near:
+        return f"{len(known):,} others, the nearest {', '.join(map(_shortened, near))}"
+    names = list(known)
+    return f"{len(names):,} others, from {_shortened(names[0])} to {_shortened(names[-1])}" if names else "none"
+
+
+def _shortened(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}...")
+
+
+def in_json(value: object) -> str:
+    """A value as JSON has it, not as Python does: what it has not, as Python does."""
+    if isinstance(value, int | float | bytes) and not isinstance(value, bool):
+        return repr(value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:  # bytes, or keys that are no text
+        return repr(value)
 
 
 def number(what: str, text: str) -> float:
@@ -63,6 +113,16 @@ def spelled_number(text: str) -> float | None:
 def spells_plainly(text: str) -> bool:
     """Whether `text` has nothing that float() and int() accept beyond plain digits: 1_000, Arabic digits, space."""
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
+
+
+def spelled_label(what: str, text: str) -> float:
+    """The label that `text` spells: a finite number, or true or false in any case, as 1 and 0; ParseError otherwise."""
+    value = _TRUTHS.get(text.lower())
+    if value is None:
+        value = spelled_number(text)
+    if value is None or not isfinite(value):
+        raise ParseError(f"a finite number as {what}, or true or false{LABELS}", repr(text))
+    return value
 
 
 def weight_of(text: str) -> float:

@@ -3,14 +3,20 @@
 Example i, counted over all files from 0, has the time that a field of it holds; or else start + i * interval.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.core.codec.example import Example
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, ColumnRoles
+from stream_apple.files.timestamps import looks_like_time
+
+_LOOKED_AT = 100  # examples, the first,
+_LOOKED_INTO = 4096  # and so many features of each
 
 
 class TimeSpan(NamedTuple):
@@ -49,6 +55,39 @@ class EvenlySpaced(NamedTuple):
     def ending_at(self, end_ms: int, count: int) -> "EvenlySpaced":
         """As far apart, and the last of `count` examples at `end_ms`."""
         return self._replace(start_ms=end_ms - self._replace(start_ms=0).at(max(0, count - 1)))
+
+
+class TimeLike:
+    """Looks, as examples pass, for a feature that seems to be their time: nobody has said so, and each is a category.
+
+    name  its name, or its column's; None if there is none
+    """
+
+    def __init__(self) -> None:
+        self._found: Counter[str] = Counter()
+        self._looked = 0
+
+    def passing(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """The same examples."""
+        for example in examples:
+            if self._looked < _LOOKED_AT:
+                self._looked += 1
+                self._found.update(set(_like_times(example)))
+            yield example
+
+    @property
+    def name(self) -> str | None:
+        """See the class: nearly all of the examples that were looked at have it."""
+        name, count = next(iter(self._found.most_common(1)), ("", 0))
+        return name if count and count >= 0.9 * self._looked else None
+
+
+def _like_times(example: Example) -> Iterator[str]:
+    spaces = [space.items() for space in example.features.values() if isinstance(space, dict)]
+    for name, value in islice(chain.from_iterable(spaces or [example.features.items()]), _LOOKED_INTO):
+        column, equals, category = name.partition("=")
+        if looks_like_time(column, category if equals else value):
+            yield column
 
 
 class EventTimes(NamedTuple):

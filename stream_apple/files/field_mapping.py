@@ -4,12 +4,12 @@ Unknown keys are read over, as in the stream. Unlike there, what can't be learne
 file can mend it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
 from stream_apple.core.codec.example import Example, Features
-from stream_apple.files.errors import ParseError, are_values, refuse_value, refuse_weight
+from stream_apple.files.errors import LABELS, ParseError, are_values, in_json, missing, refuse_value, refuse_weight
 from stream_apple.files.timestamps import milliseconds
 
 _PACKED = frozenset({"indices", "values"})
@@ -19,9 +19,18 @@ def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """A map from the pairs of a parsed object; ParseError if a key stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ParseError("each key once in a map", f"{next(key for key in keys if keys.count(key) > 1)!r} again")
+        raise ParseError("each key once in a map", f"{repeated(key for key, _ in pairs)!r} again")
     return found
+
+
+def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have many types
+    """The first name that stands there again, or None: found in one walk, as there may be a million."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def example_of(record: object, timestamp_field: str | None, key_field: str | None = None) -> Example:
@@ -48,7 +57,7 @@ def example_of(record: object, timestamp_field: str | None, key_field: str | Non
 
 def _held(what: str, record: Mapping[str, object], field: str) -> object:
     if field not in record:
-        raise ParseError(f"the {what} field {field!r}", f"only {', '.join(map(repr, record))}")
+        raise ParseError(f"the {what} field {field!r}", missing(field, list(map(str, record))))
     return record[field]
 
 
@@ -68,7 +77,8 @@ def identifier(what: str, value: object) -> str | int | bytes:
 
 def _number(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, float | int):
-        raise ParseError(f"a finite number as {what}", value)
+        hint = LABELS if what == "label" else ""
+        raise ParseError(f"a finite number as {what}{hint}", in_json(value))
     try:
         converted = float(value)
     except OverflowError:
@@ -108,7 +118,7 @@ def _flat(features: object, where: str) -> dict[str, float]:
             for name, value in features.items()
         }
         if len(values) < len(features):
-            raise ParseError("each feature once", f"a text that makes the name of another in {features!r}")
+            raise ParseError("each feature once", f"a text that makes the name of another in {in_json(features)}")
     for name in values:
         _name(name)
     return values

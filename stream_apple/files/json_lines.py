@@ -4,7 +4,7 @@ import json
 from typing import NoReturn
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import ParseError
+from stream_apple.files.errors import ParseError, check_parts
 from stream_apple.files.field_mapping import example_of, unique
 
 
@@ -19,6 +19,7 @@ def parse_line(line: str, timestamp_field: str | None = None, key_field: str | N
     """The example of one line, or None for a blank line; ParseError if it is not a JSON object that holds one."""
     if not line or line.isspace():
         return None
+    check_parts(line, "values", ",[{")
     try:
         record = _DECODER.decode(line)
     except json.JSONDecodeError as error:

@@ -2,12 +2,13 @@
 
 import io
 from collections.abc import Iterator
+from typing import Any
 
 import msgpack
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import ParseError
+from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_crowd
 from stream_apple.files.field_mapping import example_of, unique
 
 _MAX_MESSAGE_BYTES = 64 << 20
@@ -28,19 +29,48 @@ class _Counted:
         return data
 
 
+class _Parts:
+    """Makes maps and lists of a message, and counts what is in them: an empty list takes 60 times its byte."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        """See `unique`; ParseError for too many parts."""
+        self._add(len(pairs))
+        return unique(pairs)
+
+    def list(self, items: list[Any]) -> list[Any]:
+        """The same items; ParseError for too many parts."""
+        self._add(len(items))
+        return items
+
+    def _add(self, parts: int) -> None:
+        self.count += parts + 1
+        if self.count > MOST_PARTS:
+            refuse_crowd("values", self.count)
+
+
 def examples(
     stream: io.BufferedReader, name: str, timestamp_field: str | None, key_field: str | None
 ) -> Iterator[Example]:
     """The examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
-    counted = _Counted(stream)
+    counted, parts = _Counted(stream), _Parts()
     unpacker = msgpack.Unpacker(
-        counted, object_pairs_hook=unique, timestamp=_DATETIME, max_buffer_size=_MAX_MESSAGE_BYTES
+        counted,
+        object_pairs_hook=parts.map,
+        list_hook=parts.list,
+        timestamp=_DATETIME,
+        max_buffer_size=_MAX_MESSAGE_BYTES,
+        max_array_len=MOST_PARTS,
+        max_map_len=MOST_PARTS,
     )
     number = start = 0
     try:
         while True:
             start = unpacker.tell()
             number += 1
+            parts.count = 0
             yield example_of(unpacker.unpack(), timestamp_field, key_field)
     except msgpack.OutOfData:
         if counted.bytes > start:

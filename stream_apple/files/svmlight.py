@@ -7,7 +7,7 @@ lines and comments hold no example.
 from typing import NoReturn
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import ParseError, are_values, number, value_of
+from stream_apple.files.errors import MOST_PARTS, ParseError, are_values, number, refuse_crowd, value_of
 
 QUERY = "qid"
 """The one field besides label and features: which query the row belongs to."""
@@ -19,9 +19,11 @@ def parse_line(line: str, *, keyed: bool = False) -> Example | None:
     keyed  the query is the key of the record, and must be there
     """
     content = line.partition("#")[0]
-    words = content.split()
+    words = content.split(maxsplit=MOST_PARTS)
     if not words:
         return None
+    if len(words) > MOST_PARTS:
+        refuse_crowd("words", len(words))
     label = number("label", words[0])
     tokens, query, body = words[1:], "", content
     if tokens and tokens[0].startswith(f"{QUERY}:"):

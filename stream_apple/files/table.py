@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import ParseError
-from stream_apple.files.field_mapping import example_of, key_in
+from stream_apple.files.errors import ParseError, missing
+from stream_apple.files.field_mapping import example_of, key_in, repeated
 from stream_apple.files.timestamps import milliseconds
 
 ROLES = ("label", "weight", "id")
@@ -49,6 +49,7 @@ class TableReader:
     features  the columns that are features
     numbers   those that must hold numbers, features or not
     texts     those that are read as they are
+    label     the column that is the label, if one is
     """
 
     def __init__(
@@ -61,11 +62,12 @@ class TableReader:
         self._roles = self._found(roles)
         apart = {*self._roles.values(), *roles.ignored, timestamp_field, *({key_field} - roles.categories)}
         self.features = [name for name in columns if name not in apart]
+        self.label = self._roles.get("label")
         self.numbers = {name for role, name in self._roles.items() if role != "id"}
         self.texts = {self._roles.get("id"), timestamp_field, key_field, *roles.categories, *roles.ignored}
         for name in (*self._roles.values(), *roles.categories, *roles.ignored, timestamp_field, key_field):
             if name is not None and name not in self._place:
-                raise ParseError(f"a column {name!r}", f"only {_listed(columns)}")
+                raise ParseError(f"a column {name!r}", missing(name, columns))
 
     def _found(self, roles: ColumnRoles) -> dict[str, str]:
         """Column by role, of the roles that a column has, or must have."""
@@ -73,7 +75,7 @@ class TableReader:
         if "label" not in found:
             raise ParseError(
                 "a column 'label' (--column label=NAME names another, --column label= says that there is none)",
-                f"only {_listed(list(self._place))}",
+                missing("label", self._place),
             )
         return {role: name for role, name in found.items() if name}
 
@@ -97,10 +99,6 @@ def _check_names(columns: Sequence[str]) -> None:
             "a name for each column (pandas writes an index without one unless it is told index=False)",
             f"none for column {columns.index('') + 1} of {len(columns)}",
         )
-    twice = next((name for place, name in enumerate(columns) if name in columns[:place]), None)
+    twice = repeated(columns)
     if twice is not None:
         raise ParseError("each column's name once", f"{twice!r} again")
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(map(repr, columns))

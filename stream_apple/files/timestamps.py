@@ -9,6 +9,7 @@
 1e11 milliseconds is March 1973, 1e11 seconds is the year 5138: no time that anybody streams is read wrongly.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
@@ -17,8 +18,22 @@ from stream_apple.files.errors import ParseError, spells_plainly
 _FIRST_MILLISECONDS = 100_000_000_000
 END_MS = 253_402_300_800_000
 """The year 10000: what lies beyond was given in microseconds or nanoseconds."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_OF_TIME = re.compile(r"(?:^|[^a-z])(?:date|datetime|time|timestamp|ts)(?:$|[^a-z])", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or as ISO 8601"
+
+
+def looks_like_time(name: str, value: object) -> bool:
+    """Whether a column of this name, with this value in a row, seems to say when the row happened.
+
+    A text, if it begins with a date; a number, if the name says so and it is a time of this century.
+    """
+    if isinstance(value, str):
+        return _DATE.match(value) is not None and _read(value) is not None
+    if not (isinstance(value, float | int) and _OF_TIME.search(name)):
+        return False
+    return any(low <= value < 10 * low for low in (10**9, 10**12))
 
 
 def milliseconds(value: object) -> int:

@@ -14,7 +14,16 @@ means. Text as a value (`colour:red`) is refused. So is whatever Vowpal Wabbit o
 from collections.abc import Mapping
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import ParseError, are_values, number, refuse_value, spells_plainly, weight_of
+from stream_apple.files.errors import (
+    ParseError,
+    are_values,
+    check_parts,
+    missing,
+    number,
+    refuse_value,
+    spells_plainly,
+    weight_of,
+)
 
 
 def parse_line(line: str, key_field: str | None = None) -> Example | None:
@@ -22,6 +31,7 @@ def parse_line(line: str, key_field: str | None = None) -> Example | None:
 
     key_field  the namespace whose one feature has the record's key for its name, if one has
     """
+    check_parts(line, "words", " \t|")
     head, bar, body = line.partition("|")
     if not bar:
         if not line.strip():
@@ -45,6 +55,8 @@ def _key(namespace: str, features: Mapping[str, Mapping[str, float]]) -> str:
     names = features.get(namespace, {})
     if len(names) != 1:
         found = ", ".join(map(repr, names)) or "none"
+        if features and namespace not in features:
+            found = f"no such namespace, {missing(namespace, features)}"
         raise ParseError(f"one feature in namespace {namespace!r}, whose name is the record's key", found)
     return next(iter(names))
 

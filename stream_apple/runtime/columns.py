@@ -39,6 +39,12 @@ def bytes_of(records: Sequence[Record]) -> int:
     return sum(map(len, filter(None, _each("value", records))))
 
 
+def portion(records: Sequence[Record], most_bytes: int) -> int:
+    """How many of the first records have values of at most so many bytes together: one at least, if there is one."""
+    sizes = np.fromiter((0 if value is None else len(value) for value in _each("value", records)), np.int64)
+    return max(int(np.searchsorted(np.cumsum(sizes), most_bytes, "right")), min(len(records), 1))
+
+
 def runs_by_partition(records: Sequence[Record]) -> Iterator[tuple[int, Iterator[Record]]]:
     """Partition and records of each run of records of one partition."""
     return groupby(records, type(records[0]).partition) if records else iter(())

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.runtime.lineage import is_fingerprint
 from stream_apple.runtime.ports import Header, Record
 
 WINDOW = 10_000
@@ -41,7 +42,6 @@ _MESSAGE_BYTES = 4_096  # a message may quote a name of any length
 _REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
 _HEADERS_OF = methodcaller("headers")
 _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
-_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class Reject(NamedTuple):
@@ -63,11 +63,6 @@ class DeadLetterMessage(NamedTuple):
 def header_list(record: Record) -> list[Header]:
     """The record's headers in their order, in whichever form its client gives them; none if it can't give them."""
     return _own_headers(record) or []
-
-
-def is_fingerprint(text: object) -> bool:
-    """Whether this is the fingerprint of some model."""
-    return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
 
 
 def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:

@@ -12,16 +12,31 @@ the model is.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
+
+import msgpack
 
 from stream_apple.config import Config
 from stream_apple.config.duration import FOREVER
 from stream_apple.errors import ConfigurationError
 from stream_apple.runtime.merging.note import MergeNote
 from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.runtime.ports import Committed
+from stream_apple.runtime.ports import Committed, Record
+from stream_apple.untrusted import (
+    Epoch,
+    MalformedError,
+    Offset,
+    StateHash,
+    Stored,
+    UnreadableFileError,
+    Versioned,
+    digest_of,
+    from_json,
+    in_short,
+)
 
 FORMAT = 1
 """Changes with everything that makes the same settings and records give another model."""
@@ -36,7 +51,10 @@ FILE_MAGIC = b"stream_apple model "
 STARTED_FROM = "from_model"
 """Beside the sections of settings that a model depends on: the file that it started from, if there is one."""
 
-_NEW_MODEL = "use a new worker.group to begin a new model"
+NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
+"""The advice where a group can't go on; in the old group's topics, its answers would be second ones."""
+
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class Topics(NamedTuple):
@@ -52,8 +70,8 @@ class Topics(NamedTuple):
 class Gap(NamedTuple):
     """Offsets [start, stop) were gone from the log before they were learned, and an operator has accepted it."""
 
-    start: int
-    stop: int
+    start: Offset
+    stop: Offset
 
 
 class Lineage(NamedTuple):
@@ -85,10 +103,10 @@ class SnapshotPointer(NamedTuple):
     digest       of the model's state, 32 hex digits
     """
 
-    at: int
-    first: int
-    last: int
-    digest: str
+    at: Offset
+    first: Epoch
+    last: Epoch
+    digest: StateHash
 
 
 class OffsetMetadata(NamedTuple):
@@ -111,6 +129,25 @@ class OffsetMetadata(NamedTuple):
         if self.merge is not None:
             content["merge"] = self.merge.content()
         return json.dumps(content, separators=(",", ":"))
+
+
+class _StoredNote(Stored):
+    """The same as it is written."""
+
+    start: Offset
+    model: str
+    gaps: tuple[Gap, ...] = ()
+    skips: tuple[Offset, ...] = ()
+    snapshot: SnapshotPointer | None = None
+    merge: MergeNote | None = None
+
+
+class OtherSettingsError(ConfigurationError):
+    """What stands beside an offset is the note of a model of other settings: `noted`, as that model wrote it."""
+
+    def __init__(self, message: str, noted: OffsetMetadata) -> None:
+        super().__init__(message)
+        self.noted = noted
 
 
 class Provenance(NamedTuple):
@@ -180,35 +217,33 @@ class Provenance(NamedTuple):
             f"at the committed offset {committed.offset} of {self.topics.examples}-{partition} in group {self.group}"
         )
         try:
-            content = json.loads(committed.metadata)
-            version, start, model = content["v"], content["start"], content["model"]
-            gaps = tuple(Gap(*gap) for gap in content.get("gaps", ()))
-            skips = tuple(int(offset) for offset in content.get("skips", ()))
-            snapshot = SnapshotPointer(*content["snapshot"]) if "snapshot" in content else None
-            merge = MergeNote.from_content(content["merge"]) if "merge" in content else None
-        except (ValueError, TypeError, KeyError, AttributeError):
+            version = from_json(Versioned, committed.metadata).v
+            note = from_json(_StoredNote, committed.metadata) if version == FORMAT else None
+        except MalformedError as error:
             raise ConfigurationError(
-                f"expected a note of the model {where}, found {committed.metadata!r}: "
-                f"something else commits in this group; {_NEW_MODEL}"
+                f"expected a note of the model {where}, found {in_short(committed.metadata)!r} ({error}): "
+                f"something else commits in this group; {NEW_MODEL}"
             ) from None
-        if version != FORMAT or not isinstance(start, int):
+        if note is None:
             raise ConfigurationError(
-                f"expected a note of format {FORMAT} {where}, found {committed.metadata!r}; "
-                f"go back to the version that wrote it, or {_NEW_MODEL}"
+                f"expected a note of format {FORMAT} {where}, found {in_short(committed.metadata)!r}; "
+                f"go back to the version that wrote it, or {NEW_MODEL}"
             )
-        ours = self.lineage(partition, start, gaps, skips)
+        model, merge = note.model, note.merge
+        ours = self.lineage(partition, note.start, note.gaps, note.skips)
         if model != ours.model:
-            raise ConfigurationError(
-                f"expected model {ours.model} (of this configuration) {where}, found {model}; "
-                f"restore the [learner], [epochs], [limits] and worker.from_model it was made with, or {_NEW_MODEL}"
+            raise OtherSettingsError(
+                f"expected model {ours.model} (of this configuration) {where}, found {in_short(model)}; "
+                f"restore the [learner], [epochs], [limits] and worker.from_model it was made with, or {NEW_MODEL}",
+                OffsetMetadata(Lineage(note.start, model, note.gaps, note.skips), note.snapshot, merge),
             )
         expected = None if self.merging is None else MergeNote.of(self.merging).settings
         if (found := None if merge is None else merge.settings) != expected:
             raise ConfigurationError(
                 f"expected a note of a model that is {_rule(expected)} {where}, found one that is {_rule(found)}; "
-                f"restore the [merge] it was made with, or {_NEW_MODEL}"
+                f"restore the [merge] it was made with, or {NEW_MODEL}"
             )
-        return OffsetMetadata(ours, snapshot, merge)
+        return OffsetMetadata(ours, note.snapshot, merge)
 
 
 def _rule(settings: tuple[int, str] | None) -> str:
@@ -227,14 +262,14 @@ def digest_of_file(path: Path) -> str:
     ConfigurationError if there is none. Start-up asks, before numpy is loaded: only what it begins with is looked at.
     """
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"worker.from_model: expected a readable file {path}: {error.strerror}") from error
-    if not content.startswith(FILE_MAGIC):
+        digest = digest_of(path, FILE_MAGIC)
+    except UnreadableFileError as error:
+        raise ConfigurationError(f"worker.from_model: {error}") from error
+    if digest is None:
         raise ConfigurationError(
             f"worker.from_model: expected a file that `inspect --save` has written, or `merge`, found another: {path}"
         )
-    return hashlib.sha256(content).hexdigest()
+    return digest
 
 
 def fingerprint(
@@ -259,3 +294,38 @@ def fingerprint(
         described["skips"] = skips
     canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def is_fingerprint(text: object) -> TypeGuard[str]:
+    """Whether this is the fingerprint of some model."""
+    return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
+
+
+def noted_model(committed: Committed) -> str | None:
+    """The fingerprint beside a committed offset, whichever group's; None if no worker has committed it."""
+    try:
+        model = json.loads(committed.metadata)["model"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return model if is_fingerprint(model) else None
+
+
+class Origin(NamedTuple):
+    """Which model an output message is of, and the example that it answers."""
+
+    model: str
+    topic: str
+    partition: int
+    example: int
+
+
+def origin_of_prediction(record: Record) -> Origin | None:
+    """The origin of a prediction, from its value; None if it is none."""
+    try:
+        told: dict[str, Any] = msgpack.unpackb(record.value() or b"")
+        model, topic, *numbers = (told[name] for name in ("model", "topic", "partition", "offset"))
+    except (ValueError, TypeError, KeyError, msgpack.UnpackException):
+        return None
+    if not (is_fingerprint(model) and isinstance(topic, str) and all(type(n) is int and n >= 0 for n in numbers)):
+        return None
+    return Origin(model, topic, *numbers)

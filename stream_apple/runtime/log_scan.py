@@ -3,14 +3,17 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
+from stream_apple.config.memory import BATCH_BYTES
 from stream_apple.errors import BrokerError
+from stream_apple.runtime.columns import portion
 from stream_apple.runtime.ports import Reader, Record
 
 PATIENCE_S = 120.0
 """A dead worker's open transaction hides what follows it until the broker aborts it (`transaction.timeout.ms`)."""
-_FETCH_TIMEOUT_S = 0.5
+_FETCH_TIMEOUT_S = 0.05  # the client waits as long for a full portion, also where the log has no more
 _MOMENT_S = 0.02
 
 
@@ -117,12 +120,27 @@ class LogScan:
             self._fetched.extend(self._fetch())
         return self._fetched.popleft() if self._fetched else None
 
+    def ahead(self, most: int) -> list[Record]:
+        """The next records, which stay the next: some that have come, at least one unless there are no more.
+
+        Errors as of `take`.
+        """
+        if not self._fetched:
+            self._fetched.extend(self._fetch())
+        return list(islice(self._fetched, most))
+
+    def skip(self, count: int) -> None:
+        """Take so many of those that are `ahead`."""
+        for _ in range(count):
+            self._fetched.popleft()
+
     def batches(self) -> Iterator[list[Record]]:
-        """All records that have not been taken, in the portions in which they come."""
+        """All records that have not been taken, in the portions in which they come, cut where they are large."""
         while (first := self.take()) is not None:
             batch = [first, *self._fetched]
-            self._fetched.clear()
-            yield batch
+            count = portion(batch, BATCH_BYTES)
+            self._fetched = deque(batch[count:])
+            yield batch[:count]
 
     def _fetch(self) -> list[Record]:
         deadline = self._now() + self._patience_s

@@ -28,7 +28,6 @@ from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.merging.merging import NoMerging
 from stream_apple.runtime.model_image import ModelImage
-from stream_apple.runtime.monitoring.milestones import log_epoch_end
 from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
@@ -86,7 +85,7 @@ class Loop:
         self._stopping = False
 
     def stop(self) -> None:
-        """Finish the batch in hand, commit, save the models and leave."""
+        """Finish the batches in hand, commit, save the models and leave."""
         self._stopping = True
         self._monitoring.health.leave()
 
@@ -135,14 +134,13 @@ class Loop:
         self._monitoring.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
 
     def drain(self) -> None:
-        """Commit what was fetched, and save all models."""
+        """Commit what is being learned, and save all models; what was fetched beyond that comes again."""
         try:
-            self._learning.settle()
+            self._learning.settle(self._owned)
             self._commit()
             self._save_now(self._owned, 0)
         except AbortableError as error:
-            # Nothing is lost: the next owner of the partitions processes these records again.
-            self._abort(str(error))
+            self._abort(str(error))  # the next owner of the partitions processes these records again
 
     def _fetch(self) -> bool:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
@@ -176,9 +174,8 @@ class Loop:
         self._owned.replayed(partition)
         if result.boundary is not None:
             self._merging.stopped(partition, result.boundary)
-        for end in result.ends:
+        if result.ends:
             partition.epoch_ended = True
-            log_epoch_end(partition, end)
         self._metrics.processed(partition, result)
         self._monitoring.observer.processed(partition, records, result)
         self._budget.lap(Phase.SEND)
@@ -204,7 +201,7 @@ class Loop:
         """Begin with the partition's snapshot."""
         self._begin()
         self._writer.begin(partition, image)
-        self._merging.saving(partition)
+        self._merging.saving(partition, image)
 
     def _save_now(self, partitions: Iterable[Partition], worth: int) -> None:
         """Save the models of those partitions that a successor would replay more than `worth` records of.
@@ -282,9 +279,10 @@ class Loop:
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("revoked")
         try:
-            self._learning.settle()
+            going = [each for each in self._owned if each.number in partitions]
+            self._learning.settle(going)
             self._commit()
-            self._save_now([each for each in self._owned if each.number in partitions], WORTH_SAVING)
+            self._save_now(going, WORTH_SAVING)
         except AbortableError as error:
             self._abort(str(error))
         self._owned.give_back(partitions)

@@ -26,6 +26,7 @@ class ModelImage(NamedTuple):
     learned   the rest of the learner's state, by name
     sums      all state by name, besides table and `ended`; the learner's is in it
     observed  what was measured besides, on which nothing depends: the digest does not cover it
+    passed    whether it has gone on from the end of a round, and learned nothing since: beside the offset, not in here
     """
 
     at: int
@@ -35,6 +36,7 @@ class ModelImage(NamedTuple):
     learned: Mapping[str, NDArray[np.generic]]
     sums: Mapping[str, NDArray[np.generic]]
     observed: Mapping[str, NDArray[np.generic]]
+    passed: bool = False
 
     def copy(self) -> "ModelImage":
         """The same in memory of its own."""

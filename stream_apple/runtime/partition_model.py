@@ -216,7 +216,10 @@ class PartitionModel:
         learner = self.learner
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
         observed = {**learner.observed, **attached}
-        return ModelImage(self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed)
+        passed = self.rounds is not None and self.rounds.passed
+        return ModelImage(
+            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
+        )
 
     def copied_image(self) -> ModelImage:
         """Its state now, in memory of its own: for those who need it while the model learns on."""
@@ -245,6 +248,10 @@ class PartitionModel:
             yield skipped, self._skip(skipped)
         if records and self.held is None:
             yield self._up_to_boundary(records)
+
+    def stops_before(self, record: Record) -> bool:
+        """Whether it would come to a boundary before this record, were it the next; it learns nothing of it."""
+        return self.held is None and self._triage.is_behind(record)
 
     def _up_to_boundary(self, records: list[Record]) -> tuple[list[Record], BatchResult]:
         """What is learned of the records, and its result."""

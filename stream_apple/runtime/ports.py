@@ -5,7 +5,7 @@ deadline. An error crosses the port as one of two kinds:
 
     AbortableError   nothing of this transaction, and nothing of what we believe to own, can be trusted: abort,
                      drop the models and rejoin, the same path as after a crash
-    a StreamAppleError  (BrokerError, ConfigurationError, GapError) leave: waiting does not help
+    a StreamAppleError  (BrokerError, ConfigurationError, GapError, FencedError) leave: waiting does not help
 
 Retriable errors never cross it: the implementation retries them until its deadline.
 """
@@ -136,7 +136,8 @@ class Broker(Protocol):
         """At most `limit` committed records, in offset order within a partition, perhaps none.
 
         No record comes from before the partition's latest assignment, and none of a partition that is held.
-        GapError if the position is not in the log any more; BrokerError if no broker has answered for too long.
+        GapError if the position is not in the log any more; BrokerError if no broker has answered for too long;
+        FencedError, within seconds even if nothing comes and nothing is sent, if somebody else has our identity.
         """
         ...
 

@@ -12,14 +12,17 @@ start only reads it. Whether what is committed can be believed is for `snapshots
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.lineage import MAX_GAPS, MAX_SKIPS, Gap, Lineage, Provenance, Skip, SnapshotPointer
+from stream_apple.errors import ConfigurationError, GapError, SnapshotError
+from stream_apple.runtime.lineage import MAX_GAPS, MAX_SKIPS, NEW_MODEL, Gap, Lineage, Provenance, Skip, SnapshotPointer
 from stream_apple.runtime.merging.note import MergeNote
-from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
+
+if TYPE_CHECKING:
+    # A worker plans before it fences its predecessor, and a model brings numpy along.
+    from stream_apple.runtime.partition_model import PartitionModel
 
 
 class Exceptions(NamedTuple):
@@ -63,7 +66,7 @@ class RecoveryPlan(NamedTuple):
 
     lineage: Lineage
     publish_from: int
-    kept: PartitionModel | None = None
+    kept: "PartitionModel | None" = None
     snapshot: SnapshotPointer | None = None
     jump: Jump | None = None
     skips: Sequence[Skip] = ()
@@ -94,7 +97,7 @@ def plan_recovery(
     partition: int,
     committed: Committed | None,
     log: LogRange,
-    kept: PartitionModel | None = None,
+    kept: "PartitionModel | None" = None,
 ) -> RecoveryPlan:
     """How to have the model of `partition`, given what is committed, what is in the log, and the model kept, if any.
 
@@ -111,7 +114,7 @@ def plan_recovery(
         raise GapError(
             f"expected {topic}-{partition} to reach the committed offset {committed.offset} of group "
             f"{provenance.group}, found its end at {log.high}: was the topic made anew? "
-            f"Use a new worker.group to begin a new model"
+            f"If so, {NEW_MODEL}"
         )
     saved = 0 if snapshot is None else snapshot.at
     # Behind the snapshot, it may need records that nobody else does, and that are gone.
@@ -128,10 +131,19 @@ def plan_recovery(
     if len(gaps) > MAX_GAPS:
         raise ConfigurationError(
             f"expected at most {MAX_GAPS} gaps in a model's history, found one more in {topic}-{partition} at "
-            f"{gap.start}: use a new worker.group to begin a new model"
+            f"{gap.start}: {NEW_MODEL}"
         )
     jump = Jump(provenance.lineage(partition, lineage.start, gaps, lineage.skips), gap)
     return _with_skips(plan._replace(jump=jump), provenance, partition, exceptions)
+
+
+def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointer, log: LogRange) -> None:
+    """SnapshotError if the messages can't all be in `log`; compaction leaves the newest ones where they were."""
+    if log.low > pointer.first or log.high <= pointer.last:
+        raise SnapshotError(
+            f"{provenance.topics.models}-{partition}: expected the snapshot in messages {pointer.first} to "
+            f"{pointer.last}, found {log.low} to {log.high - 1} in the log: {NEW_MODEL}"
+        )
 
 
 def _with_skips(plan: RecoveryPlan, provenance: Provenance, partition: int, exceptions: Exceptions) -> RecoveryPlan:
@@ -152,7 +164,7 @@ def _with_skips(plan: RecoveryPlan, provenance: Provenance, partition: int, exce
         raise ConfigurationError(
             f"worker.skip: expected at most {MAX_SKIPS} skipped records in a model's history, found "
             f"{len(lineage.skips)} in that of {provenance.topics.examples}-{partition}, and {len(due)} more: mend what "
-            f"produces them, and use a new worker.group to begin a new model"
+            f"produces them, and {NEW_MODEL}"
         )
     return plan._replace(skips=tuple(provenance.skips(partition, lineage, due)))
 

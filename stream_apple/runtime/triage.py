@@ -122,6 +122,17 @@ class Triage:
         published = int(np.searchsorted(rows, replayed))
         return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed)
 
+    def is_behind(self, record: Record) -> bool:
+        """Whether it is an example behind a boundary, if it is the next record; nothing has seen it then."""
+        if self.rounds is None:
+            return False
+        decoded = self._answerable(self._decoder.decode(values_of([record])), [record])
+        before, epoch = self.clock.state.copy(), self.clock.epoch
+        epochs = self.clock.advance(timestamps_of([record])[decoded.rows])
+        self.clock.state[:] = before
+        accepted = epochs[epochs != NO_EPOCH]
+        return self.rounds.first_behind(epoch, accepted) < len(accepted)
+
     def _check_order(self, offsets: NDArray[np.int64], next_offset: int) -> None:
         # A repeated record would be learned twice in silence; gaps are the markers of transactions.
         if len(offsets) and (offsets[0] < next_offset or (np.diff(offsets) <= 0).any()):

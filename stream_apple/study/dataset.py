@@ -1,7 +1,7 @@
 """Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
-from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, read_examples
+from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, TimeLike, read_examples
 
 CHUNK = 10_000  # examples encoded and decoded at once
+CHUNK_BYTES = 16 << 20  # of their messages, after which a chunk of fewer ends: examples may be wide
 
 
 def read_batch(
@@ -24,15 +25,18 @@ def read_batch(
     roles: ColumnRoles = BY_NAME,
     columns: frozenset[str] = frozenset(),
     key_field: str | None = None,
+    time_like: TimeLike | None = None,
 ) -> Batch:
     """All examples of the files, in order. InputFileError names the first that the stream would not take.
 
     roles      what the columns are for, in files that have them
     columns    fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
     key_field  which field holds the keys of the records, if one does
+    time_like  sees the examples as they pass
     """
-    decoder, numbers = Decoder(limits, columns), count()
-    parts = (_decoded(read_examples(path, None, roles, key_field), path, decoder, limits, numbers) for path in paths)
+    decoder, numbers, seen = Decoder(limits, columns), count(), time_like or TimeLike()
+    read = ((path, seen.passing(read_examples(path, None, roles, key_field))) for path in paths)
+    parts = (_decoded(examples, path, decoder, limits, numbers) for path, examples in read)
     return _joined(list(chain.from_iterable(parts)), paths)
 
 
@@ -82,8 +86,8 @@ def _decoded(
     numbers  gives each example's running number, over all files
     """
     first = 1
-    while chunk := list(islice(examples, CHUNK)):
-        messages = [encode_example(example) for example in chunk]
+    while chunk := _messages(examples, numbers):
+        messages = [message for message, _ in chunk]
         decoded = decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons):
             reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
@@ -92,6 +96,16 @@ def _decoded(
         first += len(chunk)
         batch = decoded.batch
         if "users" in decoder.columns:
-            batch = batch._replace(users=users_of([key_of(*pair) for pair in zip(chunk, numbers, strict=False)]))
+            batch = batch._replace(users=users_of([key for _, key in chunk]))
         owned: dict[str, NDArray[Any]] = {name: column.copy() for name, column in batch._asdict().items()}
         yield Batch(**owned)
+
+
+def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:
+    """The messages and keys of the next examples: so few at once that neither number nor size is large."""
+    chunk: list[tuple[bytes, bytes]] = []
+    size = 0
+    while len(chunk) < CHUNK and size < CHUNK_BYTES and (example := next(examples, None)) is not None:
+        chunk.append((encode_example(example), key_of(example, next(numbers))))
+        size += len(chunk[-1][0])
+    return chunk

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +19,34 @@ def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 
     return np.column_stack([at[: len(means)], means])
 
 
-def draw_learning_curve(run: Run, path: Path) -> None:
-    """Draw the progressive loss so far; the suffix decides the format.
+def picture_file(path: Path) -> Path:
+    """The file that a picture for `path` is written to; ConfigurationError if its suffix is that of none."""
+    known = _figure_of_matplotlib()().canvas.get_supported_filetypes()
+    if not path.suffix.removeprefix("."):
+        return path.with_name(f"{path.name.rstrip('.')}.png")
+    if path.suffix[1:].lower() not in known:
+        raise ConfigurationError(
+            f"--plot {path}: expected a suffix of {', '.join(f'.{suffix}' for suffix in known)}, found {path.suffix}"
+        )
+    return path
 
-    A line for what is published, one for the linear predictor alongside, and for a mixture one for apple alone.
-    """
+
+def _figure_of_matplotlib() -> Any:  # noqa: ANN401  a class that need not be there
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigurationError(
             "--plot: expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
         ) from error
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    return Figure
+
+
+def draw_learning_curve(run: Run, path: Path) -> None:
+    """Draw the progressive loss so far; the suffix decides the format.
+
+    A line for what is published, one for the linear predictor alongside, and for a mixture one for apple alone.
+    """
+    figure = _figure_of_matplotlib()(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
     if run.mixed:

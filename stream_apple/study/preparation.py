@@ -14,6 +14,7 @@ from stream_apple.errors import InputFileError
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.dataset import read_batch
 from stream_apple.study.tasks import Problem
+from stream_apple.whole_files import whole_file
 
 _FORMAT = 1  # raised when the same file and recipe would give other arrays
 _DRAW = 20_141  # the seed of the rows that are drawn
@@ -103,11 +104,9 @@ def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arr
         "nonzeros": len(drawn.keys) / len(chosen),
     }
     arrays.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed when it is whole: an aborted run leaves nothing that looks done.
-    unfinished = arrays.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
+    # An aborted run leaves nothing that looks done.
+    with whole_file(arrays) as unfinished, unfinished.open("wb") as file:
         np.savez(file, facts=np.array(json.dumps(facts)), **drawn._asdict())
-    unfinished.rename(arrays)
 
 
 def _labels(

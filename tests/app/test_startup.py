@@ -46,6 +46,20 @@ def test_who_does_not_get_the_port_fences_nobody(monkeypatch: pytest.MonkeyPatch
             open_up(_config(port))
 
 
+def test_a_port_that_is_not_set_is_the_first_free_one() -> None:
+    """Several workers of a machine need no settings; one that is set is taken or refused, and the message says how."""
+    free, taken = Config().http, load(None, {"STREAM_APPLE_HTTP__PORT": "9400"}).http
+    assert (free.port, len(free.ports), list(taken.ports)) == (9400, 100, [9400])
+    with listen("127.0.0.1", *free.ports) as first, listen("127.0.0.1", *free.ports) as second:
+        ports = [each.getsockname()[1] for each in (first, second)]
+        assert ports[0] < ports[1]
+        assert set(ports) <= set(free.ports)
+        with pytest.raises(ConfigurationError, match=r"STREAM_APPLE_HTTP__PORT\) names another"):
+            listen("127.0.0.1", ports[0])
+        with pytest.raises(ConfigurationError, match=f"on 127.0.0.1 ports {ports[0]} to {ports[1]}, found: "):
+            listen("127.0.0.1", *ports)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
@@ -72,9 +86,10 @@ def test_what_can_not_work_is_refused_before_anybody_is_fenced(
 
 
 def test_the_port_answers_before_the_server_is_up() -> None:
-    """Whoever asks meanwhile waits for the answer; the fence has begun."""
-    listener, kafka = open_up(_config(0))
+    """Whoever asks meanwhile waits for the answer; what is there is being looked at, and nobody is fenced."""
+    listener, kafka, permission = open_up(_config(0))
     with listener, socket.create_connection(listener.getsockname(), 5):
-        assert kafka._producer._fencing is not None
+        assert not permission.done()
+        assert kafka._producer._fencing is None
     kafka.shorten_deadline()
     kafka.close()

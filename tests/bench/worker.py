@@ -1,4 +1,4 @@
-"""The worker through a real broker: examples a second and resident memory.
+"""The worker through a real broker: examples a second and resident memory; and `verify` of what it has published.
 
     python tests/bench/worker.py [METHOD [PARTITIONS [THREADS]]]
 
@@ -23,6 +23,8 @@ from support.topics import FOREVER, LogEnds, create_worker_topics, unique_topics
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
+from stream_apple.app.verify import verify
+from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 
@@ -83,8 +85,8 @@ def bare_loop(bootstrap: str, examples: str, partitions: int) -> float:
     return TOTAL / seconds
 
 
-def worker(bootstrap: str, examples: str, case: Case, directory: Path) -> tuple[float, list[float]]:
-    """Examples a second between the first and the last prediction; resident MB on the way."""
+def worker(bootstrap: str, examples: str, case: Case, directory: Path) -> tuple[float, list[float], float]:
+    """Examples a second from the first to the last prediction; resident MB on the way; records a second of `verify`."""
     topics = {**create_worker_topics(unique_topics(bootstrap), case.partitions), "examples": examples}
     config = write_config(
         directory / "worker.toml",
@@ -111,7 +113,21 @@ def worker(bootstrap: str, examples: str, case: Case, directory: Path) -> tuple[
             time.sleep(0.05)
         seconds = time.monotonic() - first
         process.terminate()
-    return (TOTAL - first_count) / seconds, resident
+    return (TOTAL - first_count) / seconds, resident, verified(config)
+
+
+def verified(config: Path) -> float:
+    """Records a second that `verify` proves, from when it has begun to learn; all are."""
+    began: list[float] = []
+
+    def tell(done: int, _total: int) -> None:
+        if done and not began:
+            began.extend([time.monotonic(), done])
+
+    reports = verify(load(config, {}), (), None, tell)
+    seconds = time.monotonic() - began[0]
+    assert not any(report.faults or report.unproved for report in reports)
+    return (TOTAL - began[1]) / seconds
 
 
 def run(bootstrap: str, case: Case, directory: Path) -> None:
@@ -121,14 +137,16 @@ def run(bootstrap: str, case: Case, directory: Path) -> None:
     messages = [encode_example(example) for example in read_examples(path)]
     repeated = itertools.chain.from_iterable(itertools.repeat(messages, REPEATS))
     fill(bootstrap, examples, repeated, partitions=case.partitions)
-    rates, bare, quarters, ends = [], [], [], []
+    rates, proofs, bare, quarters, ends = [], [], [], [], []
     for _ in range(ROUNDS):
-        rate, resident = worker(bootstrap, examples, case, directory)
+        rate, resident, proof = worker(bootstrap, examples, case, directory)
         rates.append(rate)
+        proofs.append(proof)
         quarters.append(resident[len(resident) // 4])
         ends.append(resident[-1])
         bare.append(bare_loop(bootstrap, examples, case.partitions))
-        print(f"  worker {rate:9,.0f} examples/s    bare loop {bare[-1]:9,.0f} records/s", flush=True)
+        rest = f"verify {proof:9,.0f} records/s    bare loop {bare[-1]:9,.0f} records/s"
+        print(f"  worker {rate:9,.0f} examples/s    {rest}", flush=True)
     shares = [ours / theirs for ours, theirs in zip(rates, bare, strict=True)]
     share = figure(f"{case}: worker over bare loop", shares, "ratio")
     quarter = figure(f"{case}: resident after a quarter", quarters, "MB")
@@ -137,6 +155,7 @@ def run(bootstrap: str, case: Case, directory: Path) -> None:
     print(
         f"  worker    {figure(f'{case}: worker', rates, 'examples/s'):9,.0f} examples/s, {share:.2f} of the bare loop"
     )
+    print(f"  verify    {figure(f'{case}: verify', proofs, 'records/s'):9,.0f} records/s")
     print(f"  bare loop {figure(f'{case}: bare loop', bare, 'records/s'):9,.0f} records/s")
     print(f"  resident  {quarter:.0f} MB after a quarter, {end:.0f} MB at the end")
 

@@ -14,14 +14,14 @@ from support.kafka.broker import Broker, resolve_jars
 from support.ports import free_ports
 from support.required import UnavailableError
 from support.topics import TopicFactory, read_all
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 
 def _send(bootstrap: str, topic: str, values: list[bytes]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def _values(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[bytes | None]:
@@ -46,14 +46,14 @@ class TestSharedBroker:
         """A read_committed reader sees the committed transaction and not the aborted one before it."""
         name = topic()
         producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"probe-{uuid.uuid4().hex}"})
-        producer.init_transactions(20)
+        producer.init_transactions(DEADLINE_S)
         producer.begin_transaction()
         producer.produce(name, b"aborted")
-        assert producer.flush(20) == 0
+        assert producer.flush(DEADLINE_S) == 0
         producer.abort_transaction(20)
         producer.begin_transaction()
         producer.produce(name, b"committed")
-        producer.commit_transaction(20)
+        producer.commit_transaction(DEADLINE_S)
         # Readers learn of a transaction's end a moment after its producer.
         assert wait_until(lambda: _values(kafka, name), "a committed record") == [b"committed"]
         assert _values(kafka, name, isolation="read_uncommitted") == [b"aborted", b"committed"]

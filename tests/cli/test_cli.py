@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 from support.ports import free_ports
+from support.waiting import DEADLINE_S
 
 from stream_apple import cli, errors
 
@@ -101,6 +102,7 @@ class TestEnds:
             errors.SnapshotError,
             errors.VerificationError,
             errors.BrokerError,
+            errors.FencedError,
         ],
     )
     def test_every_error_has_its_code_and_one_message(
@@ -114,8 +116,8 @@ class TestEnds:
 
     def test_exit_codes_differ(self) -> None:
         """An operator can tell errors apart without reading."""
-        kinds = errors.StreamAppleError.__subclasses__()
-        assert len({kind.exit_code for kind in kinds}) == len(kinds) == 8
+        kinds = [*errors.StreamAppleError.__subclasses__(), *errors.BrokerError.__subclasses__()]
+        assert len({kind.exit_code for kind in kinds}) == len(kinds) == 10
 
     def test_an_interrupt_ends_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ctrl-C in a command ends as shells expect, without a traceback."""
@@ -195,10 +197,10 @@ class TestTopicsAndCheck:
         path.write_text("\n".join([*lines, *(f'{role} = "{name}"' for role, name in names.items())]))
         yield ["--config", str(path)]
         client = AdminClient({"bootstrap.servers": kafka})
-        present = [name for name in names.values() if name in client.list_topics(timeout=10).topics]
+        present = [name for name in names.values() if name in client.list_topics(timeout=DEADLINE_S).topics]
         if present:
             for future in client.delete_topics(present).values():
-                future.result(30)
+                future.result(DEADLINE_S)
 
     def test_from_nothing_to_ready(self, settings: list[str]) -> None:
         """Check finds faults, topics mends them, check is satisfied, topics has nothing left to do."""
@@ -224,3 +226,34 @@ class TestTopicsAndCheck:
         assert done.returncode == 78
         rows = [line.split() for line in done.stdout.splitlines() if "different" in line]
         assert [row[1:] for row in rows] == [["1", "different", "partitions", "3", "1"]] * 4
+        assert (
+            "nothing was done; with --alter the same command changes what is found to what is expected" in done.stderr
+        )
+
+    def test_a_topic_becomes_one_for_histories(self, settings: list[str], tmp_path: Path) -> None:
+        """What `produce` advises is what it needs: it was told the same again, and `topics` had changed nothing."""
+        history = tmp_path / "history.jsonl"
+        history.write_text('{"label": 1, "features": {"a": 1}}\n' * 3)
+        produce = ("produce", *settings, str(history), "--start-time", "2013-03-31T00:00:00Z", "--interval", "1s")
+        assert _run("topics", *settings).returncode == 0
+        refused = _run(*produce)
+        assert refused.returncode == 78
+        assert "`stream-apple topics --retention forever --alter`; nothing was sent" in refused.stderr
+        forever = ("topics", *settings, "--retention", "forever")
+        compared = _run(*forever)
+        assert compared.returncode == 78
+        assert compared.stdout.count("different") == 3
+        tried = _run(*forever, "--alter", "--dry-run")
+        assert (tried.returncode, tried.stdout.count("would be altered")) == (0, 3)
+        assert _run(*produce).returncode == 78
+        altered = _run(*forever, "--alter")
+        assert altered.returncode == 0, altered.stderr
+        assert altered.stdout.count("altered") == 3
+        assert ["retention.ms", "-1", "1209600000"] in [line.split() for line in altered.stdout.splitlines()]
+        assert _run(*produce).returncode == 0
+        assert _run(*forever).stdout.count("as needed") == 4
+        fewer = _run(
+            "topics", *settings, "--retention", "1d", "--partitions", "2", "--replication-factor", "3", "--alter"
+        )
+        assert fewer.returncode == 78
+        assert "nothing was altered; replication factor can't be altered here" in fewer.stderr

@@ -84,3 +84,24 @@ def test_where_it_stands_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "newest merge: round 6, of partitions 0, 2; not 1 (late)" in text
     text, _ = printed(new_model(), tmp_path / "other", monkeypatch)
     assert "round" not in text
+
+
+def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight of -0.00001 is shown as 0, as one of 0.00001 is."""
+    model = new_model()
+    model.process(RECORDS)
+    facts = view_model(model, Names(), 5).facts(5)
+    tiny = {"weight": -1e-6, "linear_weight": -1e-7, "salience": -0.0}
+    text, _ = printed(
+        model,
+        tmp_path / "model",
+        monkeypatch,
+        top=[each | tiny | {"degree": 1} for each in facts["top"]],
+        products=[],
+        mixture={"weights": dict.fromkeys(facts["mixture"]["weights"], -1e-9), "shares": {}},
+        cuts=[{"name": "a", "salience": -0.0, "cuts": [-0.0, 1.5]}],
+    )
+    assert "+0.0000" in text
+    assert "-0.0000" not in text
+    assert "0  1.5" in text
+    assert "-0  1.5" not in text

@@ -75,7 +75,8 @@ class TestCommands:
     def test_findings_of_a_check(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Members of a group choose their names; our own colours stay."""
         findings = [Finding("note", HOSTILE, f"members now: {HOSTILE}")]
-        monkeypatch.setattr("stream_apple.cli.check.check_cluster", lambda _: iter(findings))
+        monkeypatch.setattr("stream_apple.cli.check.check_cluster", lambda *_: iter(findings))
+        monkeypatch.setattr("stream_apple.cli.check.check_output_topics", lambda _: iter(()))
         assert invoked("check") == f"\x1b[36mnote \x1b[0m  {SAFE}: members now: {SAFE}\n"
 
     def test_names_of_features(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,9 @@ import msgpack
 import pytest
 from click.testing import CliRunner, Result
 from support.topics import TopicFactory, read_all
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.cli import main
-
-SECONDS = 30
 
 
 @pytest.fixture
@@ -268,5 +266,24 @@ def test_a_signal_ends_the_run_with_the_count(number: signal.Signals, waiting: s
     waiting.send_signal(number)
     assert waiting.stdout is not None
     summary = json.loads(waiting.stdout.read())
-    assert waiting.wait(SECONDS) == 128 + number
+    assert waiting.wait(DEADLINE_S) == 128 + number
     assert (summary["examples"], summary["interrupted"]) == (3, True)
+
+
+def test_made_up_times_that_make_short_epochs_are_told_of(mock_examples: str, tmp_path: Path) -> None:
+    """With the setting of the worker, once; and that the file seems to have times of its own."""
+    path = tmp_path / "rows.csv"
+    path.write_text("label,at\n" + "1,2024-05-01\n" * 1200)
+    options = ("--bootstrap-servers", mock_examples, "--partitions", 1)
+    said = produce(path, "--interval", "1h", *options).stderr.splitlines()
+    assert said == [
+        (
+            "stream-apple: 'at' looks like the time of each example, and is a feature like any other: with "
+            "--timestamp-field at, a table's rows have their own times, and not made-up ones"
+        ),
+        (
+            "stream-apple: 1,199 epochs of 1h have 1 examples each: most of the time is spent at their ends, where a "
+            'model grows, and little is gained by it; try epochs.length = "90d" for the worker'
+        ),
+    ]
+    assert produce(path, "--timestamp-field", "at", *options).stderr == ""

@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import Producer
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.planted_pair import planted
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 
 from stream_apple import logs
@@ -59,7 +59,7 @@ def test_a_terminal_is_told_what_one_waits_for(tmp_path: Path) -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         for record in planted(COUNT):
             producer.produce("examples", record.payload, partition=0, timestamp=record.time_ms)
-        assert producer.flush(60) == 0
+        assert producer.flush(DEADLINE_S) == 0
         config = write_config(
             tmp_path / "stream_apple.toml",
             cluster.bootstrap,
@@ -102,8 +102,10 @@ def said(event: str, **fields: Any) -> str:
 )
 def test_losses_stand_beside_linear_s(loss: float | None, linear: float | None, expected: str) -> None:
     """Whether there are any or not."""
-    fields = {"partition": 3, "epoch": 7, "parents_added": 1200, "loss": loss, "linear_loss": linear}
+    fields = {"partition": 3, "epoch": 7, "parents_added": 1200, "loss": loss, "linear_loss": linear, "epochs": 1}
     assert said("epoch_ended", **fields) == f"partition 3: epoch 7 has ended, {expected}; 1,200 new parents"
+    thinned = said("epoch_ended", **fields | {"epochs": 5000})
+    assert thinned == f"partition 3: epoch 7 has ended, {expected}; 1,200 new parents; 5,000 epochs since the last line"
     assert said("caught_up", examples=0, loss=loss, linear_loss=linear).endswith(f"is answered, {expected}")
 
 

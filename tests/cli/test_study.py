@@ -13,6 +13,7 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 from study.tiny_sets import write_tiny_sets
+from support.waiting import DEADLINE_S
 
 from stream_apple.cli.study import command
 from stream_apple.study import methods
@@ -108,7 +109,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
     process = _start([folder, "--out", out, *QUICK, *OURS, "--no-timing", "--seeds", "40"], out)
     family = [*psutil.Process(process.pid).children(recursive=True)]
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 128 + signal.SIGINT
     assert "finished runs are kept: the same command goes on" in said
     assert "Traceback" not in said

@@ -10,13 +10,14 @@ from typing import Any
 import msgpack
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from support.records import FakeRecord, dead_letter_headers, new_model, stream
 from support.topics import TopicFactory, create_worker_topics
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 
 from stream_apple.cli import main
+from stream_apple.config import load
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.runtime.dead_letters import Reject
@@ -36,7 +37,7 @@ class Published:
         self._producer = Producer(
             {"bootstrap.servers": kafka, "transactional.id": topics["predictions"], "linger.ms": 0}
         )
-        self._producer.init_transactions(60)
+        self._producer.init_transactions(DEADLINE_S)
         self.predictions: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
         for partition in self.predictions:
             model, records = new_model(partition), stream(COUNT, partition=partition, bad_share=0.0)
@@ -56,7 +57,7 @@ class Published:
         self._producer.begin_transaction()
         for value, time_ms in found:
             self._producer.produce(self.topics[topic], value, partition=partition, timestamp=time_ms)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
         getattr(self._producer, f"{end}_transaction")(60)
 
     def reject(self, record: FakeRecord, reason: Reason, message: str) -> None:
@@ -67,13 +68,13 @@ class Published:
         self._producer.produce(
             self.topics["dead_letters"], record.payload, record.named, 0, timestamp=time_ms, headers=headers
         )
-        self._producer.commit_transaction(60)
+        self._producer.commit_transaction(DEADLINE_S)
 
     def leave_open(self) -> None:
         """A transaction that is not decided."""
         self._producer.begin_transaction()
         self._producer.produce(self.topics["predictions"], b"undecided", partition=0)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
 
     def tail(self, *arguments: object) -> Result:
         """Run the command in this process."""
@@ -128,7 +129,8 @@ def test_the_newest_of_all(published: Published) -> None:
     for row, expected in zip(shown[1:], published.predictions[1][-10:], strict=True):
         assert f"1@{expected['offset']}  " in row
         assert f"  {expected['prediction']:.6g}  " in row
-    assert shown[0].split()[:6] == ["time", "(UTC)", "example", "prediction", "label", "loss"]
+    assert shown[0].split()[:7] == ["time", "(UTC)", "example", "model", "prediction", "label", "loss"]
+    assert {row.split()[3] for row in shown[1:]} == {published.predictions[1][0]["model"][:8]}
 
 
 def test_dead_letters_with_their_reasons(published: Published) -> None:
@@ -154,17 +156,43 @@ def test_what_is_no_prediction_is_told(published: Published) -> None:
     strange = [
         b"\xc1", b"", msgpack.packb([1]), msgpack.packb(good), msgpack.packb({**good, **place, "prediction": "x"}),
         msgpack.packb({**good, **place, "offset": "5"}), msgpack.packb({**good, **place, "loss": float("nan")}),
-        msgpack.packb({**good, **place, "id": {"a": 1}}), b"\x91" * 3000,
+        msgpack.packb({**good, **place, "id": {"a": 1}}), b"\x91" * 3000, b"\0\0\0\0\x07" + msgpack.packb(good),
     ]  # fmt: skip
     known = [msgpack.packb({**good, **place, "id": b"\xff\x00"}), msgpack.packb({**good, **place, "id": HOSTILE})]
     published.send("predictions", 0, [(value, 1_750_000_000_000) for value in strange + known])
     found = published.facts("--only", "predictions", "--limit", len(strange) + len(known))
     assert [each["kind"] for each in found] == ["unreadable"] * len(strange) + ["prediction"] * len(known)
     assert all(each["message"].startswith("expected a prediction, found: ") for each in found[: len(strange)])
+    framed = found[len(strange) - 1]["message"]
+    assert framed == "expected a prediction, found: Confluent's framing: a zero byte, then the schema id 7"
     assert [each["id"] for each in found[len(strange) :]] == ["/wA=", HOSTILE]
     rows = published.tail("--only", "predictions", "--limit", 20).stdout.splitlines()
     assert all(row.isprintable() for row in rows)
     assert len(rows) == 21
+
+
+def test_each_row_names_its_model(kafka: str, published: Published) -> None:
+    """And its group, if one has it beside a committed offset; in the table, where that is not the configured group."""
+    examples, (ours, theirs, nobodys) = published.topics["examples"], ("a" * 16, "b" * 16, "c" * 16)
+    own = load(published.config, {}).worker.group
+    for group, model in ((own, ours), (f"{own}-b", theirs)):
+        member = Consumer({"bootstrap.servers": kafka, "group.id": group})
+        note = json.dumps({"v": 1, "start": 0, "model": model})
+        member.commit(offsets=[TopicPartition(examples, 0, 9, note)], asynchronous=False)
+        member.close()
+    told = published.predictions[0][-1]
+    values = [msgpack.packb({**told, "model": model, "offset": 900}) for model in (ours, theirs, nobodys)]
+    published.send("predictions", 0, [(value, 1_750_000_000_000) for value in values])
+    found = published.facts("--only", "predictions", "--limit", 3)
+    assert [(each["model"], each.get("group")) for each in found] == [
+        (ours, own),
+        (theirs, f"{own}-b"),
+        (nobodys, None),
+    ]
+    _, *rows = published.tail("--only", "predictions", "--limit", 3).stdout.splitlines()
+    assert [row.split()[3] for row in rows] == [model[:8] for model in (ours, theirs, nobodys)]
+    assert [f"(of group {own}-b) " in row for row in rows] == [False, True, False]
+    assert "(of group" not in rows[0] + rows[2]
 
 
 def test_an_offset_of_one_log(published: Published) -> None:

@@ -32,7 +32,7 @@ class TestDefaults:
             },
             "worker": {
                 "group": "stream-apple",
-                "id": "worker-0",
+                "id": "",
                 "commit_interval": "500ms",
                 "commit_records": 50_000,
                 "snapshot_interval": "5m",

@@ -16,7 +16,7 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
 
 _PARTITIONS = 2
-_SHORT_SESSION_MS = 3_000
+_SHORT_SESSION_MS = 6_000
 # Records of tests are older than any retention time.
 _KEPT = {"retention.ms": "-1"}
 # The cleaner leaves the newest segment alone, so segments are short.

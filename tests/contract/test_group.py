@@ -47,7 +47,7 @@ class TestOffsets:
 
     def test_a_stale_member(self, harness: Harness, join: Join) -> None:
         """Whoever was too slow is refused, told that its partitions are lost, and may come back."""
-        slow, other = join("a", short_session=True), join("b", short_session=True)
+        slow, other = join("a", short_session=True), join("b")
         until(lambda: slow.owned == {0} and other.owned == {1}, slow, other)
         slow.broker.begin()
         slow.broker.send(harness.outputs, 0, None, b"too late", 1)

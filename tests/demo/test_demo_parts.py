@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 from support.topics import LogEnds
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.config.duration import DAY
 from stream_apple.demo.clicks import clicks
@@ -171,7 +171,7 @@ class TestFeed:
 
     def test_stops_when_the_cluster_would_be_full(self, mock_cluster: str) -> None:
         """Without answers it sends what there is room for; each answer makes room for one more."""
-        Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=10)
+        Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=DEADLINE_S)
         endless, ends = clicks(10 * MOST_AHEAD, 1, 20_000 * DAY, DAY), LogEnds(mock_cluster)
         with Feed(mock_cluster, "examples", endless, per_second=1_000_000) as feed:
             wait_until(lambda: ends.of("examples") >= MOST_AHEAD, "as many as there is room for")
@@ -182,7 +182,7 @@ class TestFeed:
 
     def test_what_goes_wrong_is_raised_where_it_is_watched(self, mock_cluster: str) -> None:
         """An error of the thread does not stay there."""
-        Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=10)
+        Producer({"bootstrap.servers": mock_cluster, "log_level": 0}).list_topics("examples", timeout=DEADLINE_S)
         (example,) = clicks(1, 1, 20_000 * DAY, DAY)
         huge = example._replace(features={"name" * 1_000_000: 1.0})
         with Feed(mock_cluster, "examples", [huge], per_second=1000) as feed:
@@ -197,11 +197,11 @@ class TestPredictionReader:
     def test_counts_each_example_once(self, mock_cluster: str) -> None:
         """Two predictions of one example are one answer and one repetition, in whatever partition they are."""
         producer = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
-        count = len(producer.list_topics("predictions", timeout=10).topics["predictions"].partitions)
+        count = len(producer.list_topics("predictions", timeout=DEADLINE_S).topics["predictions"].partitions)
         for partition, offset in ((0, 0), (0, 1), (1, 0), (0, 1)):
             value = msgpack.packb({"topic": "examples", "partition": partition, "offset": offset})
             producer.produce("predictions", value, partition=offset)
-        assert producer.flush(10) == 0
+        assert producer.flush(DEADLINE_S) == 0
         with PredictionReader(mock_cluster, "predictions", count) as reader:
             reader.read_to_end()
             assert (reader.answered, reader.repeated) == (3, 1)

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.demo.worker import Worker, WorkerEndedError
 from stream_apple.errors import ConfigurationError
-
-DEADLINE_S = 60
 
 
 def start(tmp_path: Path, *options: str) -> "subprocess.Popen[str]":

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from support.clock import Clock
 from support.topics import read_all
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.cli import main
 from stream_apple.config.duration import DAY
@@ -23,7 +23,6 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.demo.clicks import FIELDS
 from stream_apple.demo.traffic import BROKEN, now_ms, traffic
 
-SECONDS = 60
 START_MS = 20_000 * DAY
 
 
@@ -107,7 +106,7 @@ class TestCommand:
         try:
             wait_until(lambda: len(read_all(mock_examples, "examples", 4)) >= 50, "50 messages")
             process.send_signal(number)
-            _, said = process.communicate(timeout=SECONDS)
+            _, said = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
             process.wait()

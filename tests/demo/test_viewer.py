@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 from support.local_http import fetch
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.demo.viewer import NullViewer, TerminalViewer, has_desktop
-
-DEADLINE_S = 120
 
 
 @pytest.mark.parametrize(

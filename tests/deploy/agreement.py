@@ -73,6 +73,8 @@ def check_ports(pod: Pod, directory: Path) -> None:
     ports = {port["name"]: port["containerPort"] for port in pod.worker["ports"]}
     config = loaded(pod, directory)
     assert ports == {"http": config.http.port}
+    # If the port were one of several, a pod on its node's network would take the next one, and answer no probe.
+    assert len(config.http.ports) == 1
     for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
         get = pod.worker[probe]["httpGet"]
         assert get["path"] == path

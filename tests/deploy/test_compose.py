@@ -153,6 +153,7 @@ def check_worker(compose: Compose) -> None:
     """Ports, health, memory, time to drain, and a read-only root with the image's one place to write."""
     worker = compose["services"]["worker"]
     port = CONFIG.http.port
+    assert CONFIG.http.ports[0] == port  # a container has its ports to itself: the first one is free
     assert worker["ports"] == [f"127.0.0.1:{port}:{port}"]
     url = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", " ".join(worker["healthcheck"]["test"]))
     assert url is not None

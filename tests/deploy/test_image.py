@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
+from core.machine_code import COMPILE_S, TARGET
 from deploy.manifests import REPOSITORY
 
 from stream_apple.core.learner.options import Loss, Method
 
 DOCKER = REPOSITORY / "docker"
 ENTRY_POINT = DOCKER / "entrypoint.sh"
-TARGET = "generic"  # what any machine that tests can run
-_COMPILE_SECONDS = 500
 _V2 = "ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"  # as Linux spells what the psABI's levels have more than the one before
 _V3 = "fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
 
@@ -187,25 +186,14 @@ def enter(environment: Mapping[str, str], *arguments: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=_COMPILE_SECONDS,
+        timeout=COMPILE_S,
     )
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the build stage has at /opt/kernels: compiled anew, for one type of processor."""
-    directory = tmp_path_factory.mktemp("kernels")
-    done = subprocess.run(
-        [sys.executable, "-m", "stream_apple", "compile", "--target", TARGET],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(directory / TARGET), "NUMBA_DEBUG_CACHE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_COMPILE_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "data saved" in done.stdout
-    return directory
+def compiled(generic_kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy elsewhere, which tests may protect."""
+    return Path(shutil.copytree(generic_kernels, tmp_path_factory.mktemp("kernels") / "compiled"))
 
 
 @pytest.fixture
@@ -294,7 +282,7 @@ class TestKernels:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_COMPILE_SECONDS,
+            timeout=COMPILE_S,
         )
         assert done.returncode == 0, done.stderr
         assert "data loaded" in done.stdout
@@ -314,7 +302,7 @@ class TestKernels:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_COMPILE_SECONDS,
+            timeout=COMPILE_S,
         )
         assert done.returncode == 0, done.stderr
         assert "data loaded" not in done.stdout

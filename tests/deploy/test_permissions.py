@@ -28,9 +28,9 @@ from support.kafka.broker import Broker
 from support.local_http import metric
 from support.ports import free_ports
 from support.topics import create_topics
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.config import Config, load
 
 SECONDS = 120
@@ -74,7 +74,7 @@ class Cluster(NamedTuple):
     def grant(self, acls: list[Manifest]) -> None:
         """Allow this."""
         for future in self.client.create_acls(bindings(acls)).values():
-            future.result(30)
+            future.result(DEADLINE_S)
 
     def withdraw(self, acls: list[Manifest]) -> None:
         """Allow it no more."""
@@ -91,7 +91,7 @@ class Cluster(NamedTuple):
             for one in bindings(acls)
         ]
         for future in self.client.delete_acls(filters).values():
-            assert future.result(30)
+            assert future.result(DEADLINE_S)
 
     def faults(self) -> list[str]:
         """What `stream-apple check` has found wrong."""
@@ -145,7 +145,7 @@ def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) 
             for kind in _KINDS.values()
         ]
         for future in client.create_acls(theirs).values():
-            future.result(30)
+            future.result(DEADLINE_S)
         found.grant(found.acls)
         yield found
     finally:
@@ -205,7 +205,7 @@ def test_a_worker_works(cluster: Cluster) -> None:
 def test_every_permission_is_needed(cluster: Cluster, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of the rules, `check` finds what is refused; given back, all is well again."""
     # For offsets that it may not see the client asks until its time is up.
-    monkeypatch.setattr("stream_apple.adapters.kafka.preflight_recovery.REQUEST_S", 3.0)
+    monkeypatch.setattr("stream_apple.adapters.kafka.preflight.recovery_check.REQUEST_S", 3.0)
     assert len(cluster.acls) == 6
     rule = cluster.acls[number]
     cluster.withdraw([rule])

@@ -6,13 +6,17 @@ from typing import NamedTuple
 
 from deploy.operator_schemas import Manifest
 
-from stream_apple.adapters.kafka.client_properties import _CONSUMER_DEFAULTS, _PRODUCER_DEFAULTS, _READER_DEFAULTS
+from stream_apple.adapters.kafka.client_properties import queues_of
 from stream_apple.config import Config, load
+from stream_apple.config.memory import RecordLimits, queue_bytes
+from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT
-from stream_apple.runtime.learning.scheduler import MOST_BYTES
 
 BASE_BYTES = 200_000_000
 """A worker without a model: the interpreter, its libraries, compiled kernels."""
+
+THREADS, BROKERS = 2, 4
+"""What the manifests and the documents count with."""
 
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -46,12 +50,8 @@ def memory_needed(bits: int, partitions: int) -> int:
     slots = 1 << bits
     # Tags, two bytes a bucket; and, if every slot were a base feature's, as many companions.
     table = slots * (SLOT.itemsize + COMPANION.itemsize) + slots + 2 * slots // BUCKET
-    queues = (
-        _CONSUMER_DEFAULTS["queued.max.messages.kbytes"]
-        + _PRODUCER_DEFAULTS["queue.buffering.max.kbytes"]
-        + _READER_DEFAULTS["queued.max.messages.kbytes"]
-    ) << 10
-    return int(BASE_BYTES + queues + MOST_BYTES + table * (partitions + 1))
+    queues = queue_bytes(Options(), RecordLimits(), THREADS, queues_of({}, BROKERS))
+    return int(BASE_BYTES + queues + table * (partitions + 1))
 
 
 class Pod(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from confluent_kafka.admin import AdminClient
 from support.kafka.broker import Broker
 from support.topics import read_to_end
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_process import WorkerProcess
 
 _STATES = "__transaction_state"
@@ -52,7 +52,7 @@ def _await_decisions(bootstrap: str) -> None:
 
 def _undecided(bootstrap: str) -> list[bytes]:
     """Transactional ids whose outcome is known but not yet in the logs of all partitions."""
-    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics(_STATES, timeout=10).topics[_STATES]
+    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics(_STATES, timeout=DEADLINE_S).topics[_STATES]
     found = read_to_end(bootstrap, _STATES, len(topic.partitions))
     latest = {message.key() or b"": message.value() for messages in found.values() for message in messages}
     return [key for key, state in latest.items() if state and state[_STATUS] in _UNDECIDED]

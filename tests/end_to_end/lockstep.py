@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, Message, TopicPartition
 from support.topics import read_to_end
+from support.waiting import DEADLINE_S
 
 from stream_apple.app.models import onlooker_factory
 from stream_apple.config import Config
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.messages import AdoptionRecord, decode_adoption
+from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.runtime.ports import Committed
 
 
@@ -76,7 +77,7 @@ def check_lockstep(config: Config, partitions: int) -> Lockstep:
     assert letters == sum(lane.letters for lane in expected.lanes)
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": provenance.group})
     asked = [TopicPartition(config.topics.examples, number) for number in range(partitions)]
-    for place, lane in zip(consumer.committed(asked, timeout=30), expected.lanes, strict=True):
+    for place, lane in zip(consumer.committed(asked, timeout=DEADLINE_S), expected.lanes, strict=True):
         snapshot = provenance.read_metadata(place.partition, Committed(place.offset, place.metadata or "")).snapshot
         assert snapshot is not None
         assert (snapshot.at, snapshot.digest) == (lane.model.next_offset, lane.model.digest())

@@ -15,11 +15,11 @@ from end_to_end.broker_restart import restart_between_decisions
 from support.kafka.broker import Broker
 from support.worker_process import WorkerProcess
 
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, FencedError
 
 SESSION_S = 6.0
-EXPECTED = {0, BrokerError.exit_code, -9}
-"""How a worker may end: asked to, fenced or without its broker, killed."""
+EXPECTED = {0, BrokerError.exit_code, FencedError.exit_code, -9}
+"""How a worker may end: asked to, without its broker, fenced, killed."""
 _LONGEST_WAIT_S = 15.0  # for a moment that may not come at all, as when others own all partitions
 _STEP_S = 0.02
 _LOOK_S = 1.0  # between looks at what all workers have gone through: it means reading all their logs
@@ -43,7 +43,8 @@ class Moment(StrEnum):
     LIVE = "live"
 
 
-_DECK = [Fate.KILLED] * 15 + [Fate.STOPPED, Fate.FROZEN, Fate.REPLACED]
+_OTHERS = [Fate.STOPPED, Fate.FROZEN, Fate.REPLACED]
+_MOST_KILLS = 15  # of one identity, for each of the others
 _AT_WORK = {"restoring", "replaying", "live"}
 _MOMENTS = {Moment.STARTING: 1, Moment.RESTORING: 2, Moment.REPLAYING: 2, Moment.LIVE: 5}
 
@@ -68,6 +69,7 @@ class Supervisor:
         self._directory = directory
         self._kills = kills
         self._seed = seed
+        self._deck = [Fate.KILLED] * min(kills // len(names), _MOST_KILLS) + _OTHERS
         self._careers = [self._career(name) for name in names]
         self._deaths = iter([kills // 5, kills // 2, kills * 4 // 5])
         self._next_death = next(self._deaths)
@@ -101,9 +103,10 @@ class Supervisor:
         for worker in self.workers:
             worker.close()
 
-    def start(self, name: str) -> WorkerProcess:
-        """A new worker."""
-        self.workers.append(WorkerProcess(self._config_file, self._directory / f"{name}.log", name))
+    def start(self, name: str, *, elsewhere: bool = False) -> WorkerProcess:
+        """A new worker, on this machine or another."""
+        log = self._directory / f"{name}.log"
+        self.workers.append(WorkerProcess(self._config_file, log, name, elsewhere=elsewhere))
         return self.workers[-1]
 
     def ended(self, worker: WorkerProcess) -> None:
@@ -127,7 +130,7 @@ class Supervisor:
         worker: WorkerProcess | None = None
         while not self._enough:
             if not deck:
-                deck = draw.sample(_DECK, len(_DECK))
+                deck = draw.sample(self._deck, len(self._deck))
             worker = worker or self.start(name)
             yield from self._wait_for(worker, draw)
             fate = deck.pop()
@@ -183,13 +186,13 @@ class Supervisor:
         self.done[Fate.FROZEN] += 1
 
     def _replace(self, worker: WorkerProcess) -> Generator[None, None, WorkerProcess]:
-        """Its successor is at work when it wakes: one of the two must leave by itself, and do no harm before.
+        """Its successor, elsewhere, is at work when it wakes: one must leave by itself, and do no harm before.
 
         That is the sleeper, unless it fell asleep before it had joined: then it is the one that came last.
         """
         worker.sleep()
         slept_at_work = bool(_AT_WORK & set(worker.events()))
-        successor = self.start(worker.name)
+        successor = self.start(worker.name, elsewhere=not worker.elsewhere)
         deadline = time.monotonic() + 120
         while successor.running and not _AT_WORK & set(successor.events()):
             assert time.monotonic() < deadline, f"{worker.name} gets no partition:\n{successor.tail()}"

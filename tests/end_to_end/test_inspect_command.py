@@ -11,6 +11,7 @@ from support.local_http import fetch
 from support.planted_pair import PAIR, planted
 from support.ports import free_ports
 from support.topics import TopicFactory, create_worker_topics
+from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -58,7 +59,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for record in planted(COUNT):
         producer.produce(topics["examples"], record.payload, partition=0, timestamp=record.time_ms)
-    assert producer.flush(60) == 0
+    assert producer.flush(DEADLINE_S) == 0
     with WorkerProcess(config, tmp_path / "worker.log") as worker:
         worker.wait_for_event("live")
 
@@ -96,6 +97,12 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         # No example has come since the start.
         worker.wait_until(lambda: is_named(url), "all was named again")
         assert worker.terminate() == 0
+
+    other = {**os.environ, "STREAM_APPLE_LEARNER__BITS": "13", "STREAM_APPLE_EPOCHS__LENGTH": "1d"}
+    told = run_command("inspect", "--config", str(config), environment=other)
+    assert told.returncode == 78
+    assert "was made with other settings than these: learner.bits is 12 in the model and 13 here, " in told.stderr
+    assert "epochs.length is 1h in the model and 1d here. Nothing is wrong with the model" in told.stderr
 
     shown = run_command("inspect", "--file", str(file), "--top", "3")
     assert shown.returncode == 0
@@ -150,7 +157,7 @@ def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicF
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for record in planted(COUNT):
         producer.produce(sections["topics"]["examples"], record.payload, partition=0, timestamp=record.time_ms)
-    assert producer.flush(60) == 0
+    assert producer.flush(DEADLINE_S) == 0
     with WorkerProcess(config, tmp_path / "worker.log") as worker:
         worker.wait_for_event("caught_up")
         done = run_command("inspect", "--config", str(config), "--json")

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from end_to_end.expected_outputs import Outputs
 from support.records import stream
 from support.topics import COMPACTED, TopicFactory, create_topics, create_worker_topics
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -51,7 +51,7 @@ class Group:
             producer.produce(
                 self.config.topics.examples, record.payload, record.named, 0, timestamp=at, headers=headers
             )
-        assert producer.flush(60) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     def start(self) -> WorkerProcess:
         """A worker."""
@@ -74,7 +74,7 @@ class Group:
     @property
     def offset(self) -> TopicPartition:
         """What the group has committed, with its note."""
-        place: TopicPartition = self._as_member(lambda member: member.committed([self._place()], timeout=30)[0])
+        place: TopicPartition = self._as_member(lambda member: member.committed([self._place()], timeout=DEADLINE_S)[0])
         return place
 
     @offset.setter
@@ -104,7 +104,7 @@ class Group:
 
         def deleted() -> bool:
             try:
-                client.delete_consumer_groups([group])[group].result(30)
+                client.delete_consumer_groups([group])[group].result(DEADLINE_S)
             except KafkaException:  # its last member has just left
                 return False
             return True
@@ -114,8 +114,8 @@ class Group:
     def renew_models(self) -> None:
         """The topic is deleted and made anew, empty."""
         client, name = AdminClient({"bootstrap.servers": self.kafka}), self.config.topics.models
-        client.delete_topics([name])[name].result(30)
-        wait_until(lambda: name not in client.list_topics(timeout=10).topics, f"the end of {name}")
+        client.delete_topics([name])[name].result(DEADLINE_S)
+        wait_until(lambda: name not in client.list_topics(timeout=DEADLINE_S).topics, f"the end of {name}")
         create_topics(self.kafka, NewTopic(name, 1, 1, config=COMPACTED))
 
 
@@ -147,12 +147,12 @@ def test_what_is_lost_is_never_answered_twice(group: Group) -> None:
     group.delete_offsets()
     code, error = group.end()
     assert code == ConfigurationError.exit_code
-    assert f"where group {group.config.worker.group} has no offset of {last.topic}-0 yet" in error
+    assert f"while group {group.config.worker.group} has no offset of {last.topic} yet" in error
     group.outputs.check()
 
     group.offset = last
     group.renew_models()
     code, error = group.end()
     assert code == SnapshotError.exit_code
-    assert f"the snapshot of {last.topic}-0 at offset {last.offset}" in error
+    assert f"{group.config.topics.models}-0: expected the snapshot in messages" in error
     group.outputs.check()

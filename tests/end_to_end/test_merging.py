@@ -7,13 +7,14 @@ from confluent_kafka import Producer
 from runtime.merging.lockstep import Lockstep, hourly
 from support.records import HOUR, START
 from support.topics import FOREVER, LogEnds, TopicFactory, create_worker_topics, read_to_end
+from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.app.models import settings_of
 from stream_apple.config import Config, load
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.messages import decode_adoption
+from stream_apple.runtime.merging.adoptions import decode_adoption
 
 PARTITIONS = 4
 
@@ -58,7 +59,7 @@ def test_workers_are_killed_at_random_moments(kafka: str, topic: TopicFactory, t
                 if (record.time_ms - START) // HOUR == hour:
                     place = config.topics.examples, record.payload, record.named, number
                     producer.produce(*place, timestamp=record.time_ms)
-        assert producer.flush(60) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     log = tmp_path / "worker.log"
     produce(0)

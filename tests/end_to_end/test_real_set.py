@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Message
 from support.command import run_command
 from support.local_http import metric
+from support.required import SharedFile
 from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import wait_until
 from support.worker_config import write_config
@@ -98,10 +99,10 @@ def deploy(kafka: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Callable
 
 
 def test_one_partition_equals_evaluate_to_the_last_bit(
-    deploy: Callable[[int], Deployment], shared: Path, tmp_path: Path
+    deploy: Callable[[int], Deployment], shared: SharedFile, tmp_path: Path
 ) -> None:
     """48,842 real examples: exactly one prediction each, and each the one that `evaluate` makes of the file."""
-    data = shared / "data" / "a9a.svm.gz"
+    data = shared("data/a9a.svm.gz")
     deployment = deploy(1)
     deployment.produce(data)
     worker = deployment.start("worker-0")
@@ -132,10 +133,12 @@ def test_one_partition_equals_evaluate_to_the_last_bit(
     assert (result["epochs"], result["far_ahead"]) == (EPOCHS, 0)
 
 
-def test_four_partitions_and_two_workers_equal_four_learners(deploy: Callable[[int], Deployment], shared: Path) -> None:
+def test_four_partitions_and_two_workers_equal_four_learners(
+    deploy: Callable[[int], Deployment], shared: SharedFile
+) -> None:
     """Each partition is its own stream: its predictions are those of a learner fed with its records alone."""
     deployment = deploy(4)
-    deployment.produce(shared / "data" / "a9a.svm.gz")
+    deployment.produce(shared("data/a9a.svm.gz"))
     for name in ("worker-0", "worker-1"):
         deployment.start(name)
     by_partition = deployment.wait_for_predictions(EXAMPLES)

@@ -10,7 +10,7 @@ from support.child_process import start_child
 from support.command import run_command
 from support.planted_pair import planted
 from support.topics import TopicFactory, create_worker_topics, read_to_end
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 
 from stream_apple.app.models import onlooker_factory
@@ -46,7 +46,7 @@ def test_what_is_published_is_the_model_s_that_started_from_the_file(
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for record in planted(COUNT):
         producer.produce(config.topics.examples, record.payload, partition=0, timestamp=record.time_ms)
-    assert producer.flush(60) == 0
+    assert producer.flush(DEADLINE_S) == 0
     command: list[str | Path] = [
         sys.executable,
         "-m",
@@ -62,7 +62,7 @@ def test_what_is_published_is_the_model_s_that_started_from_the_file(
     try:
         wait_until(lambda: '"caught_up"' in log.read_text() or worker.poll() is not None, log.read_text, _SECONDS)
         worker.terminate()
-        assert worker.wait(60) == 0, log.read_text()
+        assert worker.wait(DEADLINE_S) == 0, log.read_text()
     finally:
         worker.kill()
         worker.wait()

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from support.command import run_command
 from support.records import FakeRecord, stream
 from support.topics import TopicFactory, create_worker_topics, read_to_end
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -47,7 +47,7 @@ class Deployment:
         for number in range(PARTITIONS):
             for record in stream(COUNT, seed=3, partition=number)[start:stop]:
                 self._send(producer, record)
-        assert producer.flush(60) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     def _send(self, producer: Producer, record: FakeRecord) -> None:
         headers = list(record.extra or [])
@@ -68,7 +68,7 @@ class Deployment:
 
         def committed() -> list[TopicPartition]:
             try:
-                return consumer.committed(asked, timeout=30)
+                return consumer.committed(asked, timeout=DEADLINE_S)
             except KafkaException:  # on a new broker the coordinator moves once
                 return []
 
@@ -85,12 +85,12 @@ class Deployment:
         """Run the command to its end."""
         return run_command("verify", "--config", self.path, *arguments)
 
-    def report(self, *arguments: str) -> list[dict[str, Any]]:
-        """What it finds in each partition; there is no fault."""
+    def report(self, *arguments: str, unproved: int = 0) -> list[dict[str, Any]]:
+        """What it finds in each partition; there is no fault, and so many answers can't be proved."""
         done = self.verify("--json", *arguments)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == (76 if unproved else 0), done.stderr
         report = json.loads(done.stdout)
-        assert report["verified"]
+        assert (report["verified"], report["unproved"]) == (not unproved, unproved)
         partitions: list[dict[str, Any]] = report["partitions"]
         return partitions
 
@@ -136,7 +136,7 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     message = read_to_end(kafka, topics.predictions, PARTITIONS)[1][500]
     copier = Producer({"bootstrap.servers": kafka})
     copier.produce(topics.predictions, message.value(), message.key(), 1, timestamp=message.timestamp()[1])
-    assert copier.flush(30) == 0
+    assert copier.flush(DEADLINE_S) == 0
     done = deployment.verify()
     assert done.returncode == 74
     assert done.stderr == (
@@ -156,7 +156,7 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
     copier.produce(topics.dead_letters, b"v", b"k", 0)
     ahead = msgpack.packb({**msgpack.unpackb(message.value() or b""), "offset": 10 * COUNT})
     copier.produce(topics.predictions, ahead, message.key(), 1)
-    assert copier.flush(30) == 0
+    assert copier.flush(DEADLINE_S) == 0
     whole = json.loads(deployment.verify("--json").stdout)
     kinds = [sorted(fault["kind"] for fault in each["faults"]) for each in whole["partitions"]]
     assert kinds == [["misplaced", "of another model", "unreadable", "unreadable"], ["duplicated", "extra"]]
@@ -166,7 +166,7 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
 
 
 def test_after_retention(deployment: Deployment) -> None:
-    """Without the first records it starts from the snapshot and says so; without those behind it, it ends with 70."""
+    """Without the first records it starts from the snapshot and says what is unproved: without those behind, all."""
     deployment.feed(0, 2_000)
     first = deployment.work()
     deployment.answered(first, 2_000)
@@ -181,17 +181,20 @@ def test_after_retention(deployment: Deployment) -> None:
     def delete(offsets: list[int]) -> None:
         places = [TopicPartition(deployment.config.topics.examples, p, offset) for p, offset in enumerate(offsets)]
         for future in admin.delete_records(places).values():
-            future.result(30)
+            future.result(DEADLINE_S)
 
     delete([1_500] * PARTITIONS)
-    for found in deployment.report():
+    for found in deployment.report(unproved=2_000 * PARTITIONS):
         assert (found["origin"], found["start"], found["stop"]) == ("snapshot", 2_000, COUNT)
         assert found["predictions"]["matched"] + found["dead_letters"]["matched"] == COUNT - 2_000
     assert "only what came after its snapshot is proved" in deployment.verify().stdout
+    assert deployment.verify("--allow-unproved").returncode == 0
     delete([2_001, 1_500])
-    done = deployment.verify("--partition", "0")
-    assert done.returncode == 70
-    assert "from offset 2000 on" in done.stderr
+    lost, kept = deployment.report(unproved=COUNT + 2_000)
+    assert (lost["records"], kept["records"]) == (0, COUNT - 2_000)
+    done = deployment.verify("--partition", "0", "--allow-unproved")
+    assert done.returncode == 76
+    assert "from offset 2000 on" in done.stdout
 
 
 def test_nothing_to_verify(deployment: Deployment) -> None:

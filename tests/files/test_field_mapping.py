@@ -64,6 +64,9 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
     assert parse_line(line) is None
 
 
+LABEL = "a finite number as label (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -73,7 +76,7 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
         ("[1]", "a map with label, weight, id and features, found [1]"),
         ('{"label": 1}', "a map under 'features', found none"),
         ('{"features": [1]}', "a map under 'features', found [1]"),
-        ('{"features": null}', "a map under 'features', found None"),
+        ('{"features": null}', "a map under 'features', found null"),
         ('{"features": {"a": NaN}}', "finite numbers, found NaN"),
         ('{"features": {"a": -Infinity}}', "finite numbers, found -Infinity"),
         ('{"features": {"a": 1e999}}', "a number below 2^60 in size as value of feature 'a', found inf"),
@@ -91,26 +94,30 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
         ),
         (
             '{"features": {"a": "b", "a=b": 2}}',
-            "each feature once, found a text that makes the name of another in {'a': 'b', 'a=b': 2}",
+            'each feature once, found a text that makes the name of another in {"a": "b", "a=b": 2}',
         ),
-        ('{"features": {"a": null}}', "a number below 2^60 in size as value of feature 'a', found None"),
+        ('{"features": {"a": null}}', "a number below 2^60 in size as value of feature 'a', found null"),
         (
             '{"features": {"n": {"a": {}}}}',
             "a number below 2^60 in size as value of feature 'n: a', found {}",
         ),
+        (
+            '{"features": {"n": {"a": [null, true, "b"]}}}',
+            "a number below 2^60 in size as value of feature 'n: a', found [null, true, \"b\"]",
+        ),
         ('{"features": {"n": {}, "a": 1}}', "a map of values in namespace 'a', as in the others, found 1"),
         ('{"features": {"a": 1, "a": 1}}', "each key once in a map, found 'a' again"),
         ('{"features": {}, "label": 1, "label": 2}', "each key once in a map, found 'label' again"),
-        ('{"features": {}, "label": true}', "a finite number as label, found True"),
-        ('{"features": {}, "label": "1"}', "a finite number as label, found 1"),
-        ('{"features": {}, "weight": null}', "a finite number as weight, found None"),
+        ('{"features": {}, "label": true}', f"{LABEL}, found true"),
+        ('{"features": {}, "label": "1"}', f'{LABEL}, found "1"'),
+        ('{"features": {}, "weight": null}', "a finite number as weight, found null"),
         ('{"features": {}, "weight": -0.5}', "a weight of at least 0, found -0.5"),
         ('{"features": {}, "id": 1.5}', "text, an integer or bytes as id, found 1.5"),
         (
             '{"features": {}, "id": 18446744073709551616}',
             "an integer of 64 bits, which msgpack can hold, as id, found 18446744073709551616",
         ),
-        ('{"features": {}, "id": false}', "text, an integer or bytes as id, found False"),
+        ('{"features": {}, "id": false}', "text, an integer or bytes as id, found false"),
         ('{"features": {"\\ud800": 1}}', "text that UTF-8 can hold, found the lone surrogate '\\ud800'"),
     ],
 )

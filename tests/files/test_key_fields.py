@@ -137,7 +137,10 @@ def test_bytes_of_parquet_are_keys(tmp_path: Path) -> None:
         (
             "1 |f x\n",
             "user",
-            ":1: expected one feature in namespace 'user', whose name is the record's key, found none",
+            (
+                ":1: expected one feature in namespace 'user', whose name is the record's key, found no such "
+                "namespace, only 'f'"
+            ),
         ),
         ("1 1:2\n", "qid", ":1: expected qid:KEY after the label, for the record's key, found '1 1:2'"),
         ("1 1:2\n", "user", ": expected the key field 'qid', which svmlight may have, found 'user'"),

@@ -67,6 +67,13 @@ def test_a_file_may_hold_no_example(content: bytes, write: Write) -> None:
     assert list(read_examples(path)) == []
 
 
+@pytest.mark.parametrize("content", [b'\0\0\0\0\x07{"label": 1, "features": {}}', b"\0\0\0\0\x07a|b,c\t\n"])
+def test_a_frame_for_a_schema_registry_is_named(content: bytes, write: Write) -> None:
+    """What it holds may look like any format."""
+    with pytest.raises(InputFileError, match=r"found Confluent's framing: a zero byte, then the schema id 7$"):
+        detect(write(content))
+
+
 @pytest.mark.parametrize("content", [b"one word\n", b"<xml/>", b"\x00\x01\x02", b"PAR2"])
 def test_a_foreign_format_is_refused(content: bytes, write: Write) -> None:
     """The message names the formats that can be read, and shows the line that is none of them."""

@@ -1,9 +1,9 @@
 """The real data sets, against a parse that is as plain as can be."""
 
 import gzip
-from pathlib import Path
 
 import pytest
+from support.required import SharedFile
 
 from stream_apple.files import FileFormat, detect, read_examples
 
@@ -18,9 +18,9 @@ SETS = [
 
 
 @pytest.mark.parametrize(("name", "rows"), SETS)
-def test_a_real_set_is_read_to_the_last_value(name: str, rows: int, shared: Path) -> None:
+def test_a_real_set_is_read_to_the_last_value(name: str, rows: int, shared: SharedFile) -> None:
     """Every label, index and value equals an independent parse, and the rows are as many as documented."""
-    path = shared / "data" / f"{name}.svm.gz"
+    path = shared(f"data/{name}.svm.gz")
     assert detect(path) is FileFormat.SVMLIGHT
     with gzip.open(path, "rt") as lines:
         count = 0
@@ -32,7 +32,7 @@ def test_a_real_set_is_read_to_the_last_value(name: str, rows: int, shared: Path
     assert count == rows
 
 
-def test_real_sets_contain_rows_without_features(shared: Path) -> None:
+def test_real_sets_contain_rows_without_features(shared: SharedFile) -> None:
     """20news has some, and they are kept."""
-    examples = read_examples(shared / "data" / "20news.svm.gz")
+    examples = read_examples(shared("data/20news.svm.gz"))
     assert sum(not example.features for example in examples) > 0

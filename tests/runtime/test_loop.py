@@ -275,6 +275,7 @@ class TestSignals:
         assert worker.health.ready().facts == {
             "status": "waiting",
             "waiting_for": ["the group to assign partitions"],
+            "catching_up": None,
             "partitions": {},
         }
         step_until_ready(worker)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
 
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import ConfigurationError, FencedError
 from stream_apple.runtime.ports import AbortableError, Committed
 
 METADATA_BYTES = 4096
@@ -107,7 +107,7 @@ class Group:
         """Refuse the offsets of whoever is not a member of the present generation, by the port's verdicts."""
         member = self._members.get(instance)
         if member is not None and member_id is not None and member.id != member_id:
-            raise BrokerError(f"{instance}: somebody else is this member of group {self.name} (FENCED_INSTANCE_ID)")
+            raise FencedError(f"{instance}: somebody else is this member of group {self.name} (FENCED_INSTANCE_ID)")
         if member is None or member_id is None:
             raise AbortableError(f"{instance}: not a member of group {self.name} (UNKNOWN_MEMBER_ID)")
         if generation != self.generation:

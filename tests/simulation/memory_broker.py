@@ -15,7 +15,7 @@ from simulation.log import Message, PartitionLog
 from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, FencedError
 from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
 
 
@@ -117,7 +117,10 @@ class MemoryBroker:
         self._tell_written()
         self._check_fatal()
         self._step_in_group()
-        return self._read(limit)
+        records = self._read(limit)
+        if not records and self._transaction is None:  # who has nothing to do asks whether it is still needed
+            self._cluster.transactions.check(self._live_producer())
+        return records
 
     def hold(self, partition: int, offset: int) -> None:
         """If it is ours."""
@@ -285,7 +288,7 @@ class MemoryBroker:
 
     def _check_fatal(self) -> None:
         if self._fatal is not None:
-            raise BrokerError(self._fatal)
+            raise FencedError(self._fatal)
 
     def _check_open(self) -> OpenTransaction:
         transaction = self._transaction
@@ -306,7 +309,7 @@ class MemoryBroker:
         standing = self._group.standing(who, self._membership.id, self._membership.generation)
         if standing is Standing.FENCED:
             self._fatal = f"{who}: somebody else is this member of group {self.who.group} (FENCED_INSTANCE_ID)"
-            raise BrokerError(self._fatal)
+            raise FencedError(self._fatal)
         if standing is Standing.UNKNOWN:
             self._membership.id = None
             self._give_up(assignment.lost)

@@ -8,6 +8,7 @@ import pytest
 import structlog
 
 from stream_apple.runtime import loop
+from stream_apple.runtime.learning import scheduler
 from stream_apple.runtime.merging import leader, merge_log, merging
 from stream_apple.runtime.snapshots import blocks, restorer, writer
 
@@ -20,6 +21,7 @@ def small(block_slots: int = 64) -> Iterator[None]:
         patch.setattr(blocks, "BLOCK_SLOTS", block_slots)
         patch.setattr(writer, "MOST_IN_FLIGHT", 2)
         patch.setattr(restorer, "_MESSAGES", 2)
+        patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)
         patch.setattr(merge_log, "_MESSAGES", 2)
         patch.setattr(leader, "POLL_S", 0.0)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from simulation.log import Message, PartitionLog
 
-from stream_apple.errors import BrokerError
+from stream_apple.errors import FencedError
 from stream_apple.runtime.ports import Committed
 
 
@@ -62,9 +62,9 @@ class Coordinator:
         return Producer(transactional_id, self._epochs[transactional_id])
 
     def check(self, producer: Producer) -> None:
-        """BrokerError if somebody else holds the producer's id, or its transaction took too long."""
+        """FencedError if somebody else holds the producer's id, or its transaction took too long."""
         if self._epochs[producer.transactional_id] != producer.epoch:
-            raise BrokerError(f"{producer.transactional_id}: there is a newer producer with this id (_FENCED)")
+            raise FencedError(f"{producer.transactional_id}: there is a newer producer with this id (_FENCED)")
 
     def append(self, producer: Producer, log: PartitionLog, message: Message) -> int:
         """The offset of a record written in the producer's transaction, which begins with it if there is none."""

@@ -1,13 +1,13 @@
 """AUC and calibration of whole files: exact, and close to what a worker's histograms say of the same scores."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracles.ranking import Predicted, auc, calibration_error
+from support.required import SharedFile
 
 from stream_apple.config import load
 from stream_apple.core.batch import Limits
@@ -52,11 +52,11 @@ def test_places_are_probabilities() -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("name", ["a9a", "shuttle", "letter", "magic04"])
-def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, shared: Path) -> None:
+def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, shared: SharedFile) -> None:
     """To a thousandth: that many bins there are for."""
     limits = load(None, {}).limits
     bounds = Limits(limits.max_features_per_example - 1, 1 << 30, limits.max_weight, -1e9, 1e9, loss == "logistic")
-    batch = read_batch([shared / "data" / f"{name}.svm.gz"], bounds)
+    batch = read_batch([shared(f"data/{name}.svm.gz")], bounds)
     run = evaluate(batch, Options(loss=loss, bits=16), Schedule())
     quality = PredictorQuality(logistic=run.logistic, predictors=2)
     scores = (run.scores.predictions, run.scores.linear)

@@ -7,8 +7,7 @@ from email.message import Message
 from typing import Any, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
-
-_SECONDS = 30.0
+from support.waiting import DEADLINE_S
 
 # A proxy of the environment has no way to this machine's own ports.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -27,7 +26,7 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def fetch(port: int, path: str, method: str = "GET", body: bytes | None = None, seconds: float = _SECONDS) -> Answer:
+def fetch(port: int, path: str, method: str = "GET", body: bytes | None = None, seconds: float = DEADLINE_S) -> Answer:
     """Ask the server at `port`; OSError while there is none. A `body` is JSON."""
     headers = {"Content-Type": "application/json"} if body is not None else {}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method=method)

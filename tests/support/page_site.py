@@ -36,13 +36,16 @@ class Site:
     def __init__(self, port: int = 0) -> None:
         self.clock = Clock(1000.0)
         self.watch = WorkerObserver()
-        health, self.metrics = Health(), Metrics()
-        metrics = self.metrics
+        self.health, self.metrics = Health(), Metrics(self.clock)
+        self.backlog, self.left = 12, RecoveryLeft(5, 1.0)
+        health, metrics = self.health, self.metrics
+        health.watch_backlog(metrics.catching_up)
+        metrics.watch_brokers(lambda: True)
         metrics.describe(
             {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
         )
-        status = Status(self.watch, metrics, health, CONFIG.redacted(), self.clock)
-        paths = {**routes(health, metrics.registry), **page_routes(status)}
+        self.status = Status(self.watch, metrics, health, CONFIG.redacted(), self.clock)
+        paths = {**routes(health, metrics.registry), **page_routes(self.status)}
         self.server = Server(listen("127.0.0.1", port), paths)
         records = planted(800)
         self.model, names = finder(records)
@@ -62,7 +65,25 @@ class Site:
         """Let the metrics see the model as it is now."""
         self.clock.now += 1.0  # what was shown before is out of date
         self.metrics._refresh_at = 0.0
-        self.metrics.iterated(TimeBudget(Phase), self.owned, lambda _: 12, lambda _: RecoveryLeft(5, 1.0))
+        self.metrics.iterated(TimeBudget(Phase), self.owned, lambda _: self.backlog, lambda _: self.left)
+
+    def be_ready(self) -> None:
+        """From now on partition 0 is all that this worker has, and it is live."""
+        self.metrics.entered(self.owned.pop(1), State.REVOKED)
+        self.turn()
+
+    def turn(self) -> None:
+        """A turn of the loop is over."""
+        self.health.compiled()
+        self.health.iterated(self.owned.values())
+
+    def work(self, seconds: int, per_second: int, more: int = 0) -> None:
+        """Answer so many records in each of these seconds, while `more` come."""
+        for _ in range(seconds):
+            self.owned[0].next_offset += per_second
+            self.backlog = max(self.backlog + more - per_second, 0)
+            self.refresh()
+        self.turn()
 
     @staticmethod
     def _empty() -> PartitionModel:

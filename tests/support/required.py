@@ -5,9 +5,11 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import pytest
+
+SharedFile: TypeAlias = Callable[[str], Path]
 
 
 class UnavailableError(Exception):
@@ -32,6 +34,13 @@ def fetch_once(place: Path, fetch: Callable[[Path], Path]) -> Path:
     finally:
         os.close(lock)
     return place
+
+
+def reference_file(path: Path) -> Path:
+    """`path`, if there is such a file: a folder of the name that is expected may be anybody's."""
+    if not path.is_file():
+        unavailable(f"there is no reference data at {path}")
+    return path
 
 
 def in_ci() -> bool:

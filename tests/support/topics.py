@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 FOREVER = {"retention.ms": "-1"}
 """For records with the event times of tests, which are years ago: by default the broker would delete them at once."""
@@ -22,7 +22,7 @@ def create_topics(bootstrap: str, *topics: NewTopic) -> None:
     for future in client.create_topics(list(topics)).values():
         future.result(_SECONDS)
     names = {topic.topic for topic in topics}
-    wait_until(lambda: names <= set(client.list_topics(timeout=10).topics), f"topics {names}", _SECONDS)
+    wait_until(lambda: names <= set(client.list_topics(timeout=DEADLINE_S).topics), f"topics {names}", _SECONDS)
 
 
 def named_topics(bootstrap: str) -> TopicFactory:
@@ -110,4 +110,4 @@ class LogEnds:
 
         KafkaException if it has no leader at the moment.
         """
-        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
+        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)[1])

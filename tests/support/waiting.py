@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 """Generous: it is only waited for when something is wrong."""
 _PAUSE_S = 0.02
 

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -14,26 +14,50 @@ from support.waiting import wait_until
 
 DEADLINE_S = 240.0  # a broker that dies in a commit costs up to transaction.timeout.ms (45 s), and it dies twice
 
+_ELSEWHERE = """
+from stream_apple.app import identity
+from stream_apple.cli import main
+
+identity.MACHINE = "another"
+main()
+"""
+
 _Found = TypeVar("_Found")
 
 
 class WorkerProcess:
     """One process of the worker, from its start to whatever ends it; a context, at whose end it is gone.
 
-    name  its identity in the group
+    name  its identity in the group; "" for the automatic one
     log   where to put its log, under a name that no other process has: several may be given the same
+    settings   variables besides
+    elsewhere  whether it is to do as if it were on another machine, where no lock of this one is seen
     """
 
-    def __init__(self, config_file: Path, log: Path, name: str = "worker-0", on_stop: str = "stay") -> None:
+    def __init__(
+        self,
+        config_file: Path,
+        log: Path,
+        name: str = "worker-0",
+        on_stop: str = "stay",
+        settings: Mapping[str, str] | None = None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
         self.name = name
+        self.elsewhere = elsewhere
         self.asleep = False
         self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
         self._logged: list[dict[str, Any]] = []
         self._read = 0
         self.process = start_child(
-            [sys.executable, "-m", "stream_apple", "run", "--config", config_file, "--log-format", "json"],
+            [
+                sys.executable,
+                *(["-c", _ELSEWHERE] if elsewhere else ["-m", "stream_apple"]),
+                *("run", "--config", config_file, "--log-format", "json"),
+            ],
             self._log,
-            {"STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop},
+            {"STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop, **(settings or {})},
         )
 
     def __enter__(self) -> Self:
@@ -101,12 +125,18 @@ class WorkerProcess:
     def kill(self) -> None:
         """As the kernel does when memory is short."""
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(DEADLINE_S)
+
+    def end(self) -> tuple[int, str]:
+        """Wait until it has ended by itself; its exit code and its last words."""
+        code = self.process.wait(DEADLINE_S)
+        failed = [event["error"] for event in self.history() if event.get("event") == "failed"]
+        return code, failed[-1] if failed else ""
 
     def terminate(self) -> int:
         """As Kubernetes does; returns the exit code."""
         self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(DEADLINE_S)
 
     def close(self) -> None:
         """Kill it if it still runs."""

@@ -1,15 +1,31 @@
 """The socket of the HTTP port: taken before anything else of a worker, and without its heavy imports."""
 
+import errno
 import socket
+from collections.abc import Sequence
 
 from stream_apple.errors import ConfigurationError
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any, host `::` all of IPv6 and IPv4. ConfigurationError if it can't be had."""
+def listen(host: str, *ports: int) -> socket.socket:
+    """A socket that listens on the first port that nobody has; port 0 is any, host `::` all of IPv6 and IPv4.
+
+    ConfigurationError if none can be had.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
-    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no resolver can be asked for
-        found = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"http: expected to listen on {host} port {port}, found: {found}") from error
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that no resolver can be asked for
+            if getattr(error, "errno", None) == errno.EADDRINUSE and port != ports[-1]:
+                continue
+            found = getattr(error, "strerror", None) or error
+            raise ConfigurationError(
+                f"http: expected to listen on {host} {_named(ports)}, found: {found}; "
+                f"http.port (STREAM_APPLE_HTTP__PORT) names another, 0 any that is free"
+            ) from error
+    raise ValueError("expected a port to listen on, found none named")
+
+
+def _named(ports: Sequence[int]) -> str:
+    return f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]}"

@@ -2,19 +2,29 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 # The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from stream_apple.adapters.kafka.client_properties import SESSION_MS
-from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
+from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.runtime.ports import LogRange
 
 CONNECT_S = 6.0
 REQUEST_S = 8.0
@@ -58,12 +68,20 @@ class Cluster:
     topics      name -> number of partitions, of all topics that this client may see
     has_controller  whether one of its brokers answers questions about settings; librdkafka's own cluster has none
     properties  librdkafka's
+    request_s   how long one answer may take
+    counted     topics whose partitions are known: then no others are asked for, of which there may be thousands
 
     ConfigurationError if librdkafka refuses a property, BrokerError if no broker answers within CONNECT_S.
     """
 
-    def __init__(self, properties: Mapping[str, str | int | float | bool]) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str | int | float | bool],
+        request_s: float = REQUEST_S,
+        counted: Mapping[str, int] | None = None,
+    ) -> None:
         self.properties = dict(properties)
+        self.request_s = request_s
         self.bootstrap = str(properties["bootstrap.servers"])
         reported: list[KafkaError] = []
         settings: dict[str, Any] = {**properties, "error_cb": reported.append, "logger": SILENT}
@@ -71,7 +89,7 @@ class Cluster:
             self.client = AdminClient(settings)
         try:
             with as_kafka_exception():
-                answer = self.client.list_topics(timeout=CONNECT_S)
+                answer = self.client.list_topics(next(iter(counted or ()), None), CONNECT_S)
         except KafkaException as error:
             self.client.poll(0)
             reasons = dict.fromkeys(_TIMING.sub("", one.str()) for one in reported)
@@ -81,12 +99,85 @@ class Cluster:
             ) from error
         self.brokers = sorted(answer.brokers)
         self.has_controller = answer.controller_id in answer.brokers
-        self.topics = {name: len(topic.partitions) for name, topic in answer.topics.items()}
+        found = {name: len(topic.partitions) for name, topic in answer.topics.items()}
+        self.topics = found if counted is None else dict(counted)
         self.id = answer.cluster_id
 
     def ask_coordinator(self, request: Callable[[], _T]) -> _T:
         """The answer to `request`, made again while a coordinator is being elected; KafkaException if refused."""
-        return RetryPolicy(REQUEST_S).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)
+        return RetryPolicy(self.request_s).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)
+
+    def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, LogRange]:
+        """Offsets in the logs, up to their very ends, all asked for at once; BrokerError if one can't be had."""
+        places = [TopicPartition(topic, number) for number in partitions]
+        if not places:
+            return {}
+        lows, highs = [
+            self.client.list_offsets(dict.fromkeys(places, spec), request_timeout=self.request_s)
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        ]
+        ends = {place: (lows[place], highs[place]) for place in places}
+        return {
+            place.partition: LogRange(
+                *(self.result(end, f"the ends of {topic}-{place.partition}").offset for end in ends[place])
+            )
+            for place in places
+        }
+
+    def groups(self) -> list[str]:
+        """Names of the consumer groups that this client may see, of those brokers that tell; none if none does."""
+        try:
+            with as_kafka_exception():
+                listed = self.client.list_consumer_groups(request_timeout=REQUEST_S).result()
+        except KafkaException:
+            return []
+        return sorted(group.group_id for group in listed.valid)
+
+    def create(self, topics: Sequence[NewTopic], *, dry_run: bool = False) -> None:
+        """Make all of these topics; `dry_run`: let the brokers check it."""
+        futures = self.client.create_topics(
+            list(topics), operation_timeout=REQUEST_S, request_timeout=REQUEST_S, validate_only=dry_run
+        )
+        refused: list[BrokerError | ConfigurationError] = []
+        for name, future in futures.items():
+            try:
+                _carry_out(future, f"topic {name}: expected to create it")
+            except (BrokerError, ConfigurationError) as error:
+                refused.append(error)
+        if refused:
+            unanswered = any(isinstance(error, BrokerError) for error in refused)
+            raise (BrokerError if unanswered else ConfigurationError)("\n  ".join(map(str, refused)))
+        if not dry_run:
+            self._wait_until_visible(set(futures))
+
+    def _wait_until_visible(self, names: set[str]) -> None:
+        """The controller has made the topics before each broker knows of them."""
+        unseen = names
+        for _ in RetryPolicy(REQUEST_S).attempts():
+            with translated(f"asking for {', '.join(sorted(unseen))}"):
+                unseen = names - set(self.client.list_topics(timeout=REQUEST_S).topics)
+            if not unseen:
+                return
+        missing = ", ".join(sorted(unseen))
+        raise BrokerError(f"expected to see what was created within {REQUEST_S:g} s, found no {missing}")
+
+    def set_settings(self, topic: str, settings: Mapping[str, str], *, dry_run: bool = False) -> None:
+        """Change these settings of a topic, and no others; `dry_run`: let the brokers check it."""
+        operation = AlterConfigOpType.SET
+        entries = [ConfigEntry(name, value, incremental_operation=operation) for name, value in settings.items()]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        futures = self.client.incremental_alter_configs([resource], request_timeout=REQUEST_S, validate_only=dry_run)
+        _carry_out(futures[resource], f"topic {topic}: expected to set {', '.join(settings)}")
+
+    def add_partitions(self, topic: str, count: int, *, dry_run: bool = False) -> None:
+        """Give a topic `count` partitions, more than it has; `dry_run`: let the brokers check it."""
+        futures = self.client.create_partitions(
+            [NewPartitions(topic, count)],
+            operation_timeout=REQUEST_S,
+            request_timeout=REQUEST_S,
+            validate_only=dry_run,
+        )
+        _carry_out(futures[topic], f"topic {topic}: expected to give it {count} partitions")
 
     def result(self, future: Future[_T], what: str) -> _T:
         """The future's value; BrokerError says that `what` failed, and why."""
@@ -95,6 +186,17 @@ class Cluster:
                 return future.result()
         except KafkaException as error:
             raise BrokerError(f"{what}: {self.bootstrap} answered: {error_text(error.args[0])}") from error
+
+
+def _carry_out(future: Future[_T], what: str) -> None:
+    """ConfigurationError if the brokers refuse, BrokerError if they do not answer."""
+    try:
+        with as_kafka_exception():
+            future.result()
+    except KafkaException as error:
+        # Negative codes are the client's own: the broker was not heard.
+        kind = BrokerError if error.args[0].code() < 0 else ConfigurationError
+        raise kind(f"{what}, found: {error_text(error.args[0])}") from error
 
 
 def timeout_faults(cluster: Cluster) -> list[str]:
@@ -117,7 +219,7 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
     """Static and dynamic settings of each broker that tells them; BrokerError if none does."""
     resources = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in cluster.brokers}
-    asked = cluster.client.describe_configs(list(resources.values()), request_timeout=REQUEST_S)
+    asked = cluster.client.describe_configs(list(resources.values()), request_timeout=cluster.request_s)
     told, refused = {}, None
     for number, resource in resources.items():
         try:

@@ -5,7 +5,7 @@ AbortableError or an error to leave with. The consumer belongs to the thread tha
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import cast
@@ -87,9 +87,17 @@ class KafkaBroker:
             )
         return len(found.partitions)
 
-    def start_fencing(self) -> None:
-        """Begin to fence predecessors, in the background: `join` then has less to wait for. Call it once, early."""
-        self._producer.start_fencing()
+    def start_fencing(self, permitted: Callable[[], object] = lambda: None) -> None:
+        """Begin to fence predecessors, in the background: `join` then has less to wait for. Call it once, early.
+
+        Nobody is fenced before `permitted` returns. What it raises, `join` does.
+        """
+        self._producer.start_fencing(permitted)
+
+    @property
+    def open_s(self) -> float:
+        """For how long the transaction has been open; 0 if none is."""
+        return self._producer.open_s
 
     def join(self, assignment: Assignment) -> None:
         """Fence predecessors first: what they left open must be decided before offsets are read."""
@@ -111,6 +119,7 @@ class KafkaBroker:
         with translated("fetching"):
             messages = self._listener.consume(self._consumer, limit, timeout_s)
         self._producer.serve()
+        self._producer.confirm(self._consumer, ask=self.reachable)
         self._listener.raise_pending()
         self._connectivity.check()
         if any(map(Message.error, messages)):

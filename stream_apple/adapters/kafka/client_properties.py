@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from stream_apple.adapters.kafka.errors import refused_configuration
+from stream_apple.config.memory import Queues
 from stream_apple.errors import ConfigurationError
 
 Properties = Mapping[str, str | int | float | bool]
@@ -36,10 +37,12 @@ _DEFAULTS: dict[str, Any] = {
 _CONSUMER_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
     "check.crcs": True,  # a flipped bit would be learned
+    # What comes is kept whole, whatever room there is: with the client's own 50 MiB, that would be most of the memory.
+    "fetch.max.bytes": 2 << 20,
     "fetch.queue.backoff.ms": 20,  # the default leaves a drained queue empty for up to a second
     "fetch.wait.max.ms": 100,  # so long a released partition may wait for an answer about the others
-    "max.partition.fetch.bytes": 4 << 20,
-    "queued.max.messages.kbytes": 32 << 10,
+    "max.partition.fetch.bytes": 1 << 20,
+    "queued.max.messages.kbytes": 16 << 10,
     "queued.min.messages": 20_000,
     "session.timeout.ms": SESSION_MS,
 }
@@ -47,7 +50,7 @@ _CONSUMER_DEFAULTS: dict[str, Any] = {
 _READER_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
     "max.partition.fetch.bytes": 16 << 20,
-    "queued.max.messages.kbytes": 64 << 10,
+    "queued.max.messages.kbytes": 32 << 10,
 }
 _PRODUCER_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
@@ -56,7 +59,7 @@ _PRODUCER_DEFAULTS: dict[str, Any] = {
     "linger.ms": 20,
     # The broker judges the size of compressed batches; a dead letter must not fail before it is compressed.
     "message.max.bytes": 128 << 20,
-    "queue.buffering.max.kbytes": 64 << 10,
+    "queue.buffering.max.kbytes": 32 << 10,
     "queue.buffering.max.messages": 100_000,
     # When a dead worker's partitions move on, its last transaction has been aborted by the broker already.
     "transaction.timeout.ms": SESSION_MS,
@@ -165,6 +168,25 @@ def producer_properties(properties: Properties, identity: Identity) -> dict[str,
         "allow.auto.create.topics": False,  # to ask about a topic must not make it
         "transactional.id": identity.transactional_id,
     }
+
+
+def queues_of(properties: Properties, brokers: int) -> Queues:
+    """What the clients of a worker may keep, by their properties, which start-up has made fit."""
+
+    def number(own: Mapping[str, Any], name: str) -> int:
+        with suppress(ValueError):  # what is no number is librdkafka's to refuse
+            return int(properties.get(name, own.get(name, 0)))
+        return int(own.get(name, 0))
+
+    ahead, buffered = "queued.max.messages.kbytes", "queue.buffering.max.kbytes"
+    return Queues(
+        fetched=number(_CONSUMER_DEFAULTS, ahead) << 10,
+        # The client asks for as much as the largest message, if that is more.
+        answer=max(number(_CONSUMER_DEFAULTS, "fetch.max.bytes"), number({}, "message.max.bytes")),
+        brokers=brokers,
+        sent=number(_PRODUCER_DEFAULTS, buffered) << 10,
+        read=(number(_READER_DEFAULTS, ahead) << 10) + number(_READER_DEFAULTS, "max.partition.fetch.bytes"),
+    )
 
 
 def with_room(properties: Properties, largest: int) -> Properties:

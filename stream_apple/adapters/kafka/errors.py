@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
+from stream_apple.errors import BrokerError, ConfigurationError, FencedError, GapError, StreamAppleError
 from stream_apple.runtime.ports import AbortableError
 
 _TRANSIENT = frozenset(
@@ -51,6 +51,14 @@ _CONFIGURATION_ERRORS = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     }
 )
+_FENCING = frozenset(
+    {
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
+_FENCED_MEMBER = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 _REFUSED_TIMEOUTS = frozenset({KafkaError.INVALID_SESSION_TIMEOUT, KafkaError.INVALID_TRANSACTION_TIMEOUT})
 
 
@@ -111,6 +119,14 @@ def is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001
 
 
+def is_fenced(error: KafkaError) -> bool:
+    """Whether somebody else has our group.instance.id, or our transactional.id."""
+    # Where it is not fatal, it may be ourselves: a member that has joined again after an outage has another id than the
+    # transaction that is under way. The fatal error of a consumer has its cause as text alone.
+    fatally = is_fatal(error) and (error.code() in _FENCING or _FENCED_MEMBER in error.str())
+    return fatally or error.code() == KafkaError._FENCED  # noqa: SLF001
+
+
 def is_transient(error: KafkaError) -> bool:
     """Whether the same call may succeed later, in the same transaction."""
     repeatable = error.retriable() or error.code() in _TRANSIENT
@@ -130,6 +146,8 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
         return RefusedTimeoutError(text)
     if is_configuration_error(error):
         return ConfigurationError(text)
+    if is_fenced(error):
+        return FencedError(text)
     if is_fatal(error):
         return BrokerError(text)
     # _STATE: an error that has come in the background has closed the transaction to this call.
@@ -158,6 +176,6 @@ def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
             f"{place}@{message.offset()}: expected the next record to be in the log, found that it is gone: "
             f"retention has overtaken this worker ({error.str()})"
         )
-    if is_fatal(error) or is_configuration_error(error):
+    if is_fatal(error) or is_fenced(error) or is_configuration_error(error):
         return call_error(error, what)
     return None

@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_apple.adapters.kafka.admin import Cluster
+# The package types its admin module and does not mark what it exports.
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
-from stream_apple.adapters.kafka.topics import accepted_times
+from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 
@@ -30,7 +33,8 @@ _REFUSED = {
 }
 _ADVICE = (
     "; the topic takes timestamps from message.timestamp.before.max.ms before the broker's clock up to "
-    "message.timestamp.after.max.ms after it: for a history, make it with `stream-apple topics --retention forever`"
+    "message.timestamp.after.max.ms after it: for a history, make it take them by "
+    "`stream-apple topics --retention forever --alter`"
 )
 _LIMIT = "; the limit is the topic's max.message.bytes"
 _NOW = 0  # the client's word for the time at which it is asked to send
@@ -86,6 +90,37 @@ def silent(totals: DeliveryTotals) -> None:
     """For runs that nobody watches."""
 
 
+class AcceptedTimes(NamedTuple):
+    """Which timestamps a topic takes and keeps, milliseconds since 1970, and the settings that say so."""
+
+    first_ms: int
+    first_by: str
+    last_ms: int
+    last_by: str
+
+
+def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
+    """Which timestamps topic `name` takes at `now_ms`; None if it replaces them all, or this client may not look."""
+    if not cluster.has_controller:
+        return None
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
+    try:
+        entries = cluster.result(future, f"reading the settings of topic {name}")
+    except BrokerError:
+        return None  # it need not be allowed: then the brokers say so themselves, record by record
+    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    if found.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    backwards = {BEFORE: int(found.get(BEFORE, UNLIMITED))}
+    kept = int(found.get("retention.ms", FOREVER))
+    if "delete" in found.get("cleanup.policy", "") and kept != FOREVER:
+        backwards["retention.ms"] = kept  # what is older is taken, and deleted within minutes
+    first_by = min(backwards, key=lambda setting: backwards[setting])
+    ahead = int(found.get(AFTER, UNLIMITED))
+    return AcceptedTimes(now_ms - backwards[first_by], first_by, now_ms + ahead, AFTER)
+
+
 class TopicWriter:
     """Writes examples to one topic, over its first `partitions` partitions (None: over all of them).
 
@@ -120,7 +155,7 @@ class TopicWriter:
                 f"topic {self.topic}: expected times from {time_text(accepted.first_ms)} ({accepted.first_by}) "
                 f"to {time_text(accepted.last_ms)} ({accepted.last_by}), found {time_text(first_ms)} to "
                 f"{time_text(last_ms)}: choose --start-time or --interval so that they fit, or for a history make the "
-                f"topic with `stream-apple topics --retention forever`; nothing was sent"
+                f"topic take them by `stream-apple topics --retention forever --alter`; nothing was sent"
             )
 
     def write(

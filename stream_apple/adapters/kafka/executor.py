@@ -23,11 +23,14 @@ class AbandonedError(Exception):
 class AbandonableExecutor:
     """One thread that makes one call at a time. `keep` lives as long as the thread.
 
+    closing  whether `close` was called: a call that goes on until it succeeds had better give up
+
     A call that blocks for ever does not keep the process from ending: the thread is a daemon. What such a call uses
     must not be destroyed under it, which is what `keep` is for.
     """
 
     def __init__(self, name: str, keep: object) -> None:
+        self.closing = False
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._latest: Future[Any] | None = None
         self._thread = threading.Thread(target=_serve, args=(self._calls, keep), name=name, daemon=True)
@@ -62,6 +65,7 @@ class AbandonableExecutor:
 
     def close(self) -> None:
         """End the thread once the call that it is in has returned."""
+        self.closing = True
         self._calls.put(None)
 
 

@@ -1,24 +1,23 @@
 """What the topics must be like, how existing ones differ from that, and the creation of missing ones.
 
-An existing topic is never altered: it may hold what can't be had again. Each setting that is asked for has
-its reason here, and nothing is asked for that the promises do not need.
+An existing topic is altered only when that is asked for: it may hold what can't be had again. Each setting that is
+needed has its reason here, and nothing is needed that the promises do not need.
 """
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicCollection
 
 # The package types its admin module and does not mark what it exports.
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
-from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import TopicSettings
 from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import BrokerError
 
 Rule = Literal["exactly", "at least", "at most", "no less than"]
 """`no less than`: at least, where -1 is without end."""
@@ -30,7 +29,7 @@ RETENTION_MS = 14 * DAY_MS
 AHEAD_MS = 7 * DAY_MS  # as `epochs.max_ahead` by default
 UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
-_BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 FOREVER = -1  # of retention.ms
 
 
@@ -72,13 +71,23 @@ class Difference(NamedTuple):
     expected: str
     found: str
 
+    def value(self) -> str:
+        """What is expected, as the topic has it: of a bound, the bound itself."""
+        return self.expected.rpartition(" ")[2]
+
+    def alterable(self) -> bool:
+        """Whether `alter` changes it: without moving replicas, and without taking away what may be in the topic."""
+        if self.property == "partitions":
+            return int(self.expected) > int(self.found)
+        return self.property not in {"replication factor", "cleanup.policy"}
+
 
 class TopicReport(NamedTuple):
     """What was found or done for one topic."""
 
     topic: str
     partitions: int
-    verdict: Literal["as needed", "different", "missing", "created", "would be created"]
+    verdict: Literal["as needed", "different", "missing", "created", "would be created", "altered", "would be altered"]
     differences: list[Difference]
 
 
@@ -106,8 +115,8 @@ def requirements(
         # Readers would lose the earlier of two answers with one key, and Kafka refuses one without a key.
         Requirement("cleanup.policy", "exactly", "delete"),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
-        Requirement(_BEFORE, "at least", UNLIMITED),
-        Requirement(_AFTER, "at least", int(examples.get(_AFTER, UNLIMITED))),
+        Requirement(BEFORE, "at least", UNLIMITED),
+        Requirement(AFTER, "at least", int(examples.get(AFTER, UNLIMITED))),
     ]
     return {
         # Compaction would take examples out of the middle: a replay would learn another model.
@@ -148,6 +157,23 @@ def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
 
     retention_ms  how long a record stays by its own timestamp, or FOREVER
     """
+    kept = kept_for(topics, retention_ms)
+    return {
+        # Written down, so that a later change of the broker's default can't outgrow the dead letters.
+        topics.examples: {
+            "cleanup.policy": "delete",
+            "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
+            **kept[topics.examples],
+        },
+        topics.predictions: kept[topics.predictions],
+        topics.dead_letters: kept[topics.dead_letters],
+        topics.models: {},
+        topics.merges: {},
+    }
+
+
+def kept_for(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
+    """Topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
     # Kafka deletes by the records' own timestamps: a history would be gone while it is being written, learned or not.
     # Refusing what is older than half of the retention turns that into an error that its producer sees, and leaves
     # whoever reads the topic, a worker that was away among them, at least the other half.
@@ -157,19 +183,10 @@ def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
     # one record of a broken clock would keep its segment, and all after it, from being deleted for years.
     newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
     return {
-        topics.examples: {
-            "cleanup.policy": "delete",
-            # Written down, so that a later change of the broker's default can't outgrow the dead letters.
-            "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
-            _BEFORE: str(oldest),
-            _AFTER: str(newest),
-            **kept,
-        },
+        topics.examples: {BEFORE: str(oldest), AFTER: str(newest), **kept},
         # With a shorter retention, the outputs of late examples would be deleted on arrival.
         topics.predictions: kept,
         topics.dead_letters: kept,
-        topics.models: {},
-        topics.merges: {},
     }
 
 
@@ -178,58 +195,42 @@ def written(needed: list[Requirement]) -> dict[str, str]:
     return {requirement.setting: str(requirement.value) for requirement in needed if requirement.written}
 
 
-def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
-    """Those of `names` that exist; BrokerError if the cluster does not let this client look."""
+def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> dict[str, Existing]:
+    """Those of `names` that exist; BrokerError if the cluster does not let this client look.
+
+    settings  whether to ask for them, which needs a permission that a worker can do without
+    """
     present = [name for name in names if name in cluster.topics]
     if not present:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in present]
     described = cluster.client.describe_topics(
-        TopicCollection(present), include_authorized_operations=True, request_timeout=REQUEST_S
+        TopicCollection(present), include_authorized_operations=True, request_timeout=cluster.request_s
     )
-    configured = cluster.client.describe_configs(resources, request_timeout=REQUEST_S)
+    configured = cluster.client.describe_configs(resources, request_timeout=cluster.request_s) if settings else {}
     found = {}
     for name, resource in zip(present, resources, strict=True):
         topic = cluster.result(described[name], f"describing topic {name}")
-        entries = cluster.result(configured[resource], f"reading the settings of topic {name}")
+        reading = f"reading the settings of topic {name}"
+        entries = cluster.result(configured[resource], reading).values() if settings else ()
         found[name] = Existing(
             partitions=len(topic.partitions),
             replicas=min(len(partition.replicas) for partition in topic.partitions),
-            settings={entry.name: entry.value for entry in entries.values() if entry.value is not None},
+            settings={entry.name: entry.value for entry in entries if entry.value is not None},
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
         )
     return found
 
 
-class AcceptedTimes(NamedTuple):
-    """Which timestamps a topic takes and keeps, milliseconds since 1970, and the settings that say so."""
-
-    first_ms: int
-    first_by: str
-    last_ms: int
-    last_by: str
+def missing_permissions(topics: TopicSettings, name: str, allowed: frozenset[str]) -> list[str]:
+    """A line about what a worker may not do with one of its topics, if there is something."""
+    needed = {"READ"} if name == topics.examples else {"READ", "WRITE"}
+    return [] if needed <= allowed else [refused(needed, allowed)]
 
 
-def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
-    """Which timestamps topic `name` takes at `now_ms`; None if it replaces them all, or this client may not look."""
-    if not cluster.has_controller:
-        return None
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
-    try:
-        entries = cluster.result(future, f"reading the settings of topic {name}")
-    except BrokerError:
-        return None  # it need not be allowed: then the brokers say so themselves, record by record
-    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
-    if found.get("message.timestamp.type") == "LogAppendTime":
-        return None
-    backwards = {_BEFORE: int(found.get(_BEFORE, UNLIMITED))}
-    kept = int(found.get("retention.ms", FOREVER))
-    if "delete" in found.get("cleanup.policy", "") and kept != FOREVER:
-        backwards["retention.ms"] = kept  # what is older is taken, and deleted within minutes
-    first_by = min(backwards, key=lambda setting: backwards[setting])
-    ahead = int(found.get(_AFTER, UNLIMITED))
-    return AcceptedTimes(now_ms - backwards[first_by], first_by, now_ms + ahead, _AFTER)
+def refused(needed: set[str], allowed: frozenset[str]) -> str:
+    """What was expected to be allowed, and what is."""
+    return f"permissions: expected {', '.join(sorted(needed))}, found {', '.join(sorted(allowed)) or 'none'}"
 
 
 def compare(
@@ -259,7 +260,7 @@ def ensure(
     topics: TopicSettings,
     partitions: int | None = None,
     replication_factor: int = BROKER_DEFAULT,
-    retention_ms: int = RETENTION_MS,
+    retention_ms: int | None = None,
     max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
     merging: bool = False,
@@ -268,14 +269,17 @@ def ensure(
     """Compare what exists and create what is missing; nothing is created while anything differs.
 
     partitions    None: as many as `examples` has, 1 if it is missing too.
-    retention_ms  of what is created: how long a record stays by its own timestamp, or FOREVER
+    retention_ms  how long a record stays by its own timestamp, or FOREVER; None: RETENTION_MS for what is created, and
+                  as it is for what exists
     max_record_bytes  of the examples: how large answers may be follows from it
     merging       whether there is to be a topic for merges
     dry_run       the broker checks the creation and does not carry it out.
     """
     found = existing(cluster, topics.names(merging=merging))
-    created = creation(topics, retention_ms)
+    created = creation(topics, RETENTION_MS if retention_ms is None else retention_ms)
+    asked = {} if retention_ms is None else kept_for(topics, retention_ms)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
+    examples = {**examples, **asked.get(topics.examples, {})}
     if partitions is None:
         partitions = found[topics.examples].partitions if topics.examples in found else 1
     reports = []
@@ -283,7 +287,10 @@ def ensure(
     for name, needed in requirements(topics, examples, max_record_bytes, merging=merging).items():
         count = partitions_of(topics, name, partitions)
         if name in found:
-            differences = compare(name, found[name], needed, count, replication_factor)
+            wanted = asked.get(name, {})
+            exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]
+            rest = [requirement for requirement in needed if requirement.setting not in wanted]
+            differences = compare(name, found[name], [*exact, *rest], count, replication_factor)
             verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
             reports.append(TopicReport(name, found[name].partitions, verdict, differences))
         else:
@@ -292,40 +299,42 @@ def ensure(
             reports.append(TopicReport(name, count, "missing", []))
     if not missing or any(report.differences for report in reports):
         return reports
-    _create(cluster, missing, dry_run=dry_run)
+    cluster.create(list(missing.values()), dry_run=dry_run)
     made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
     return [row._replace(verdict=made) if row.topic in missing else row for row in reports]
 
 
-def _create(cluster: Cluster, missing: Mapping[str, NewTopic], *, dry_run: bool) -> None:
-    futures = cluster.client.create_topics(
-        list(missing.values()),
-        operation_timeout=REQUEST_S,
-        request_timeout=REQUEST_S,
-        validate_only=dry_run,
-    )
-    refused = []
-    unanswered = False
-    for name, future in futures.items():
-        try:
-            with as_kafka_exception():
-                future.result()
-        except KafkaException as error:
-            refused.append(f"topic {name}: expected to create it, found: {error_text(error.args[0])}")
-            unanswered = unanswered or error.args[0].code() < 0
-    if refused:
-        # Negative codes are the client's own: the broker was not heard. All others are its refusal.
-        raise (BrokerError if unanswered else ConfigurationError)("\n  ".join(refused))
+def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_run: bool = False) -> list[TopicReport]:
+    """Change what differs; nothing is changed if anything differs that is not alterable.
+
+    reports  what `ensure` has found; what comes back says which topics are altered, with what they had before
+    dry_run  the brokers check the changes and do not carry them out.
+    """
+    wrong = [report for report in reports if report.differences]
+    if not all(difference.alterable() for report in wrong for difference in report.differences):
+        return reports
+    # Outputs first: they must take whatever a worker makes of the examples.
+    for report in sorted(wrong, key=lambda report: report.topic == examples):
+        settings = {each.property: each.value() for each in report.differences if each.property != "partitions"}
+        if settings:
+            cluster.set_settings(report.topic, settings, dry_run=dry_run)
+        for each in report.differences:
+            if each.property == "partitions":
+                cluster.add_partitions(report.topic, int(each.value()), dry_run=dry_run)
     if not dry_run:
-        _wait_until_visible(cluster, set(missing))
+        _wait_until_altered(cluster, wrong)
+    made: Literal["would be altered", "altered"] = "would be altered" if dry_run else "altered"
+    return [report._replace(verdict=made) if report.differences else report for report in reports]
 
 
-def _wait_until_visible(cluster: Cluster, names: set[str]) -> None:
-    """The controller has made the topics before each broker knows of them."""
-    unseen = names
+def _wait_until_altered(cluster: Cluster, reports: list[TopicReport]) -> None:
+    """The controller has changed the topics before each broker knows of it."""
     for _ in RetryPolicy(REQUEST_S).attempts():
-        with translated(f"asking for {', '.join(sorted(unseen))}"):
-            unseen = names - set(cluster.client.list_topics(timeout=REQUEST_S).topics)
+        found = existing(cluster, [report.topic for report in reports])
+        told = {name: {**topic.settings, "partitions": str(topic.partitions)} for name, topic in found.items()}
+        changes = [each for report in reports for each in report.differences]
+        unseen = [each for each in changes if told[each.topic].get(each.property) != each.value()]
         if not unseen:
             return
-    raise BrokerError(f"expected to see what was created within {REQUEST_S:g} s, found no {', '.join(sorted(unseen))}")
+    names = ", ".join(f"{each.property} {each.value()} of {each.topic}" for each in unseen)
+    raise BrokerError(f"expected to see what was altered within {REQUEST_S:g} s, found no {names}")

@@ -1,5 +1,8 @@
 """The transactional producer: messages and offsets that become visible together, or never.
 
+Who takes its transactional id from it tells it nothing, and what does not reach the cluster is refused by nobody: while
+it has no transaction, it asks every few seconds whether the id is still its own.
+
 Calls that may block are made by an executor of their own: while they are waited for, signals are seen, and after
 `RetryPolicy.shorten_deadline` the wait ends even if the call does not.
 """
@@ -16,12 +19,22 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, delivery_error, translated
+from stream_apple.adapters.kafka.errors import (
+    as_kafka_exception,
+    call_error,
+    delivery_error,
+    is_fenced,
+    is_transient,
+    translated,
+)
 from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
 from stream_apple.adapters.kafka.herald import wait_for_connection
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.errors import BrokerError, StreamAppleError
 from stream_apple.runtime.ports import AbortableError, Committed, Header
+
+CONFIRM_S = 5.0
+"""So long the producer may go without a word from the cluster that its id is its own: a tenth of a busy one's work."""
 
 # Between slices, signals are seen. From 0.2 s on, confluent-kafka would call librdkafka several times, and have it call
 # back again after a fatal error (see `errors.as_kafka_exception`).
@@ -47,28 +60,45 @@ class TransactionalProducer:
         self._prepare = prepare
         self._executor = AbandonableExecutor("producer", producer)
         self._fencing: Future[None] | None = None
-        self._open = False
+        self._confirming: Future[None] | None = None
+        self._confirmed_at = 0.0
+        self._open_since: float | None = None
         self._written: deque[tuple[Callable[[int], None], int]] = deque()
         self._undelivered: StreamAppleError | AbortableError | None = None
 
-    def start_fencing(self) -> None:
-        """Begin what `fence` does, and return at once."""
+    @property
+    def open_s(self) -> float:
+        """For how long the transaction has been open, or that of a question; 0 if none is."""
+        since = self._open_since if self._confirming is None else self._confirmed_at
+        return 0.0 if since is None else time.monotonic() - since
+
+    def start_fencing(self, permitted: Callable[[], object]) -> None:
+        """Begin what `fence` does, and return at once. Nobody is fenced before `permitted` returns, or if it raises."""
 
         def fence() -> None:
+            permitted()
             self._prepare()
             self._fence_once()
 
         self._fencing = self._executor.submit(fence)
 
     def fence(self) -> None:
-        """Make every predecessor with this transactional id unable to commit, and abort what it left open."""
+        """Make every predecessor with this transactional id unable to commit, and abort what it left open.
+
+        If it was begun before, the error that did not permit it.
+        """
+        if not self._has_fenced():
+            self._retry.retry_until_deadline("init_transactions", self._fence_once, self._executor)
+        self._confirmed_at = time.monotonic()
+
+    def _has_fenced(self) -> bool:
         fencing, self._fencing = self._fencing, None
         if fencing is not None:
             # What went wrong will go wrong again, and is translated then.
             with self._retry.waiting(), suppress(KafkaException, AbandonedError), as_kafka_exception():
                 self._executor.wait(fencing, lambda: self._retry.is_over)
-                return
-        self._retry.retry_until_deadline("init_transactions", self._fence_once, self._executor)
+                return True
+        return False
 
     def _fence_once(self) -> None:
         wait_for_connection(self._producer, self._topic)
@@ -80,10 +110,59 @@ class TransactionalProducer:
             self._producer.poll(0)
         self._report_written()
 
+    def confirm(self, consumer: Consumer, *, ask: bool = True) -> None:
+        """Every CONFIRM_S without a transaction, have the cluster say that the id is ours, in the background.
+
+        FencedError from a later call if it is not. `ask`: whether the cluster may be asked now.
+        """
+        if self._confirming is not None:
+            if self._confirming.done():
+                self._await_confirmation()
+            return
+        due = self._open_since is None and time.monotonic() >= self._confirmed_at + CONFIRM_S
+        if ask and due and not self._executor.blocked:
+            with translated("consumer_group_metadata"):
+                member = consumer.consumer_group_metadata()
+            self._confirmed_at = time.monotonic()
+            self._confirming = self._executor.submit(lambda: self._ask_whose_id_it_is(member))
+
+    def _ask_whose_id_it_is(self, member: object) -> None:
+        # librdkafka does not tell the cluster of a transaction that is empty: so there is an offset in it, and it is
+        # aborted. That a member of an old generation may not commit is no answer to this question.
+        offsets = [TopicPartition(self._topic, 0, 0)]
+
+        def passes(error: KafkaError) -> bool:
+            return is_transient(error) and not self._executor.closing
+
+        patient = RetryPolicy(float("inf"))  # how long there may be no broker is for others to judge
+        self._producer.begin_transaction()
+        try:
+            patient.retry_while(
+                passes, lambda: self._producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
+            )
+        except KafkaException as failure:
+            if is_fenced(failure.args[0]):
+                raise
+        patient.retry_while(passes, lambda: self._producer.abort_transaction(ATTEMPT_TIMEOUT_S))
+
+    def _await_confirmation(self) -> None:
+        if self._confirming is None:
+            return
+        what = "confirming the transactional id"
+        deadline = time.monotonic() + self._retry.deadline_s
+        try:
+            with self._retry.waiting(), translated(what):
+                self._executor.wait(self._confirming, lambda: self._retry.is_over or time.monotonic() >= deadline)
+        except AbandonedError:
+            raise BrokerError(f"{what}: no success within {self._retry.deadline_s:g} s, or asked to stop") from None
+        self._confirming = None
+        self._confirmed_at = time.monotonic()
+
     def begin(self) -> None:
         """Local: the broker hears of it with the first message."""
+        self._await_confirmation()
         self._retry.retry_until_deadline("begin_transaction", self._producer.begin_transaction)
-        self._open = True
+        self._open_since = time.monotonic()
 
     def send(
         self,
@@ -212,7 +291,7 @@ class TransactionalProducer:
 
     def abort(self) -> None:
         """What was queued is sent first, if the broker answers; all of it is marked aborted in the log."""
-        if self._open:
+        if self._open_since is not None:
             # To end a transaction that the broker has not heard of yet is a fatal error (INVALID_TXN_STATE).
             self._retry.retry_until_deadline("flush", self._flush_once, self._executor)
             self._retry.retry_until_deadline(
@@ -226,7 +305,8 @@ class TransactionalProducer:
             pass
 
     def _forget(self) -> None:
-        self._open = False
+        self._open_since = None
+        self._confirmed_at = time.monotonic()
         self._written.clear()
         self._undelivered = None
 
@@ -234,7 +314,10 @@ class TransactionalProducer:
         """Abort: others wait for the offsets that an open transaction has in doubt. Blocks some seconds at most."""
         deadline = time.monotonic() + _CLOSE_S
         ended = True
-        if self._open:
+        if self._confirming is not None:
+            with suppress(KafkaException, AbandonedError), as_kafka_exception():
+                self._executor.wait(self._confirming, lambda: time.monotonic() >= deadline)
+        if self._open_since is not None:
             ended = self._succeeds("abort_transaction", lambda: self._producer.abort_transaction(_CLOSE_S), deadline)
         # Otherwise closing would try to abort once more. The producer is left to whoever drops its last reference.
         if ended:

@@ -1,12 +1,14 @@
-"""Parameters of commands: durations, and groups of options that belong together."""
+"""Parameters of commands: durations, files to be written, and groups of options that belong together."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stream_apple.config.duration import format_duration, parse_duration
+from stream_apple.whole_files import why_not_a_folder, why_not_writable
 
 DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | None]
 
@@ -35,6 +37,34 @@ def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int |
         return found
 
     return convert
+
+
+class OutputFile(click.ParamType[Path]):
+    """The path of a file that the command will write: refused before it has begun if that can't be."""
+
+    name = "file"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """See the base."""
+        path = Path(value)
+        fault = why_not_writable(path)
+        if fault is not None:
+            self.fail(f"expected a file that can be written, found {fault}", param, ctx)
+        return path
+
+
+class OutputFolder(click.ParamType[Path]):
+    """The path of a folder that the command will write files into, or make."""
+
+    name = "directory"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """See the base."""
+        path = Path(value)
+        fault = why_not_a_folder(path, to_be_made=True)
+        if fault is not None:
+            self.fail(f"expected a directory that can be written, found {fault}", param, ctx)
+        return path
 
 
 def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

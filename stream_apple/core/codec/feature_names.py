@@ -20,6 +20,7 @@ MOST_NAMES = 65_536
 LONGEST_NAME = 100
 """Characters that are kept of a name."""
 _MOST_OF_A_RECORD = 4_096
+_MOST_FEATURES = 65_536  # that an example may have, whatever the limits are set to
 _CUT = "..."
 _EQUALS = b"="
 _JOIN = "^"  # of namespace and name, as in Vowpal Wabbit
@@ -39,12 +40,39 @@ def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[
     most = _MOST_OF_A_RECORD * (1 if ngrams is None else ngrams.largest)
     try:
         packed = as_msgpack(value) if value and is_json(value) else value
-        example = dict(msgpack.unpackb(packed or b"", raw=True, strict_map_key=False, object_pairs_hook=_Map))
-        features = example[b"features"]
-        found = list(islice(_names(features, ngrams), most))
-    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
+        found = list(islice(_names(_features_of(packed or b""), ngrams), most))
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
         return
     yield from found
+
+
+def _features_of(example: bytes) -> object:
+    """What is under the key `features`; None if that is not there.
+
+    Nothing is made of the rest, nor of more features than any example has. ValueError if that is not all.
+    """
+    made = 0
+
+    def pairs(items: list[tuple[bytes, object]]) -> _Map:
+        nonlocal made
+        made += len(items)
+        if made > _MOST_FEATURES:
+            raise ValueError("more features than any example has")
+        return _Map(items)
+
+    unpacker = msgpack.Unpacker(
+        raw=True, strict_map_key=False, object_pairs_hook=pairs, max_map_len=_MOST_FEATURES, max_array_len=0
+    )
+    unpacker.feed(example)
+    features = None
+    for _ in range(unpacker.read_map_header()):
+        if unpacker.unpack() == b"features":
+            features = unpacker.unpack()
+        else:
+            unpacker.skip()
+    if unpacker.tell() != len(example):
+        raise ValueError("more than an example")
+    return features
 
 
 def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
@@ -107,6 +135,8 @@ def _is_zero(value: object) -> bool:
 def _indices(features: dict[bytes, object]) -> Iterator[_Named]:
     packed, values = features[b"indices"], features.get(b"values")
     assert isinstance(packed, bytes)
+    if len(packed) > 8 * _MOST_FEATURES:
+        raise ValueError("more features than any example has")
     narrow = isinstance(values, bytes) and len(values) == len(packed)
     indices = np.frombuffer(packed, "<u4" if narrow else "<u8").tolist()
     numbers = np.frombuffer(values, "<f4").tolist() if isinstance(values, bytes) else [1.0] * len(indices)

@@ -1,15 +1,22 @@
 """What is said of a JSON record that can't be used: where its faults lie, and what stands there.
 
-Slow and plain, for dead letters only.
+Slow and plain, for dead letters only; but what is looked for in the whole of a record, a kernel looks for.
 """
 
 import re
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel
+
 _SPACE = b" \t\n\r"
-_PIECE = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\]:,]', re.DOTALL)
+_QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b'"\\:,{}[]'
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
 _WORD = re.compile(rb"-?[A-Za-z][A-Za-z0-9]*")
 _LONGEST_QUOTE = 40
+_LOOKED_AT = 4 * _LONGEST_QUOTE  # bytes, of what is quoted
 _KINDS = {b"{": "an object", b"[": "an array"}
 _WORDS = {b"true": "a bool", b"false": "a bool", b"null": ""}
 
@@ -19,25 +26,44 @@ def is_json(value: bytes) -> bool:
     return value.lstrip(_SPACE).startswith(b"{")
 
 
-def enclosing_key(value: bytes, place: int) -> tuple[str | None, bool]:
-    """The key of the outermost object in whose value byte `place` lies, if any; and whether the object ends before."""
-    depth = 0
-    key = last = None
+@kernel
+def _enclosing(source: NDArray[np.uint8], place: int) -> tuple[int, int, bool]:
+    """Where the key of the outermost object starts and stops in whose value byte `place` lies, without its quotes.
+
+    -1 for none; and whether the object ends before.
+    """
+    at = depth = start = stop = 0
+    key = key_stop = -1
     ended = False
-    for piece in _PIECE.finditer(value, 0, place):
-        match piece.group():
-            case b"{" | b"[":
-                depth += 1
-            case b"}" | b"]":
-                depth -= 1
-                ended |= depth <= 0
-            case b":" if depth == 1:
-                key = last
-            case b"," if depth == 1:
-                key = None
-            case other:
-                last = other
-    return None if key is None or ended else key.strip(b'"').decode(errors="replace"), ended
+    while at < place:
+        sign = source[np.uint64(at)]
+        if sign == _QUOTE:
+            start = at = at + 1
+            while at < place and source[np.uint64(at)] != _QUOTE:
+                at += 2 if source[np.uint64(at)] == _BACKSLASH else 1
+            stop = min(at, place)
+        elif sign in (_OPEN_OBJECT, _OPEN_ARRAY):
+            depth += 1
+        elif sign in (_CLOSE_OBJECT, _CLOSE_ARRAY):
+            depth -= 1
+            ended |= depth <= 0
+        elif depth == 1 and sign == _COLON:
+            key, key_stop = start, stop
+        elif depth == 1 and sign == _COMMA:
+            key = -1
+        at += 1
+    return key, key_stop, ended
+
+
+def enclosing_key(value: bytes, place: int) -> tuple[str | None, bool]:
+    """The key of the outermost object in whose value byte `place` lies, if any; and whether the object ends before.
+
+    A long one is cut.
+    """
+    start, stop, ended = _enclosing(np.frombuffer(value, np.uint8), min(place, len(value)))
+    if start < 0 or ended:
+        return None, bool(ended)
+    return value[start : min(stop, start + _LOOKED_AT)].decode(errors="replace"), False
 
 
 def found_in(value: bytes, place: int) -> str:
@@ -48,20 +74,21 @@ def found_in(value: bytes, place: int) -> str:
     if first in _KINDS:
         return _KINDS[first]
     if first == b'"':
-        found = _PIECE.match(value, place)
+        found = _STRING.match(value, place, place + _LOOKED_AT)
         assert found is not None
-        return f"a string: {_quoted(found.group()[1:].removesuffix(first))}"
-    number = _NUMBER.match(value, place)
+        return f"a string: {quoted(found.group()[1:].removesuffix(first))}"
+    number = _NUMBER.match(value, place, place + _LOOKED_AT)
     if number is not None:
-        return f"a number: {_quoted(number.group())[1:-1]}"
-    word = _WORD.match(value, place)
+        return f"a number: {quoted(number.group())[1:-1]}"
+    word = _WORD.match(value, place, place + _LOOKED_AT)
     if word is not None:
         kind = _WORDS.get(word.group(), "")
-        quote = _quoted(word.group())[1:-1]
+        quote = quoted(word.group())[1:-1]
         return f"{kind}: {quote}" if kind else quote
-    return f"byte 0x{value[place]:02x}" if not 0x20 < value[place] < 0x7F else _quoted(first)
+    return f"byte 0x{value[place]:02x}" if not 0x20 < value[place] < 0x7F else quoted(first)
 
 
-def _quoted(text: bytes) -> str:
-    quote = ascii(text[: 4 * _LONGEST_QUOTE].decode(errors="replace"))
+def quoted(text: bytes) -> str:
+    """The beginning of a text as Python would quote it, in ASCII."""
+    quote = ascii(text[:_LOOKED_AT].decode(errors="replace"))
     return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}...{quote[0]}"

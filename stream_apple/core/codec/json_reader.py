@@ -1,32 +1,37 @@
-"""Reading the strings and numbers of JSON out of bytes that nobody has checked yet, and writing them as msgpack.
+"""Reading JSON out of bytes that nobody has checked yet: strings, which are written as msgpack, and what is read over.
 
 JSON is that of RFC 8259, in UTF-8, and nothing beyond: no NaN, no comments, no lone surrogates. What is written is what
-`msgpack.packb` makes of the same value. Every function takes where it starts and where the record ends, and reads
-no byte at or after that end.
+`msgpack.packb` makes of the same value; what nobody asks for is checked for its syntax, to the same faults, and nothing
+is made of it. Every function takes where it starts and where the record ends, and reads no byte at or after that end.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.decimal_numbers import nearest_float
-from stream_apple.core.codec.msgpack_reader import OK, ZERO, Bytes, byte, is_utf8
+from stream_apple.core.codec.json_numbers import (
+    CAPITAL_E,
+    MINUS,
+    NINE,
+    PLUS,
+    POINT,
+    SMALL_E,
+    ZERO_DIGIT,
+    put,
+)
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, is_utf8
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import kernel
 
 _MALFORMED = int(Reason.MALFORMED)
+_TOO_DEEP = int(Reason.TOO_DEEP)
 
-QUOTE, BACKSLASH, COMMA, COLON, MINUS, PLUS, POINT = (ord(sign) for sign in '"\\,:-+.')
+QUOTE, BACKSLASH, COMMA, COLON = (ord(sign) for sign in '"\\,:')
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = (ord(sign) for sign in "{}[]")
-_ZERO_DIGIT, _NINE, _SMALL_E, _CAPITAL_E, _SMALL_U = (ord(sign) for sign in "09eEu")
+_SMALL_U = ord("u")
 _ESCAPED = b'"\\/bfnrt'
 _MEANT = b'"\\/\b\f\n\r\t'
-
-_MOST_DIGITS = 19  # that surely fit into 64 bits
-_LARGEST_START = np.uint64((2**64 - 1) // 10)  # of the largest integer of 64 bits, all its digits but the last
-_LARGEST_LAST = (2**64 - 1) % 10
-_LARGEST_NEGATIVE = np.uint64(1 << 63)
-_HUGE = 1 << 40  # an exponent beyond the length of any record: what it makes of a number doesn't change any more
-_SIGN = np.uint64(1 << 63)
+TRUE, FALSE, NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 
 
 def _escape_table() -> Bytes:
@@ -55,15 +60,6 @@ def begins_object(source: Bytes, at: int, end: int) -> bool:
 
 
 @kernel
-def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
-    """Write `tag` and `size` <= 8 bytes after it, big-endian; returns where they end."""
-    out[np.uint64(to)] = tag
-    for step in range(size):
-        out[np.uint64(to + 1 + step)] = np.uint8(bits >> np.uint64(8 * (size - 1 - step)))
-    return to + 1 + size
-
-
-@kernel
 def _four_hex(source: Bytes, at: int, stop: int) -> int:
     """The number that four hexadecimal digits spell; -1 if they do not stand there."""
     if stop - at < 4:
@@ -71,8 +67,8 @@ def _four_hex(source: Bytes, at: int, stop: int) -> int:
     number = 0
     for step in range(4):
         sign = byte(source, at + step)
-        if _ZERO_DIGIT <= sign <= _NINE:
-            number = number * 16 + sign - _ZERO_DIGIT
+        if ZERO_DIGIT <= sign <= NINE:
+            number = number * 16 + sign - ZERO_DIGIT
         elif ord("a") <= sign | 0x20 <= ord("f"):
             number = number * 16 + (sign | 0x20) - ord("a") + 10
         else:
@@ -167,93 +163,126 @@ def string_at(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[in
 
 
 @kernel
-def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  # noqa: FBT001
-    """An integer of at most 64 bits in the shortest form."""
-    if negative and size != ZERO:
-        bits = ZERO - size
-        if size <= np.uint64(32):
-            return put(out, to, int(bits & np.uint64(0xFF)), ZERO, 0)
-        if size <= np.uint64(1 << 7):
-            return put(out, to, 0xD0, bits, 1)
-        if size <= np.uint64(1 << 15):
-            return put(out, to, 0xD1, bits, 2)
-        if size <= np.uint64(1 << 31):
-            return put(out, to, 0xD2, bits, 4)
-        return put(out, to, 0xD3, bits, 8)
-    if size < np.uint64(1 << 7):
-        return put(out, to, int(size), ZERO, 0)
-    if size < np.uint64(1 << 8):
-        return put(out, to, 0xCC, size, 1)
-    if size < np.uint64(1 << 16):
-        return put(out, to, 0xCD, size, 2)
-    if size < np.uint64(1 << 32):
-        return put(out, to, 0xCE, size, 4)
-    return put(out, to, 0xCF, size, 8)
+def spells(source: Bytes, at: int, end: int, word: Bytes) -> bool:
+    """Whether the bytes of `word` stand at `at`."""
+    same = end - at >= word.size
+    for step in range(word.size if same else 0):
+        same &= source[np.uint64(at + step)] == word[np.uint64(step)]
+    return same
 
 
 @kernel
-def number_text(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, int, int, bool]:
-    """The number at `at`: where it ends or the fault is, where its msgpack ends, the fault, and whether it is settled.
+def begins_number(sign: int) -> bool:
+    """Whether the byte `sign` does."""
+    return sign == MINUS or ZERO_DIGIT <= sign <= NINE
 
-    An integer of 64 bits is one, any other number is a 64-bit float. One that is not settled has its 9 bytes, the last
-    8 of which are still to be written.
-    """
-    negative = byte(source, at) == MINUS
-    at += negative
-    significand = ZERO
-    digits = power = last = 0
-    cut = False  # digits that are not zero have no room
-    whole = True
+
+@kernel
+def after_colon(source: Bytes, at: int, end: int) -> tuple[int, int]:
+    """From behind a key to its value, or to the fault; and the fault."""
+    at = after_space(source, at, end)
+    if at >= end or byte(source, at) != COLON:
+        return at, _MALFORMED
+    return after_space(source, at + 1, end), OK
+
+
+@kernel
+def _after_digits(source: Bytes, at: int, end: int) -> int:
+    while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
+        at += 1
+    return at
+
+
+@kernel
+def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
+    """As `number_text` without the number: where it ends or the fault is, and the fault."""
+    at += byte(source, at) == MINUS
     start = at
-    while at < end:
-        sign = byte(source, at)
-        if sign == POINT:
-            if not whole or at == start:
-                return at, to, _MALFORMED, True
-            whole = False
-            start = at + 1
-        elif _ZERO_DIGIT <= sign <= _NINE:
-            last = sign - _ZERO_DIGIT
-            if digits < _MOST_DIGITS:
-                significand = significand * np.uint64(10) + np.uint64(last)
-                digits += significand != ZERO
-                power -= not whole
-            else:
-                cut |= last != 0
-                power += whole
-            if whole and at == start + 1 and byte(source, start) == _ZERO_DIGIT:
-                return at, to, _MALFORMED, True
-        else:
-            break
-        at += 1
+    at = _after_digits(source, at, end)
     if at == start:
-        return at, to, _MALFORMED, True
-    if at < end and byte(source, at) in (_SMALL_E, _CAPITAL_E):
-        whole = False
-        at += 1
-        down = at < end and byte(source, at) == MINUS
-        at += down or (at < end and byte(source, at) == PLUS)
-        start = at
-        exponent = 0
-        while at < end and _ZERO_DIGIT <= byte(source, at) <= _NINE:
-            exponent = min(exponent * 10 + byte(source, at) - _ZERO_DIGIT, _HUGE)
-            at += 1
+        return at, _MALFORMED
+    if at > start + 1 and byte(source, start) == ZERO_DIGIT:
+        return start + 1, _MALFORMED
+    if at < end and byte(source, at) == POINT:
+        start = at + 1
+        at = _after_digits(source, start, end)
         if at == start:
-            return at, to, _MALFORMED, True
-        power += -exponent if down else exponent
-    if whole:
-        if power == 1 and (significand < _LARGEST_START or (significand == _LARGEST_START and last <= _LARGEST_LAST)):
-            significand = significand * np.uint64(10) + np.uint64(last)
-            power = 0
-            cut = False
-            if not negative:
-                return at, _put_integer(out, to, significand, False), OK, True  # noqa: FBT003
-            return at, put(out, to, mp.TAG_FLOAT64, ZERO, 8), OK, False
-        if power == 0 and not (negative and significand > _LARGEST_NEGATIVE):
-            return at, _put_integer(out, to, significand, negative), OK, True
-    bits, settled = nearest_float(significand, power)
-    if cut and settled:
-        # The true number lies between these two.
-        above, settled = nearest_float(significand + np.uint64(1), power)
-        settled = settled and above == bits
-    return at, put(out, to, mp.TAG_FLOAT64, bits | (_SIGN if negative else ZERO), 8), OK, settled
+            return at, _MALFORMED
+    if at < end and byte(source, at) in (SMALL_E, CAPITAL_E):
+        at += 1
+        at += at < end and byte(source, at) in (MINUS, PLUS)
+        start = at
+        at = _after_digits(source, start, end)
+        if at == start:
+            return at, _MALFORMED
+    return at, OK
+
+
+@kernel
+def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
+    """From a key to its value, or to the fault; and the fault."""
+    if at >= end or byte(source, at) != QUOTE:
+        return at, _MALFORMED
+    at, _, _, fault = _measured(source, at + 1, end)
+    if fault != OK:
+        return at, fault
+    return after_colon(source, at + 1, end)
+
+
+@kernel
+def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[np.int64]) -> tuple[int, int]:
+    """Step over the value at `at`, of any kind: where it ends, or where the fault is, and the fault.
+
+    depth    of the objects and arrays around it
+    objects  int64[MAX_DEPTH], scratch from `depth` on: whether what is open there is an object
+    """
+    outer = depth
+    while True:
+        # A value begins here.
+        sign = byte(source, at) if at < end else 0
+        if sign in (OPEN_OBJECT, OPEN_ARRAY):
+            if depth == MAX_DEPTH:
+                return at, _TOO_DEEP
+            is_object = sign == OPEN_OBJECT
+            objects[depth] = is_object
+            depth += 1
+            at = after_space(source, at + 1, end)
+            if at >= end or byte(source, at) != (CLOSE_OBJECT if is_object else CLOSE_ARRAY):
+                if is_object:
+                    at, fault = _after_key(source, at, end)
+                    if fault != OK:
+                        return at, fault
+                continue
+        elif sign == QUOTE:
+            at, _, _, fault = _measured(source, at + 1, end)
+            if fault != OK:
+                return at, fault
+            at += 1
+        elif begins_number(sign):
+            at, fault = _after_number(source, at, end)
+            if fault != OK:
+                return at, fault
+        elif spells(source, at, end, TRUE) or spells(source, at, end, NULL):
+            at += 4
+        elif spells(source, at, end, FALSE):
+            at += 5
+        else:
+            return at, _MALFORMED
+        # After a value: arrays and objects end until there is another one.
+        while depth > outer:
+            at = after_space(source, at, end)
+            is_object = objects[depth - 1] != 0
+            sign = byte(source, at) if at < end else 0
+            if sign == COMMA:
+                at = after_space(source, at + 1, end)
+                if is_object:
+                    at, fault = _after_key(source, at, end)
+                    if fault != OK:
+                        return at, fault
+                break
+            if sign != (CLOSE_OBJECT if is_object else CLOSE_ARRAY):
+                return at, _MALFORMED
+            depth -= 1
+            at += 1
+        else:
+            return at, OK

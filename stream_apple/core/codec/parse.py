@@ -42,7 +42,7 @@ _BAD_LABEL = int(Reason.BAD_LABEL)
 _BAD_ID = int(Reason.BAD_ID)
 
 _LABEL, _WEIGHT, _ID, _FEATURES = word_of(b"label"), word_of(b"weight"), word_of(b"id"), word_of(b"features")
-_FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
+FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
 
 
 @kernel
@@ -96,10 +96,10 @@ def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, r
 
 
 @kernel
-def _known_key(word: np.uint64, size: int) -> int:
+def known_key(word: np.uint64, size: int) -> int:
     """The bit of a known key, from its bytes as of `str_at`; 0 for any other."""
     if size == 8 and word == _FEATURES:
-        return _FEATURES_BIT
+        return FEATURES_BIT
     if size == 5 and word == _LABEL:
         return _LABEL_BIT
     if size == 6 and word == _WEIGHT:
@@ -133,11 +133,11 @@ def _record(
         start, at, fault, word = str_at(buffer, key_at, end)
         if fault != OK:
             return key_at, fault
-        known = _known_key(word, at - start)
+        known = known_key(word, at - start)
         if seen & known:
             return key_at, _DUPLICATE_KEY
         seen |= known
-        if known == _FEATURES_BIT:
+        if known == FEATURES_BIT:
             at, fault = read_features(buffer, at, end, limits.max_features, out, row)
         elif known == _LABEL_BIT:
             at, fault = _label(buffer, at, end, limits, out, row)
@@ -151,7 +151,7 @@ def _record(
             return at, fault
     if at != end:
         return at, _MALFORMED
-    if not seen & _FEATURES_BIT:
+    if not seen & FEATURES_BIT:
         return at, _NO_FEATURES
     return at, OK
 

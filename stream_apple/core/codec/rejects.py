@@ -6,6 +6,7 @@ same list, in the same order. New reasons are appended.
 
 from __future__ import annotations
 
+import codecs
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ import msgpack
 
 from stream_apple.core.codec import json_faults
 from stream_apple.core.codec import msgpack_tags as mp
+from stream_apple.core.codec.example import framing
 
 if TYPE_CHECKING:
     from stream_apple.core.batch import Limits
 
 _LONGEST_QUOTE = 40
+_LOOKED_AT = 4 * _LONGEST_QUOTE  # bytes, of what is quoted
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TYPES = {
     "label": "a number or nil",
     "weight": "a number",
@@ -146,17 +150,53 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
     if place >= len(value):
         return "the end of the record"
     kind = int(mp.KINDS[value[place]])
+    if place == 0 and kind != mp.MAP and (found := _foreign(value)):
+        return found
     if kind == mp.BROKEN:
         return f"byte 0x{value[place]:02x}"
     if kind == mp.MAP and reason is Reason.TOO_MANY_FEATURES:
         return "more"
     if kind not in _QUOTED:
         return _KINDS[kind]
-    try:
-        quote = ascii(_unpacker(value[place:]).unpack())
-    except (ValueError, msgpack.UnpackException):
+    start = place + 1 + int(mp.LENGTH_BYTES[value[place]])
+    size = int(mp.LENGTHS[value[place]])
+    if start > place + 1:
+        size = int.from_bytes(value[place + 1 : start], "big")
+    if start + size > len(value):
         return f"{_KINDS[kind]} that is cut short"
+    content = value[start : start + min(size, _LOOKED_AT)]
+    match kind:
+        case mp.STR:
+            quote = ascii(content.decode(errors="replace"))
+        case mp.BIN:
+            quote = ascii(content)
+        case _:
+            quote = ascii(_unpacker(value[place : start + size]).unpack())
     return f"{_KINDS[kind]}: {_shortened(quote)}"
+
+
+def _foreign(value: bytes) -> str | None:
+    """What a record is that was not meant to be msgpack, nor begins as an object of JSON; None if it may be msgpack."""
+    if frame := framing(value):
+        return frame
+    if value.startswith(_BYTE_ORDER_MARK):
+        return "a byte order mark, which JSON must not have"
+    if _is_text(value):
+        return f"text: {json_faults.quoted(value)}"
+    # Any byte may be an integer of msgpack; nobody sends one, with something behind it.
+    if len(value) > 1 and mp.KINDS[value[0]] == mp.INT and not mp.LENGTHS[value[0]]:
+        return f"byte 0x{value[0]:02x}"
+    return None
+
+
+def _is_text(value: bytes) -> bool:
+    """Whether the value begins as something that can be read: no msgpack but an integer does."""
+    try:
+        # What is cut off in the middle of a character is waited for.
+        text = codecs.getincrementaldecoder("utf-8")().decode(value[:_LOOKED_AT])
+    except UnicodeDecodeError:
+        return False
+    return "".join(text.split()).isprintable()
 
 
 def _is_whole(value: bytes, place: int) -> bool:
@@ -170,14 +210,16 @@ def _is_whole(value: bytes, place: int) -> bool:
 def _enclosing_key(value: bytes, place: int) -> str | None:
     """The key of the example in whose value byte `place` lies; None if it lies in no value."""
     unpacker = _unpacker(value)
-    key = None
+    key: str | None = None
     try:
         for _ in range(unpacker.read_map_header()):
             key = None
+            if place <= unpacker.tell() or mp.KINDS[value[unpacker.tell()]] != mp.STR:
+                return None  # what is no str is no key, and the first fault
             found = unpacker.unpack()
             if place < unpacker.tell():
                 return None
-            key = str(found)
+            key = found
             unpacker.skip()
             if place < unpacker.tell():
                 return key

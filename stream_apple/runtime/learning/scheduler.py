@@ -4,24 +4,23 @@ Different partitions are worked on at once, each in its own order: one task at a
 results are taken by the loop's thread. So results don't depend on the number of threads, and nothing but a model and
 the records of one batch is ever shared with another thread.
 
-While a partition's batch is learned its further records are kept, and become its next batch.
+While a partition's batch is learned its further records are kept, and become its next batches. A batch has a bound in
+bytes: so have the memory that it takes while it is learned, and the time that whoever must stop has to wait for it.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from stream_apple.runtime.columns import bytes_of
+from stream_apple.config.memory import BATCH_BYTES, MOST_BYTES
+from stream_apple.runtime.columns import bytes_of, portion
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.partition import Partition
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import Record
-
-MOST_BYTES = 32 << 20
-"""Of records that are on their way: as much as Kafka's client keeps for us."""
 
 Publish = Callable[[Partition, list[Record], BatchResult], None]
 
@@ -129,8 +128,13 @@ class LearningScheduler:
             self._start(number)  # a thread works on while we publish
             done.task.then(done.future.result())
 
-    def settle(self) -> None:
-        """Take results until nothing is on its way."""
+    def settle(self, leaving: Iterable[Partition] = ()) -> None:
+        """Take results until nothing is on its way; of partitions that are left, what no thread has begun with is not.
+
+        However many records were fetched, there is little to wait for then.
+        """
+        for partition in leaving:
+            self.forget(partition)
         while self._running:
             self.collect(None)
 
@@ -160,10 +164,21 @@ class LearningScheduler:
         if waiting:
             task = waiting.popleft()
         elif number in self._inbox:
-            task = self._batch(self._inbox.pop(number))
+            task = self._batch(self._next(number))
         else:
             return
         self._running[number] = _Running(self._threads.submit(task.call), task, self._now())
+
+    def _next(self, number: int) -> _Batch:
+        """Take what is learned next from what the partition's records have grown to."""
+        kept = self._inbox.pop(number)
+        count = portion(kept.records, BATCH_BYTES) if kept.size > BATCH_BYTES else len(kept.records)
+        if count == len(kept.records):
+            return kept
+        first, rest = kept.records[:count], kept.records[count:]
+        size = bytes_of(first)
+        self._inbox[number] = _Batch(kept.partition, rest, kept.size - size)
+        return _Batch(kept.partition, first, size)
 
     def _batch(self, batch: _Batch) -> _Task:
         def publish(parts: list[tuple[list[Record], BatchResult]]) -> None:

@@ -16,11 +16,12 @@ from enum import Enum, auto
 
 from stream_apple.core.learner.merging.merge import MergeCounts, adopt
 from stream_apple.errors import GapError
+from stream_apple.runtime.merging.adoptions import AdoptionRecord
 from stream_apple.runtime.merging.merge_log import MergedModel
-from stream_apple.runtime.merging.messages import AdoptionRecord
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState, MergeNote
 from stream_apple.runtime.merging.rounds import Boundary, Rounds
 from stream_apple.runtime.merging.settings import MergeSettings
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.partition import INCOMPLETE, Partition
 
 
@@ -100,8 +101,11 @@ class Follower:
         self._check_unanswered(boundary)
         self.place, self.since = Place.STOPPED, now
 
-    def begin_to_save(self) -> bool:
-        """A snapshot of its model as it is now has been begun; whether it goes on behind its boundary with that."""
+    def begin_to_save(self, image: ModelImage) -> bool:
+        """This snapshot of its model has been begun; whether it goes on behind its boundary with that."""
+        if image.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
+            # What follows its boundary was left out: no one else can tell, from this snapshot, that it has passed it.
+            self._next = self._next._replace(at=image.at)
         if self.place is Place.STOPPED:
             self.place = Place.SAVING
             self._next = BoundaryNote(*self.boundary, BoundaryState.CONTRIBUTED)

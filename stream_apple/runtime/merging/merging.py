@@ -16,13 +16,15 @@ from stream_apple.core.learner.merging.merge import MergeCounts
 from stream_apple.core.learner.options import Options
 from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.runtime.merging.followers import Follower, Place
 from stream_apple.runtime.merging.leader import Leader
 from stream_apple.runtime.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.runtime.merging.messages import adoption_key, encode_adoption, round_of
+from stream_apple.runtime.merging.messages import round_of
 from stream_apple.runtime.merging.note import BoundaryState, MergedPointer, MergeNote
 from stream_apple.runtime.merging.recorder import Recorder
 from stream_apple.runtime.merging.rounds import Boundary
+from stream_apple.runtime.model_image import ModelImage
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker, Committed
@@ -65,7 +67,7 @@ class NoMerging:
         """No model stops."""
         raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
 
-    def saving(self, partition: Partition) -> None:
+    def saving(self, partition: Partition, image: ModelImage) -> None:
         """Nothing depends on it."""
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
@@ -253,10 +255,10 @@ class Merging(NoMerging):
         self._gates[partition.number] = boundary.at
         self._context.recorder.held(partition.number, boundary.round)
 
-    def saving(self, partition: Partition) -> None:
-        """A snapshot of the partition's model as it is now has been begun, in the open transaction."""
+    def saving(self, partition: Partition, image: ModelImage) -> None:
+        """This snapshot of the partition's model has been begun, in the open transaction."""
         follower = self._followers.get(partition.number)
-        if follower is not None and follower.begin_to_save():
+        if follower is not None and follower.begin_to_save(image):
             self._record(follower)
             self._gates[partition.number] = None
 

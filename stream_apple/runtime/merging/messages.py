@@ -1,4 +1,4 @@
-"""The messages of the merges topic: merged models, back to the bit, and what each partition has gone on with.
+"""The messages of merged models in the merges topic, and the models again, to the bit.
 
 A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its table, as a snapshot
 has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope, a msgpack map:
@@ -11,15 +11,14 @@ has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope
     data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
 
 The manifest says who is in the merge, with the digest of each contribution, who is not, and why; the digest of the
-merged model, the rest of its state, and all merges before. An adoption record is one msgpack map with the key
-group/adopted/partition. Other groups may write to the same topic.
+merged model, the rest of its state, and all merges before. Adoption records (`adoptions.py`), and other groups'
+messages, may stand in the same topic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgpack
-import zstandard
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_from
 from stream_apple.core.learner.new_model import extent_of
@@ -27,38 +26,53 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.merging.history import MergeHistory
-from stream_apple.runtime.merging.note import BoundaryState, MergedPointer
+from stream_apple.runtime.merging.note import MergedPointer
 from stream_apple.runtime.snapshots.blocks import (
+    DAMAGES,
+    MOST_OF_A_MANIFEST,
+    StoredSums,
     blocks_of,
     compressor,
     constant_of,
     decode_block,
     decompressed,
     encode_block,
+    most_of_a_block,
     packed,
     unpacked,
     write_constant,
 )
 from stream_apple.runtime.snapshots.versions import VERSION, upgrade_manifest
+from stream_apple.untrusted import (
+    Offset,
+    PartitionNumber,
+    RoundNumber,
+    StateHash,
+    Stored,
+    because,
+    from_msgpack,
+    in_short,
+    of_kind,
+    unpacked_msgpack,
+)
 
 FORMAT = 1
-_DAMAGES = (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException, zstandard.ZstdError)
 
 
 class RosterEntry(NamedTuple):
     """A contribution to a merge: where the snapshot is, as `SnapshotPointer` says it."""
 
-    partition: int
-    at: int
-    first: int
-    last: int
-    digest: str
+    partition: PartitionNumber
+    at: Offset
+    first: Offset
+    last: Offset
+    digest: StateHash
 
 
 class Exclusion(NamedTuple):
     """A partition that is not in a merge, and why: "idle", "late", "passed" or "displaced"."""
 
-    partition: int
+    partition: PartitionNumber
     reason: str
 
 
@@ -86,26 +100,6 @@ class MergeManifest(NamedTuple):
         return any((each.partition, each.at) == (partition, at) for each in self.roster)
 
 
-class AdoptionRecord(NamedTuple):
-    """With what a partition goes on behind a boundary.
-
-    at        the first offset that it had not learned
-    state     ADOPTED or SKIPPED
-    included  whether its contribution is in the merge
-    merged    where the merged model is, and `digest` its digest; None if skipped
-    model     digest of the partition's model as it goes on
-    """
-
-    partition: int
-    at: int
-    round: int
-    state: BoundaryState
-    included: bool
-    merged: MergedPointer | None
-    digest: str | None
-    model: str
-
-
 def merge_key(group: str, number: int, index: int) -> bytes:
     """The key of message `index` of the merged model of round `number`."""
     return f"{group}/{number}/{index}".encode()
@@ -114,11 +108,6 @@ def merge_key(group: str, number: int, index: int) -> bytes:
 def round_of(key: bytes) -> int:
     """The round that a key of `merge_key` is about."""
     return int(key.rsplit(b"/", 2)[1])
-
-
-def adoption_key(group: str, partition: int) -> bytes:
-    """The key of a partition's adoption records."""
-    return f"{group}/adopted/{partition}".encode()
 
 
 def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
@@ -153,77 +142,90 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
     ]
 
 
-class _Opened(NamedTuple):
-    """The content of an envelope."""
+class _Formats(Stored):
+    """A message of any format."""
 
+    v: int
     slots: int
-    place: int
+
+
+class Envelope(Stored):
+    """What every message of a merged model says of itself."""
+
+    group: str
+    round: int
+    index: int
     of: int
     data: bytes
 
+    @property
+    def last(self) -> bool:
+        """Whether it is the manifest's."""
+        return self.index == self.of - 1
 
-def _open(group: str, number: int, value: bytes | None) -> _Opened:
-    """What is in a message of a round's merged model; SnapshotError if it is not one."""
+
+class StoredMerge(StoredSums):
+    """The manifest of a merged model."""
+
+    partitions: PartitionNumber
+    roster: tuple[RosterEntry, ...]
+    excluded: tuple[Exclusion, ...]
+    digest: StateHash
+    counts: dict[str, int]
+    merges: tuple[MergedPointer, ...]
+    dropped: tuple[tuple[RoundNumber, RoundNumber], ...]
+    options: Any
+
+    def manifest(self, number: int) -> MergeManifest:
+        """The same as what is recorded of the merge of this round."""
+        history = MergeHistory(self.merges, self.dropped)
+        return MergeManifest(number, self.partitions, self.roster, self.excluded, self.digest, self.counts, history)
+
+
+def _open(group: str, number: int, value: bytes | None) -> tuple[int, Envelope]:
+    """Format of the blocks, and what is in a message of a round's merged model; SnapshotError if it is not one."""
     try:
-        envelope: Mapping[str, Any] = msgpack.unpackb(value)
+        content = unpacked_msgpack(value)
+        formats = of_kind(_Formats, content)
         for name, known in (("v", FORMAT), ("slots", VERSION)):
-            found = envelope[name]
-            if not isinstance(found, int) or not 0 < found <= known:
+            if not 0 < (found := getattr(formats, name)) <= known:
                 raise SnapshotError(
                     f"expected {name} {known} or older, found {found}: a newer version of stream_apple wrote it"
                 )
-        if (envelope["group"], envelope["round"]) != (group, number):
-            raise SnapshotError(
-                f"expected a message of round {number} of group {group}, found one of round {envelope['round']} of "
-                f"group {envelope['group']}"
-            )
-        index, of = int(envelope["index"]), int(envelope["of"])
-        return _Opened(envelope["slots"], index, of, decompressed(envelope["data"]))
-    except _DAMAGES as error:
-        raise SnapshotError(f"expected an undamaged message of a merged model, found: {error!r}") from error
+        envelope = of_kind(Envelope, content)
+    except DAMAGES as error:
+        raise SnapshotError(f"expected an undamaged message of a merged model, found: {because(error)}") from error
+    if (envelope.group, envelope.round) != (group, number):
+        raise SnapshotError(
+            f"expected a message of round {number} of group {group}, found one of round {envelope.round} of "
+            f"group {in_short(envelope.group)}"
+        )
+    return formats.slots, envelope
+
+
+def _data(envelope: Envelope, most: int) -> bytes:
+    try:
+        return decompressed(envelope.data, most)
+    except DAMAGES as error:
+        raise SnapshotError(f"expected an undamaged message of a merged model, found: {because(error)}") from error
 
 
 def read_manifest(group: str, number: int, value: bytes | None) -> MergeManifest:
     """What is recorded of a round's merge, from the last of its messages; SnapshotError if that is not what it is."""
-    opened = _open(group, number, value)
-    if opened.place != opened.of - 1:
-        raise SnapshotError(f"expected the last message of round {number}, found message {opened.place} of {opened.of}")
-    return _manifest(number, _content(opened))
-
-
-def _content(opened: _Opened) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = msgpack.unpackb(opened.data, strict_map_key=False)
-        return upgrade_manifest(opened.slots, content)
-    except _DAMAGES as error:
-        raise SnapshotError(f"expected a manifest, found: {error!r}") from error
-
-
-def _manifest(number: int, content: Mapping[str, Any]) -> MergeManifest:
-    try:
-        history = MergeHistory(
-            tuple(MergedPointer(*_whole(each)) for each in content["merges"]),
-            tuple((int(first), int(last)) for first, last in content["dropped"]),
+    slots, envelope = _open(group, number, value)
+    if not envelope.last:
+        raise SnapshotError(
+            f"expected the last message of round {number}, found message {envelope.index} of {envelope.of}"
         )
-        roster = tuple(_entry(*each) for each in content["roster"])
-        excluded = tuple(Exclusion(int(partition), str(reason)) for partition, reason in content["excluded"])
-        counts = {str(name): int(count) for name, count in content["counts"].items()}
-        return MergeManifest(
-            number, int(content["partitions"]), roster, excluded, str(content["digest"]), counts, history
-        )
-    except (*_DAMAGES, IndexError) as error:
-        raise SnapshotError(f"expected a manifest, found: {error!r}") from error
+    return _content(slots, envelope).manifest(number)
 
 
-def _entry(partition: int, at: int, first: int, last: int, digest: str) -> RosterEntry:
-    _whole([partition, at, first, last])
-    return RosterEntry(partition, at, first, last, str(digest))
-
-
-def _whole(numbers: Sequence[Any]) -> list[int]:
-    if not all(isinstance(each, int) for each in numbers):
-        raise TypeError(f"expected whole numbers, found {numbers}")
-    return list(numbers)
+def _content(slots: int, envelope: Envelope) -> StoredMerge:
+    data = _data(envelope, MOST_OF_A_MANIFEST)
+    try:
+        return of_kind(StoredMerge, upgrade_manifest(slots, from_msgpack(dict[str, Any], data)))
+    except DAMAGES as error:
+        raise SnapshotError(f"expected a manifest, found: {because(error)}") from error
 
 
 class MergeDecoder:
@@ -255,75 +257,36 @@ class MergeDecoder:
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
-        opened = _open(self._group, self._round, value)
-        if (opened.place, opened.of) != (self._next, len(self._blocks) + 1):
+        slots, envelope = _open(self._group, self._round, value)
+        if (envelope.index, envelope.of) != (self._next, len(self._blocks) + 1):
             raise SnapshotError(
-                f"expected message {self._next} of {len(self._blocks) + 1}, found message {opened.place} of {opened.of}"
+                f"expected message {self._next} of {len(self._blocks) + 1}, found message {envelope.index} of "
+                f"{envelope.of}"
             )
+        table = self.model.table
         try:
             if self._next < len(self._blocks):
-                decode_block(opened.slots, opened.data, self.model.table, *self._blocks[self._next])
+                start, stop = self._blocks[self._next]
+                data = _data(envelope, most_of_a_block(table, start, stop))
+                decode_block(slots, data, table, start, stop)
             else:
-                self._finish(_content(opened))
-        except _DAMAGES as error:
-            raise SnapshotError(f"message {self._next}: expected a merged model, found: {error!r}") from error
+                self._finish(_content(slots, envelope))
+        except DAMAGES as error:
+            raise SnapshotError(f"message {self._next}: expected a merged model, found: {because(error)}") from error
         self._next += 1
 
-    def _finish(self, content: Mapping[str, Any]) -> None:
+    def _finish(self, content: StoredMerge) -> None:
         options, table, _ = self.model
-        if content["options"] != options.identity():
+        if content.options != options.identity():
             raise SnapshotError(
-                f"the manifest: expected options {options.identity()}, found {content['options']}: models of other "
-                f"settings were merged"
+                f"the manifest: expected options {options.identity()}, found {in_short(content.options)}: models of "
+                f"other settings were merged"
             )
-        manifest = _manifest(self._round, content)
         write_constant(table, content)
         # Arrays of its own: what comes out of a message can't be written to.
         self.model = mergeable_from(
-            options, table, {name: array.copy() for name, array in unpacked(content["arrays"]).items()}
+            options, table, {name: array.copy() for name, array in unpacked(content.arrays).items()}
         )
-        if (found := self.model.digest()) != manifest.digest:
-            raise SnapshotError(f"expected a merged model with digest {manifest.digest}, found {found}")
-        self.manifest = manifest
-
-
-def encode_adoption(group: str, record: AdoptionRecord) -> bytes:
-    """The message of an adoption record."""
-    return bytes(msgpack.packb({"v": FORMAT, "group": group, **record._asdict(), "state": str(record.state)}))
-
-
-def decode_adoption(group: str, value: bytes | None) -> AdoptionRecord:
-    """The record in a message; SnapshotError if it is none of this group, or damaged."""
-    try:
-        content: dict[str, Any] = msgpack.unpackb(value)
-        version, found = content.pop("v"), content.pop("group")
-        if not isinstance(version, int) or not 0 < version <= FORMAT:
-            raise SnapshotError(
-                f"expected an adoption record of format {FORMAT} or older, found {version}: a newer version of "
-                f"stream_apple wrote it"
-            )
-        if found != group:
-            raise SnapshotError(f"expected an adoption record of group {group}, found one of {found}")
-        _whole([content[name] for name in ("partition", "at", "round")])
-        merged = content["merged"]
-        pointer = None if merged is None else MergedPointer(*_whole(merged))
-        _check_adoption(content)
-        return AdoptionRecord(**{**content, "state": BoundaryState(content["state"]), "merged": pointer})
-    except _DAMAGES as error:
-        raise SnapshotError(f"expected an adoption record, found: {error!r}") from error
-
-
-def _check_adoption(content: Mapping[str, Any]) -> None:
-    """ValueError unless what a record says goes together."""
-    adopted = content["state"] == BoundaryState.ADOPTED
-    texts = [content["model"], content["digest"]] if adopted else [content["model"]]
-    absent = [] if adopted else [content["merged"], content["digest"]]
-    sound = (
-        content["state"] in (BoundaryState.ADOPTED, BoundaryState.SKIPPED)
-        and all(isinstance(text, str) for text in texts)
-        and not any(part is not None for part in absent)
-        and (content["merged"] is not None) == adopted
-        and content["included"] in ((True, False) if adopted else (False,))
-    )
-    if not sound:
-        raise ValueError(f"what does not go together: {content}")
+        if (found := self.model.digest()) != content.digest:
+            raise SnapshotError(f"expected a merged model with digest {content.digest}, found {found}")
+        self.manifest = content.manifest(self._round)

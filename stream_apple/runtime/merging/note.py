@@ -5,11 +5,11 @@ boundary  the newest one that the partition has reached, and what has become of 
 merged    beside partition 0 alone: where the newest merged model is
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from stream_apple.runtime.merging.settings import MergeSettings
+from stream_apple.untrusted import Offset, RoundNumber
 
 
 class BoundaryState(StrEnum):
@@ -23,20 +23,21 @@ class BoundaryState(StrEnum):
 class BoundaryNote(NamedTuple):
     """The end of a round, in a partition.
 
-    at  the first offset that the model had not learned when it stopped: also that of its contribution
+    at  the first offset that the model had not learned when it stopped: also that of its contribution. Once it has gone
+        on, that of its newest snapshot instead, if all between was left out by an operator's word
     """
 
-    round: int
-    at: int
+    round: RoundNumber
+    at: Offset
     state: BoundaryState
 
 
 class MergedPointer(NamedTuple):
     """Where the merged model of a round is: its first and last message in the merges topic, the last its manifest."""
 
-    round: int
-    first: int
-    last: int
+    round: RoundNumber
+    first: Offset
+    last: Offset
 
 
 class MergeNote(NamedTuple):
@@ -60,16 +61,3 @@ class MergeNote(NamedTuple):
         """In JSON types."""
         parts = {"settings": self.settings, "boundary": self.boundary, "merged": self.merged}
         return {name: part for name, part in parts.items() if part is not None}
-
-    @classmethod
-    def from_content(cls, content: Mapping[str, Any]) -> "MergeNote":
-        """What `content` has made; ValueError, TypeError, KeyError if it is something else."""
-        every, parents = content["settings"]
-        boundary, merged = content.get("boundary"), content.get("merged")
-        if not isinstance(every, int) or not isinstance(parents, str):
-            raise TypeError(f"expected epochs of a round and a way to choose parents, found {content['settings']}")
-        reached = None
-        if boundary is not None:
-            number, at, state = boundary
-            reached = BoundaryNote(int(number), int(at), BoundaryState(state))
-        return cls((every, parents), reached, None if merged is None else MergedPointer(*map(int, merged)))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from stream_apple.runtime.monitoring.recovery_progress import CatchingUp
 from stream_apple.runtime.partition import Partition, State
 
 STUCK_AFTER_S = 180.0
@@ -25,7 +26,7 @@ class Verdict(NamedTuple):
 class Health:
     """What the probes ask. `now` is monotonic seconds.
 
-    Until `watch_brokers` is called, brokers count as reachable.
+    Until `watch_brokers` is called, brokers count as reachable, and until `watch_backlog` is, no partition is behind.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -33,6 +34,7 @@ class Health:
         self._compiled = False
         self._leaving = False
         self._reachable: Callable[[], bool] = lambda: True
+        self._behind: Callable[[], CatchingUp | None] = lambda: None
         self._iterated_at: float | None = None
         self._learning_s = 0.0
         self._states: Mapping[int, State] | None = None
@@ -45,6 +47,10 @@ class Health:
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
         """Ask this whenever a probe asks: the loop may be waiting for the brokers just then."""
         self._reachable = reachable
+
+    def watch_backlog(self, behind: Callable[[], CatchingUp | None]) -> None:
+        """Ask this for the backlog that is being worked off, which is told and changes no verdict."""
+        self._behind = behind
 
     def leave(self) -> None:
         """The loop ends. For signal handlers, too."""
@@ -80,7 +86,7 @@ class Health:
         """True if compiled, told by the group what we own, live in all of it, and in touch with the brokers.
 
         Who was given nothing, there being fewer partitions than workers, is on standby, which is as good as ready: it
-        can do no more, and an update that waited for it would never end.
+        can do no more, and an update that waited for it would never end. Who works off a backlog is ready, and says so.
         """
         states, iterated_at = self._states, self._iterated_at
         behind = sorted(number for number, state in (states or {}).items() if state is not State.LIVE)
@@ -102,9 +108,11 @@ class Health:
             status = "waiting"
         else:
             status = "ready" if states else "standby"
+        backlog = self._behind()
         facts = {
             "status": status,
             "waiting_for": waiting_for,
+            "catching_up": None if backlog is None else backlog.facts(),
             "partitions": {str(number): state.value for number, state in sorted((states or {}).items())},
         }
         return Verdict(status in {"ready", "standby"}, facts)

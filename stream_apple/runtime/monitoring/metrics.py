@@ -25,7 +25,7 @@ from stream_apple.core.learner.parent_selection import Census
 from stream_apple.runtime.lineage import FORMAT
 from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX, Metric
 from stream_apple.runtime.monitoring.partition_metrics import PartitionMetrics, Tally
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
+from stream_apple.runtime.monitoring.recovery_progress import CatchingUp, RecoveryLeft, together
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.time_budget import Phase, Step, TimeBudget
@@ -63,9 +63,10 @@ class MetricFacts(NamedTuple):
 
 
 class Metrics:
-    """All metrics in a registry of their own."""
+    """All metrics in a registry of their own. `now`: monotonic seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -131,6 +132,11 @@ class Metrics:
             merging=self._merging(),
         )
 
+    def catching_up(self) -> CatchingUp | None:
+        """What all partitions together have before them that are behind; None if none is. For any thread."""
+        owned = [each for each in self._partitions.values() if each.state is not None]
+        return together(behind for each in owned if (behind := each.behind) is not None)
+
     def lag_records(self, partition: int) -> float | None:
         """How many records behind the partition is, as last measured; None while that is not known. For any thread."""
         found = self._partitions.get(partition)
@@ -154,7 +160,7 @@ class Metrics:
     ) -> None:
         """An iteration of the loop is over; `backlog` and `left` are asked about once a second."""
         self._all["loop_turns_total"].inc()
-        now = time.monotonic()
+        now = self._now()
         if now < self._refresh_at:
             return
         self._refresh_at = now + _REFRESH_S
@@ -163,7 +169,7 @@ class Metrics:
             self._booked[phase] = seconds
         self._all["owned_partitions"].set(len(owned))
         for number, partition in owned.items():
-            self._partitions[number].refresh(partition, backlog(number), left(partition))
+            self._partitions[number].refresh(partition, backlog(number), left(partition), now)
 
     def processed(self, partition: Partition, result: BatchResult) -> None:
         """A batch of the partition has been learned and sent."""

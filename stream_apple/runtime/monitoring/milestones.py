@@ -1,14 +1,23 @@
-"""What a worker logs of its models' way: the end of each epoch with its losses, and that it has caught up."""
+"""What a worker logs of its models' way: ends of epochs with their losses, and that it has caught up."""
 
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import structlog
 
+from stream_apple.config.duration import MANY_EPOCHS, format_duration, longer_epoch
 from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import EpochEnd
+from stream_apple.runtime.partition_model import BatchResult, EpochEnd
+from stream_apple.runtime.time_budget import Step
 
+EACH = 100
+"""Ends of epochs of a partition that have a line each."""
+EVERY_S = 10.0
+"""Thereafter, from one line to the next: whoever looks on sees losses fall, and the log can be read."""
+FASTER = 10
+"""So many times as fast as they came, at least, records are learned that are history."""
 LONG_BEHIND_S = 60.0
 """After so long behind, it is worth a line that the worker has caught up again."""
 LOOKS = 2
@@ -17,12 +26,85 @@ LOOKS = 2
 _log = structlog.get_logger()
 
 
-def log_epoch_end(partition: Partition, end: EpochEnd) -> None:
-    """Log what an epoch's end has made of the model, and how well the epoch went."""
+class EpochLog:
+    """Logs what ends of epochs have made of models, and once of a partition that its epochs are too short.
+
+    A year of history has thousands of ends in minutes: a partition's first EACH are told, then one every EVERY_S.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._pace: dict[int, _Pace] = {}
+
+    def passed(self, partition: Partition, result: BatchResult) -> None:
+        """A batch of the partition has been learned, in which epochs may have ended."""
+        pace, now = self._pace.get(partition.number), self._now()
+        if pace is None:
+            pace = self._pace[partition.number] = _Pace(since=now)
+        for end in result.ends:
+            pace.untold += 1
+            if pace.told < EACH or now - pace.told_at >= EVERY_S:
+                _log_epoch_end(partition, end, pace.untold)
+                pace.told, pace.told_at, pace.untold = pace.told + 1, now, 0
+        if not pace.judged:
+            pace.add(result)
+            if pace.ends >= MANY_EPOCHS:
+                self._judge(partition, pace, now)
+
+    def _judge(self, partition: Partition, pace: "_Pace", now: float) -> None:
+        """Warn if growing dominates where records are learned far faster than they came; live, it costs little."""
+        length = partition.model.clock.length_ms
+        better = longer_epoch(length, pace.examples, pace.ends)
+        faster = pace.ends * length > 1000 * FASTER * (now - pace.since)
+        if better is None or not faster or pace.growing_s < pace.busy_s / 2:
+            self._pace[partition.number] = _Pace(now, pace.told, pace.told_at, pace.untold)
+            return
+        pace.judged = True
+        _log.warning(
+            "epochs_too_short",
+            partition=partition.number,
+            setting="epochs.length",
+            length=format_duration(length),
+            better=format_duration(better),
+            epochs=pace.ends,
+            examples=pace.examples,
+            growing_share=round(pace.growing_s / pace.busy_s, 3) if pace.busy_s else None,
+        )
+
+
+@dataclass(slots=True)
+class _Pace:
+    """Of a partition: what was told of it, and what its latest epochs have cost, `since` when.
+
+    told       lines, the last of them at `told_at`; `untold` epochs have ended since
+    growing_s  of the `busy_s` that its model took
+    """
+
+    since: float
+    told: int = 0
+    told_at: float = 0.0
+    untold: int = 0
+    ends: int = 0
+    examples: int = 0
+    growing_s: float = 0.0
+    busy_s: float = 0.0
+    judged: bool = False
+
+    def add(self, result: BatchResult) -> None:
+        """Count a batch."""
+        self.ends += len(result.ends)
+        self.examples += result.learned + result.unlabelled + result.replayed
+        self.growing_s += result.seconds.get(Step.GROW, 0.0)
+        self.busy_s += sum(result.seconds.values())
+
+
+def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
+    """Log what an epoch's end has made of the model, and how well the epoch went; so many have ended since the last."""
     _log.info(
         "epoch_ended",
         partition=partition.number,
         epoch=end.epoch,
+        epochs=epochs,
         offset=end.offset,
         digest=end.digest,
         loss=_known(end.losses.loss),

@@ -20,7 +20,7 @@ from stream_apple.runtime.monitoring.history import (
     point_of,
     points_of,
 )
-from stream_apple.runtime.monitoring.milestones import CaughtUp
+from stream_apple.runtime.monitoring.milestones import CaughtUp, EpochLog
 from stream_apple.runtime.partition import INCOMPLETE, Partition
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import Record
@@ -78,6 +78,7 @@ class WorkerObserver:
         self._histories: dict[int, History] = {}
         self._handed: dict[int, tuple[int, KeptHistory]] = {}  # when, and what, the model was handed last
         self._caught_up = CaughtUp()
+        self._epochs = EpochLog()
 
     def follow(
         self, owned: Callable[[], Mapping[int, Partition]], lag: Callable[[int], float | None] | None = None
@@ -95,10 +96,11 @@ class WorkerObserver:
         return dict(self._owned())
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Remember one of the records, and the last of those that could not be used.
+        """Remember one of the records, and the last of those that could not be used; log ends of epochs.
 
         There is none where a model stops before the first, or leaves out an offset that has no record.
         """
+        self._epochs.passed(partition, result)
         if not records:
             return
         record = records[len(records) >> 1]

@@ -12,8 +12,8 @@ from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.runtime.monitoring.definitions import METRICS
 from stream_apple.runtime.monitoring.predictor_metrics import PredictorMetrics
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
-from stream_apple.runtime.partition import INCOMPLETE, Partition, State
+from stream_apple.runtime.monitoring.recovery_progress import CatchingUp, Pace, RecoveryLeft
+from stream_apple.runtime.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.runtime.partition_model import BatchResult
 
 
@@ -60,6 +60,7 @@ class PartitionMetrics:
         self._gauges: dict[str, float] = {}
         self._learned = PredictorMetrics(self._metrics, self._label)
         self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
+        self._pace = Pace()
 
     @property
     def dead_letters(self) -> dict[str, float]:
@@ -70,6 +71,11 @@ class PartitionMetrics:
     def lag_records(self) -> float | None:
         """The gauge; None before its first value."""
         return self._gauges.get("lag_records")
+
+    @property
+    def behind(self) -> CatchingUp | None:
+        """The backlog that the partition works off; None if there is none to speak of."""
+        return self._pace.behind
 
     def facts(self) -> dict[str, Any]:
         """What the series say.
@@ -113,9 +119,12 @@ class PartitionMetrics:
         if result.ends:
             self.show_census(result.ends[-1].growth.census)
 
-    def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft) -> None:
-        """Show where the model stands now; nothing of one that is still being read."""
+    def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft, at: float) -> None:
+        """Show where the model stands `at` monotonic seconds; nothing of one that is still being read."""
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
+        if partition.model.held is None:  # else it waits for others, not behind
+            recovering = partition.state in RECOVERING | INCOMPLETE
+            self._pace.look(at, partition.next_offset, backlog, left, recovering=recovering)
         if partition.state in INCOMPLETE:
             return
         model = partition.model

@@ -8,17 +8,44 @@ slots that are taken have besides, row by row. The constant, in the last slot, b
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgpack
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base_features, sides_of
 from stream_apple.runtime.snapshots.versions import VERSION, BlockColumns, columns_of, upgrade_columns
+from stream_apple.untrusted import ArrayType, Stored
 
 BLOCK_SLOTS = 1 << 14
 """Half a megabyte before compression: below Kafka's default limit for a message, whatever the slots hold."""
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
-_MOST_BYTES = 64 << 20  # of one message when decompressed: a damaged size must not exhaust memory
+MOST_OF_A_MANIFEST = 16 << 20
+"""Bytes when decompressed. A full reservoir, all intervals and a thousand classes are a quarter of it."""
+
+DAMAGES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    msgpack.UnpackException,
+    zstandard.ZstdError,
+)
+"""What reading bytes may raise that are not what they should be. Types are checked before; of what stands in arrays,
+the parts of a learner find out when they take it over."""
+
+PackedArray = tuple[ArrayType, bytes]
+"""Type and bytes of an array of one dimension."""
+
+
+class StoredSums(Stored):
+    """What the manifests of all stored models have: the rest of the state, by name."""
+
+    constant: dict[str, bytes]
+    companion: bytes
+    sides: dict[str, bytes] | None = None
+    arrays: dict[str, PackedArray]
 
 
 def compressor() -> zstandard.ZstdCompressor:
@@ -26,9 +53,27 @@ def compressor() -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
 
 
-def decompressed(data: bytes) -> bytes:
-    """What is in a frame; zstandard.ZstdError if it is damaged, or larger than any message."""
-    return zstandard.ZstdDecompressor().decompress(data, max_output_size=_MOST_BYTES)
+def decompressed(data: bytes, most: int) -> bytes:
+    """What is in a frame, `most` bytes at most; zstandard.ZstdError, ValueError if it is damaged, or says it has more.
+
+    A frame says how much it holds: the decompressor takes memory for that before it has read anything, whatever limit
+    it is given. A frame that does not say it is none of ours, nor is one with something behind it.
+    """
+    declared: int = zstandard.get_frame_parameters(data).content_size
+    if declared == zstandard.CONTENTSIZE_UNKNOWN or declared > most:
+        found = "none that says so" if declared == zstandard.CONTENTSIZE_UNKNOWN else f"{declared:,}"
+        raise ValueError(f"expected a frame of at most {most:,} bytes, found {found}")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=most, allow_extra_data=False)
+
+
+def most_of_a_block(table: Table, start: int, stop: int) -> int:
+    """Bytes that the block of slots [start, stop) may have, when all are taken, by base features."""
+    each: int = sum(np.dtype(form).itemsize for _, form in columns_of(VERSION))
+    each += COMPANION.itemsize if len(table.companions) else 0
+    of_filter = _of_filter(table, start, stop)
+    sides: int = sum(side.nbytes for side in sides_of(table, start, stop).values())
+    kept: int = of_filter.stop - of_filter.start
+    return (stop - start) * each + (stop - start) // BUCKET * 8 + kept + sides
 
 
 def blocks_of(table: Table) -> list[tuple[int, int]]:
@@ -118,14 +163,14 @@ def constant_of(table: Table) -> dict[str, Any]:
     }
 
 
-def write_constant(table: Table, manifest: Mapping[str, Any]) -> None:
+def write_constant(table: Table, stored: StoredSums) -> None:
     """Take in the last slot from a manifest of the present format; ValueError, KeyError if it is none."""
     for name, form in columns_of(VERSION):
-        table.slots[name][-1:] = np.frombuffer(manifest["constant"][name], form)
-    table.companions[-1:] = np.frombuffer(manifest["companion"], COMPANION)
+        table.slots[name][-1:] = np.frombuffer(stored.constant[name], form)
+    table.companions[-1:] = np.frombuffer(stored.companion, COMPANION)
     size = len(table.slots)
     for name, side in sides_of(table, size - 1, size).items():
-        _take_rows(side, np.ones(1, np.bool_), manifest["sides"][name], 0)
+        _take_rows(side, np.ones(1, np.bool_), (stored.sides or {})[name], 0)
 
 
 def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: int) -> int:
@@ -135,11 +180,11 @@ def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: in
     return at + rows.nbytes
 
 
-def packed(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, list[str | bytes]]:
+def packed(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, PackedArray]:
     """Arrays of one dimension, by name, with their types."""
-    return {name: [array.dtype.str, array.tobytes()] for name, array in arrays.items()}
+    return {name: (array.dtype.str, array.tobytes()) for name, array in arrays.items()}
 
 
-def unpacked(arrays: Mapping[str, list[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays again, which can't be written to; ValueError, TypeError if it is something else."""
+def unpacked(arrays: Mapping[str, PackedArray]) -> dict[str, NDArray[Any]]:
+    """The arrays again, which can't be written to; ValueError, TypeError for a type that there is not."""
     return {name: np.frombuffer(data, form) for name, (form, data) in arrays.items()}

@@ -15,11 +15,10 @@ digest over all that the model depends on.
 Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
 import msgpack
-import zstandard
 
 from stream_apple.core.learner.state.table import check_finite
 from stream_apple.core.learner.state_digest import StateDigest
@@ -28,17 +27,56 @@ from stream_apple.runtime.lineage import SnapshotPointer
 from stream_apple.runtime.model_image import Ended, ModelImage
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.blocks import (
+    DAMAGES,
+    MOST_OF_A_MANIFEST,
+    PackedArray,
+    StoredSums,
     blocks_of,
     compressor,
     constant_of,
     decode_block,
     decompressed,
     encode_block,
+    most_of_a_block,
     packed,
     unpacked,
     write_constant,
 )
 from stream_apple.runtime.snapshots.versions import VERSION, Manifest, upgrade_manifest
+from stream_apple.untrusted import (
+    Epoch,
+    MalformedError,
+    StateHash,
+    Stored,
+    Versioned,
+    because,
+    in_short,
+    of_kind,
+    unpacked_msgpack,
+)
+
+
+class _Envelope(Stored):
+    """A message of a format that is known."""
+
+    model: str
+    at: int
+    index: int
+    of: int
+    data: bytes
+
+
+class StoredManifest(StoredSums):
+    """A manifest in the present format. What the worker knows already is compared with that, whatever it is."""
+
+    topic: Any
+    partition: Any
+    start: Any
+    options: Any
+    digest: Any
+    ended_epoch: Epoch
+    epoch_digest: StateHash | Literal[""]
+    observed: dict[str, PackedArray]
 
 
 class Snapshot(NamedTuple):
@@ -150,22 +188,25 @@ class SnapshotDecoder:
                 decode_block(version, data, self._model.learner.table, start, stop)
                 self._learner_digest.add_slots(self._model.learner.table, start, stop)
             else:
-                self._finish(upgrade_manifest(version, msgpack.unpackb(data, strict_map_key=False)))
-        except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-            raise SnapshotError(f"message {self._next}: expected the state of this model, found: {error}") from error
+                self._finish(_manifest_of(version, data))
+        except DAMAGES as error:
+            raise SnapshotError(
+                f"message {self._next}: expected the state of this model, found: {because(error)}"
+            ) from error
         self._next += 1
 
     def _open(self, value: bytes | None) -> tuple[int, bytes]:
         """Format and content of a message, when it has been found to be the one that must come next."""
         try:
-            envelope: Mapping[str, Any] = msgpack.unpackb(value)
-            version = envelope["v"]
-            if not isinstance(version, int) or not 0 < version <= VERSION:
+            content = unpacked_msgpack(value)
+            version = of_kind(Versioned, content).v
+            if not 0 < version <= VERSION:
                 raise SnapshotError(
                     f"message {self._next}: expected format {VERSION} or older, found {version}: "
                     f"a newer version of stream_apple wrote it"
                 )
-            place = {name: envelope[name] for name in ("model", "at", "index", "of")}
+            envelope = of_kind(_Envelope, content)
+            place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
                 "at": self._pointer.at,
@@ -173,12 +214,16 @@ class SnapshotDecoder:
                 "of": len(self._blocks) + 1,
             }
             if place != expected:
-                raise SnapshotError(f"message {self._next}: expected {expected}, found {place}")
-            return version, decompressed(envelope["data"])
-        except (ValueError, TypeError, KeyError, msgpack.UnpackException, zstandard.ZstdError) as error:
-            raise SnapshotError(f"message {self._next}: expected an undamaged message, found: {error!r}") from error
+                raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
+            table, last = self._model.learner.table, self._next == len(self._blocks)
+            most = MOST_OF_A_MANIFEST if last else most_of_a_block(table, *self._blocks[self._next])
+            return version, decompressed(envelope.data, most)
+        except DAMAGES as error:
+            raise SnapshotError(
+                f"message {self._next}: expected an undamaged message, found: {because(error)}"
+            ) from error
 
-    def _finish(self, manifest: Manifest) -> None:
+    def _finish(self, manifest: StoredManifest) -> None:
         model = self._model
         for name, expected in (
             ("topic", model.topic),
@@ -187,14 +232,34 @@ class SnapshotDecoder:
             ("options", model.learner.options.identity()),
             ("digest", self._pointer.digest),
         ):
-            if manifest[name] != expected:
-                raise SnapshotError(f"the manifest: expected {name} {expected}, found {manifest[name]}")
+            if (found := getattr(manifest, name)) != expected:
+                raise SnapshotError(f"the manifest: expected {name} {expected}, found {in_short(found)}")
         table = model.learner.table
         write_constant(table, manifest)
-        ended = Ended(manifest["ended_epoch"], manifest["epoch_digest"])
-        model.restore(self._pointer.at, ended, unpacked(manifest["arrays"]))
-        model.restore_observed(unpacked(manifest["observed"]))
+        ended = Ended(manifest.ended_epoch, manifest.epoch_digest)
+        model.restore(self._pointer.at, ended, unpacked(manifest.arrays))
+        model.restore_observed(unpacked(manifest.observed))
         image = model.image()
         self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
         if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
+
+
+def read_stored_manifest(value: bytes | None) -> StoredManifest:
+    """The manifest in the last message of any model's snapshot; SnapshotError if it is none."""
+    try:
+        content = unpacked_msgpack(value)
+        version, envelope = of_kind(Versioned, content).v, of_kind(_Envelope, content)
+        if not 0 < version <= VERSION or envelope.index != envelope.of - 1:
+            raise SnapshotError(f"expected the last message of a snapshot of format {VERSION} or older, found another")
+        return _manifest_of(version, decompressed(envelope.data, MOST_OF_A_MANIFEST))
+    except DAMAGES as error:
+        raise SnapshotError(f"expected the manifest of a snapshot, found: {because(error)}") from error
+
+
+def _manifest_of(version: int, data: bytes) -> StoredManifest:
+    """What a manifest says; SnapshotError if it says something else."""
+    try:
+        return of_kind(StoredManifest, upgrade_manifest(version, of_kind(dict[str, Any], unpacked_msgpack(data))))
+    except MalformedError as error:
+        raise SnapshotError(f"the manifest: {error}") from error

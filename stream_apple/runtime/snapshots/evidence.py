@@ -16,13 +16,11 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 
-import msgpack
 import structlog
 
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.runtime.dead_letters import dead_letter_origin
-from stream_apple.runtime.lineage import Lineage, Provenance
+from stream_apple.runtime.lineage import Lineage, Provenance, origin_of_prediction
 from stream_apple.runtime.log_scan import GradualScan
 from stream_apple.runtime.partition import Partition
 from stream_apple.runtime.ports import Broker, Record
@@ -151,13 +149,9 @@ def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> An
     topic, models = provenance.topics.examples, _models_of(provenance, number, lineage)
 
     def answered(record: Record) -> int:
-        try:
-            told = decode_prediction(record.value() or b"")
-            place, model, offset = (told["topic"], told["partition"]), told["model"], told["offset"]
-        except (ValueError, TypeError, KeyError, msgpack.UnpackException):
-            return -1
-        ours = place == (topic, number) and isinstance(model, str) and model in models
-        return offset if ours and isinstance(offset, int) else -1
+        told = origin_of_prediction(record)
+        ours = told is not None and (told.topic, told.partition) == (topic, number) and told.model in models
+        return told.example if told is not None and ours else -1
 
     return answered
 

@@ -3,20 +3,35 @@
 The first line tells what it is; a digest over all the rest comes next, then a msgpack map.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 import xxhash
 
+from stream_apple.config.schema import Identifier, TopicName
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
+from stream_apple.untrusted import (
+    Closed,
+    FeatureKey,
+    FileHash,
+    MalformedError,
+    ModelHash,
+    Offset,
+    PartitionNumber,
+    StateHash,
+    Stored,
+    from_msgpack,
+)
 
 FORMAT = 1
 _DIGEST_BYTES = 16
+_LINE = re.compile(rb"([0-9]{1,9})\n")
 
 
 class MergedFrom(NamedTuple):
@@ -27,19 +42,56 @@ class MergedFrom(NamedTuple):
     digest  of its state, 32 hex digits
     """
 
-    group: str
-    topic: str
-    partition: int
-    model: str
-    at: int
-    digest: str
+    group: Identifier
+    topic: TopicName
+    partition: PartitionNumber
+    model: ModelHash
+    at: Offset
+    digest: StateHash
+
+
+class StartingFile(Closed):
+    """The file that a model started from, which is not needed any more."""
+
+    sha256: FileHash
+
+
+class SavedSettings(Closed):
+    """Sections of the configuration that the model depends on, in JSON types; and what it started from.
+
+    None of the others: a file that somebody else made says nothing of this machine, such as which files to open.
+    """
+
+    learner: dict[str, Any]
+    epochs: dict[str, Any]
+    limits: dict[str, Any]
+    from_model: StartingFile | None = None
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Those of the configuration alone."""
+        return self.model_dump(exclude={"from_model"})
+
+
+class _Content(Stored):
+    """What stands behind the digest."""
+
+    group: Identifier
+    topic: TopicName
+    partition: PartitionNumber
+    settings: SavedSettings
+    start: Offset
+    model: ModelHash
+    gaps: tuple[Gap, ...]
+    skips: tuple[Offset, ...] = ()
+    pointer: SnapshotPointer
+    messages: tuple[bytes, ...]
+    names: dict[FeatureKey, str]
+    merged_from: tuple[MergedFrom, ...] = ()
 
 
 class SavedModel(NamedTuple):
     """What a model file holds.
 
-    settings     sections of the configuration that the model depends on, in JSON types; and `from_model` of its
-                 provenance, if it started from a model in a file
     pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
     messages     the snapshot's, in their order
     names        key of a base feature -> its name
@@ -49,20 +101,20 @@ class SavedModel(NamedTuple):
     group: str
     topic: str
     partition: int
-    settings: dict[str, dict[str, Any]]
+    settings: SavedSettings
     lineage: Lineage
     pointer: SnapshotPointer
-    messages: list[bytes]
+    messages: tuple[bytes, ...]
     names: dict[int, str]
     merged_from: tuple[MergedFrom, ...] = ()
 
     def restore(self, model: PartitionModel) -> None:
         """Write the state into a new model of these settings; SnapshotError if that is not what the file says."""
         decoder = SnapshotDecoder(model, self.pointer)
-        for message in self.messages[: decoder.left]:
+        if decoder.left != len(self.messages):
+            raise SnapshotError(f"expected {decoder.left} messages of the snapshot, found {len(self.messages)}")
+        for message in self.messages:
             decoder.add(message)
-        if decoder.left:
-            raise SnapshotError(f"expected {decoder.left} more messages of the snapshot, found none")
 
 
 def model_file_of(
@@ -99,36 +151,34 @@ def model_file_of(
 
 def read_model_file(content: bytes, place: str) -> SavedModel:
     """What the file at `place` holds; SnapshotError if it is damaged or no such file."""
-    line, found, rest = content.partition(b"\n")
-    version = line.removeprefix(FILE_MAGIC)
-    if not found or not line.startswith(FILE_MAGIC) or not version.isdigit():
+    line = _LINE.match(content, len(FILE_MAGIC)) if content.startswith(FILE_MAGIC) else None
+    if line is None:
         raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")
-    if int(version) > FORMAT:
+    if (version := int(line[1])) > FORMAT:
         raise SnapshotError(
-            f"{place}: expected format {FORMAT} or older, found {int(version)}: a newer version of "
-            f"stream_apple wrote it"
+            f"{place}: expected format {FORMAT} or older, found {version}: a newer version of stream_apple wrote it"
         )
-    expected, body = rest[:_DIGEST_BYTES], rest[_DIGEST_BYTES:]
-    digest = xxhash.xxh3_128_digest(line + body)
-    if digest != expected:
+    at = line.end() + _DIGEST_BYTES
+    expected, body = content[line.end() : at], memoryview(content)[at:]
+    digest = xxhash.xxh3_128(content[: line.end() - 1])
+    digest.update(body)
+    if digest.digest() != expected:
         raise SnapshotError(
-            f"{place}: expected content with digest {expected.hex()}, found {digest.hex()}: the file is damaged, or "
-            f"its end is missing"
+            f"{place}: expected content with digest {expected.hex()}, found {digest.hexdigest()}: the file is damaged, "
+            f"or its end is missing"
         )
     try:
-        told = msgpack.unpackb(body, strict_map_key=False)
-        gaps, skips = tuple(Gap(*gap) for gap in told["gaps"]), tuple(told.get("skips", ()))
-        lineage = Lineage(told["start"], told["model"], gaps, skips)
-        return SavedModel(
-            told["group"],
-            told["topic"],
-            told["partition"],
-            told["settings"],
-            lineage,
-            SnapshotPointer(*told["pointer"]),
-            told["messages"],
-            told["names"],
-            tuple(MergedFrom(*each) for each in told.get("merged_from", ())),
-        )
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        raise SnapshotError(f"{place}: expected the parts of a saved model, found: {error!r}") from error
+        told = from_msgpack(_Content, body)
+    except MalformedError as error:
+        raise SnapshotError(f"{place}: expected the parts of a saved model, found: {error}") from error
+    return SavedModel(
+        told.group,
+        told.topic,
+        told.partition,
+        told.settings,
+        Lineage(told.start, told.model, told.gaps, told.skips),
+        told.pointer,
+        told.messages,
+        told.names,
+        told.merged_from,
+    )

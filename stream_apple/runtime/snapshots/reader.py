@@ -6,7 +6,7 @@ Who reads decides how long to wait for the next message; what a message must be 
 from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.ports import LogRange, Record
+from stream_apple.runtime.ports import Record
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder
 
 
@@ -48,12 +48,3 @@ class SnapshotReader:
     def incomplete(self, found: str) -> SnapshotError:
         """The error of a snapshot whose messages do not all come."""
         return SnapshotError(f"{self._place}: expected {self.left} more messages, {found}")
-
-
-def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointer, log: LogRange) -> None:
-    """SnapshotError if the messages can't all be in `log`; compaction leaves the newest ones where they were."""
-    if log.low > pointer.first or log.high <= pointer.last:
-        raise SnapshotError(
-            f"{provenance.topics.models}-{partition}: expected the snapshot in messages {pointer.first} to "
-            f"{pointer.last}, found {log.low} to {log.high - 1} in the log: use a new worker.group to begin a new model"
-        )

@@ -12,7 +12,9 @@ from stream_apple.runtime.lineage import OffsetMetadata, Provenance, SnapshotPoi
 from stream_apple.runtime.log_scan import LogReader, LogScan
 from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Committed, LogRange
-from stream_apple.runtime.snapshots.reader import SnapshotReader, check_in_log
+from stream_apple.runtime.recovery import check_in_log
+from stream_apple.runtime.snapshots.codec import StoredManifest, read_stored_manifest
+from stream_apple.runtime.snapshots.reader import SnapshotReader
 
 FEW_LARGE = 50
 """Messages for a fetch where each may have a megabyte."""
@@ -83,6 +85,18 @@ class SnapshotStore:
             f"expected a snapshot in {self._provenance.topics.models}-{number} that stays until it is read, found "
             f"{_REREADS} that newer ones displaced before: raise min.compaction.lag.ms of the topic"
         )
+
+    def manifest(self, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
+        """What is noted at the end of a snapshot, of whatever model it is; None if it can't be had."""
+        topic = self._provenance.topics.models
+        try:
+            check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
+            log = self._logs.reader(topic, number, pointer.last)
+            with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, 1)) as scan:
+                record = scan.take()
+            return None if record is None else read_stored_manifest(record.value())
+        except (SnapshotError, GapError):
+            return None
 
     def _restored(self, number: int, metadata: OffsetMetadata, pointer: SnapshotPointer) -> PartitionModel:
         """The model in a snapshot; SnapshotError if it is not whole, or not what the pointer says."""

@@ -85,7 +85,7 @@ def upgrade_columns(version: int, columns: BlockColumns) -> BlockColumns:
 
 
 def upgrade_manifest(version: int, manifest: Manifest) -> Manifest:
-    """A manifest in the present format."""
+    """A manifest in the present format; anything may come of one that is damaged, and any error of Python's types."""
     for step in range(version, VERSION):
         manifest = _UPGRADES[step].manifest(manifest)
     return manifest

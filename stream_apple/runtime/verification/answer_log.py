@@ -6,11 +6,10 @@ into a dead-letter topic that they share, does them no harm and is counted.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgpack
-
-from stream_apple.runtime.dead_letters import dead_letter_origin, is_fingerprint
+from stream_apple.runtime.dead_letters import dead_letter_origin
+from stream_apple.runtime.lineage import Origin
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
@@ -18,31 +17,14 @@ from stream_apple.runtime.verification.faults import Fault, Faults, Kind
 _MOST_UNDECIDED = 100_000  # answers behind what was committed at first: a transaction's, unless they are faults
 
 
-class Origin(NamedTuple):
-    """Which model an output message is of, and the example that it answers."""
-
-    model: str
-    topic: str
-    partition: int
-    example: int
-
-
-def origin_of_prediction(record: Record) -> Origin | None:
-    """The origin of a prediction, from its value; None if it is none."""
-    try:
-        told: dict[str, Any] = msgpack.unpackb(record.value() or b"")
-        model, topic, *numbers = (told[name] for name in ("model", "topic", "partition", "offset"))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException):
-        return None
-    if not (is_fingerprint(model) and isinstance(topic, str) and all(type(n) is int and n >= 0 for n in numbers)):
-        return None
-    return Origin(model, topic, *numbers)
-
-
 def origin_of_dead_letter(record: Record) -> Origin | None:
     """The origin of a dead letter, from its headers; None if they are not those of one."""
     told = dead_letter_origin(record)
     return None if told is None else Origin(told.model, told.topic, told.partition, told.offset)
+
+
+Identify = Callable[[Record], Origin | None]
+"""The origin of a message; None of one that readers can't use."""
 
 
 class Subject(NamedTuple):
@@ -81,7 +63,7 @@ class OutputPartition(NamedTuple):
     partition: int
     low: int
     end: int
-    identify: Callable[[Record], Origin | None]
+    identify: Identify
     home: Callable[[int], int | None]
     one_group: bool
     first_look: bool
@@ -113,11 +95,14 @@ class AnswerLog:
 
     scan  the output log from its first message on
 
-    foreign  messages of other groups: about other topics' examples, or other models' where they disturb nobody
+    foreign     messages of other groups: about other topics' examples, or other models' where they disturb nobody
+    before_gap  answers to examples that the model has left out since: they were given before, by a state that is gone
     """
 
     def __init__(self, scan: LogScan, output: OutputPartition, subject: Subject, reach: Reach, faults: Faults) -> None:
         self.foreign = 0
+        self.before_gap = 0
+        self._gaps = subject.gaps
         self.output = output
         self._scan = scan
         self._subject = subject
@@ -143,6 +128,15 @@ class AnswerLog:
     def skip(self) -> None:
         """The next answer has been dealt with."""
         self._next = None
+
+    def ahead(self, most: int) -> list[Record]:
+        """The next messages, whatever they are, as they stand in the log; none if one has been looked at."""
+        found = [] if self._next is not None else self._scan.ahead(most)
+        return found if found and found[-1].offset() < self.output.end else []
+
+    def skip_ahead(self, count: int) -> None:
+        """So many of the messages that are `ahead` are the answers that they had to be."""
+        self._scan.skip(count)
 
     def leave_out(self, examples: range) -> None:
         """Answers to these examples are not compared, either."""
@@ -198,6 +192,7 @@ class AnswerLog:
         elif example in subject.examples and not subject.left_out(example):
             return FoundAnswer(record, age, example)
         else:
+            self.before_gap += any(example in gap for gap in self._gaps)
             self._pass(FoundAnswer(record, age, example))
         return None
 

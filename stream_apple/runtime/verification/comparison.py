@@ -4,15 +4,18 @@ Expected answers and found messages are both in the order of the input, so that 
 does not grow with the topic. Which messages are answers is for `answer_log.py` to say.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgpack
 
+from stream_apple.runtime.columns import keys_of, timestamps_of, values_of
 from stream_apple.runtime.dead_letters import header_list, present_form
 from stream_apple.runtime.ports import Header, Record
 from stream_apple.runtime.verification.answer_log import AnswerLog, FoundAnswer
 from stream_apple.runtime.verification.faults import Kind
 
+_AT_ONCE = 256  # answers compared in columns; if one of so many is not as expected, each is looked at
 _REMEMBERED = 100_000  # absent answers that may still come, out of order
 _LOG_APPEND_TIME = 2  # the type of a timestamp that the broker has put in the producer's place
 _NOW = 0  # the timestamp that a client replaces by the time of day
@@ -29,19 +32,27 @@ class Answer(NamedTuple):
     headers: list[Header]
 
 
+class Answers(NamedTuple):
+    """Predictions that one model had to give, in the order of the examples, which have their keys and times."""
+
+    model: str
+    examples: Sequence[Record]
+    values: Sequence[bytes]
+
+
 class Comparison:
     """The answers of a model to examples, held against an output log.
 
     first  offset of the first example in question
 
     matched  answers found at their place; those that differ are faults besides
-    earlier  answers under an earlier fingerprint, behind a gap: what made them is gone, so they are only counted
+    behind_gap  answers under an earlier fingerprint, behind a gap: what made them is gone, so they are only counted
     gone     answers from before the first message that retention has left
     """
 
     def __init__(self, log: AnswerLog, first: int) -> None:
         self.matched = 0
-        self.earlier = 0
+        self.behind_gap = 0
         self.gone = 0
         self._log = log
         self._truncated = log.output.low > 0
@@ -51,6 +62,11 @@ class Comparison:
         self._absent: dict[int, None] = {}
 
     @property
+    def earlier(self) -> int:
+        """Answers to examples in a gap, or behind it, that were given before it came to be: they are only counted."""
+        return self.behind_gap + self._log.before_gap
+
+    @property
     def foreign(self) -> int:
         """Messages of other groups."""
         return self._log.foreign
@@ -58,6 +74,36 @@ class Comparison:
     def leave_out(self, examples: range) -> None:
         """Nothing is known of the answers to these examples."""
         self._log.leave_out(examples)
+
+    def expect_all(self, answers: Answers) -> None:
+        """The next answers, in the order of the examples.
+
+        Where the log goes on with just these messages, to the byte, nothing more needs to be known of them.
+        """
+        done, model = 0, answers.model
+        while done < len(answers.values):
+            examples, values = answers.examples[done : done + _AT_ONCE], answers.values[done : done + _AT_ONCE]
+            equal = self._equal(examples, values)
+            if equal:
+                self._log.skip_ahead(equal)
+                self._seen, self._last = True, examples[equal - 1].offset()
+                self._oldest = max(self._oldest, self._log.age_of(model))
+                self.matched += equal
+            else:
+                for record, value in zip(examples, values, strict=True):
+                    self.expect(Answer(model, record.offset(), record.key(), value, record.timestamp()[1], []))
+            done += equal or len(values)
+
+    def _equal(self, examples: Sequence[Record], values: Sequence[bytes]) -> int:
+        """How many of the next messages are the answers with these values, or 0 if some of them may not be."""
+        found = self._log.ahead(len(values))
+        examples = examples[: len(found)]
+        if not found or values_of(found) != list(values[: len(found)]) or keys_of(found) != keys_of(examples):
+            return 0
+        if (timestamps_of(found) != timestamps_of(examples)).any():
+            return 0
+        # Headers must not be asked for twice: those behind the first that has any are left for another look.
+        return next((number for number, record in enumerate(found) if header_list(record)), len(found))
 
     def expect(self, answer: Answer) -> None:
         """The next answer, in the order of the examples."""
@@ -97,7 +143,7 @@ class Comparison:
     def _judge(self, found: FoundAnswer, answer: Answer) -> None:
         self._take()
         if self._oldest <= found.age < self._log.age_of(answer.model):
-            self.earlier += 1
+            self.behind_gap += 1
             return
         self._oldest = max(self._oldest, found.age)
         self.matched += 1

@@ -3,26 +3,18 @@
 Where a record is missing, or what it names, nobody can know the model behind: it is learned no further from there.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.runtime.lineage import OffsetMetadata, Provenance
-from stream_apple.runtime.merging.note import BoundaryState
+from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
 from stream_apple.runtime.merging.rounds import Boundary
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
 from stream_apple.runtime.verification.merges_log import FoundAdoption, MergesLog
 from stream_apple.runtime.verification.report import Boundaries
-
-
-class Impasse(NamedTuple):
-    """Why a model can't be learned again behind a boundary. `gone`: retention has taken what it would need."""
-
-    why: str
-    gone: bool
 
 
 class Crossing:
@@ -44,7 +36,9 @@ class Crossing:
         restored: Callable[[], PartitionModel | None],
     ) -> None:
         assert provenance.merging is not None
-        self.noted = None if metadata.merge is None else metadata.merge.boundary
+        self.noted = (
+            None if metadata.merge is None else _where_it_was(metadata.merge.boundary, merges.adoptions[number])
+        )
         self.counts = Boundaries()
         self.restored = restored
         self._merges = merges
@@ -53,6 +47,10 @@ class Crossing:
         self._records = merges.adoptions[number]
         self._faults = faults
         self._stood: dict[int, tuple[Boundary, str]] = {}  # at -> where it stood, and the digest of its contribution
+
+    def recorded(self, at: int) -> bool:
+        """Whether a round has ended at this offset, by what is recorded."""
+        return any(each.record.at == at for each in self._records)
 
     def waits(self, boundary: Boundary) -> bool:
         """Whether the partition has not gone on from here, by what is committed."""
@@ -63,8 +61,8 @@ class Crossing:
         assert model.held is not None
         self._stood[model.held.at] = (model.held, model.digest())
 
-    def cross(self, model: PartitionModel) -> Impasse | None:
-        """Let a model that stands at a boundary go on as it is recorded, or say why it can't be."""
+    def cross(self, model: PartitionModel) -> str | None:
+        """Let a model that stands at a boundary go on as it is recorded, or say why nobody can know how it did."""
         boundary, rounds = model.held, model.rounds
         assert boundary is not None
         assert rounds is not None
@@ -75,9 +73,9 @@ class Crossing:
         if record.round != boundary.round:
             self._differs(found, f"expected round {boundary.round} to end here, found {record.round}")
         if record.state is BoundaryState.ADOPTED:
-            impasse = self._adopt(model, found)
-            if impasse is not None:
-                return impasse
+            why = self._adopt(model, found)
+            if why is not None:
+                return why
         rounds.go_on()
         self._went_on(model, found)
         return None
@@ -129,29 +127,29 @@ class Crossing:
             self._fault(Kind.ADOPTED_TWICE, other.offset, at, text)
         return found[0] if found else None
 
-    def _without_record(self, boundary: Boundary) -> Impasse:
+    def _without_record(self, boundary: Boundary) -> str:
         place = f"{self._place}@{boundary.at}, where round {boundary.round} ends"
         earlier = any(each.record.at < boundary.at for each in self._records)
         if self._merges.low > 0 and not earlier:
             why = (
                 f"{place}: expected its adoption record in {self._merges.topic}, found {self._merges.low} as the first"
             )
-            return Impasse(f"{why} message there: it is gone", gone=True)
+            return f"{why} message there: it is gone"
         text = f"round {boundary.round}: expected a record of how the partition went on, found none"
         self._fault(Kind.ADOPTION_MISSING, None, boundary.at, text)
-        return Impasse(f"{place}: nothing says with which model it went on", gone=False)
+        return f"{place}: nothing says with which model it went on"
 
-    def _adopt(self, model: PartitionModel, found: FoundAdoption) -> Impasse | None:
+    def _adopt(self, model: PartitionModel, found: FoundAdoption) -> str | None:
         record = found.record
         assert record.merged is not None
         place = f"{self._place}@{record.at}, where round {record.round} ends"
         try:
             merged = self._merges.model(record.merged, model)
         except GapError as error:
-            return Impasse(f"{place}: {error}", gone=True)
+            return f"{place}: {error}"
         except SnapshotError as error:
             self._fault(Kind.MERGED, record.merged.first, record.at, str(error))
-            return Impasse(f"{place}: its merged model can't be read", gone=False)
+            return f"{place}: its merged model can't be read"
         included = merged.manifest.includes(record.partition, record.at)
         for name, expected, told in (
             ("merged model's round", merged.pointer.round, record.round),
@@ -184,3 +182,11 @@ class Crossing:
 
     def _fault(self, kind: Kind, offset: int | None, example: int, text: str) -> None:
         self._faults.add(Fault(kind, self._merges.topic, 0, offset, example, text))
+
+
+def _where_it_was(noted: BoundaryNote | None, records: Sequence[FoundAdoption]) -> BoundaryNote | None:
+    """What is noted of a boundary, with the offset of its record: what follows that may have been left out since."""
+    if noted is None or noted.state is BoundaryState.CONTRIBUTED or any(each.record.at == noted.at for each in records):
+        return noted
+    earlier = [each.record.at for each in records if each.record.round == noted.round and each.record.at < noted.at]
+    return noted._replace(at=earlier[-1]) if earlier else noted

@@ -1,31 +1,29 @@
 """What the merges topic holds of one group: which models were merged when, and with what each partition went on.
 
-Of merged models only the manifests are kept; the models are read again, one at a time, when somebody needs them.
+Of merged models only the manifests are kept; the models are read again, one at a time, when somebody needs them: all
+partitions the same one, and later the next, so that the log is read on from there.
 """
 
 from collections import defaultdict
 from contextlib import closing
 from typing import NamedTuple
 
-import msgpack
-
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.runtime.lineage import Provenance
+from stream_apple.runtime.lineage import OffsetMetadata, Provenance
 from stream_apple.runtime.log_scan import LogScan
+from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.merge_log import MergedModel
-from stream_apple.runtime.merging.messages import (
-    AdoptionRecord,
-    MergeDecoder,
-    MergeManifest,
-    decode_adoption,
-    read_manifest,
-)
+from stream_apple.runtime.merging.messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.runtime.merging.note import MergedPointer
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import Record
 from stream_apple.runtime.snapshots.store import FEW_LARGE, Logs
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
+from stream_apple.untrusted import MalformedError, from_msgpack
+
+_CLOSE = 1_000
+"""Messages: to read over so many is quicker than to connect anew."""
 
 
 class FoundAdoption(NamedTuple):
@@ -60,6 +58,14 @@ class MergesLog:
         self._next: int | None = None
         self._parts: dict[int, list[int]] = {}  # round -> offsets of the messages of its latest merged model
         self._untold: list[Fault] = []
+        self._model: MergedModel | None = None  # that was read last
+        self._models: tuple[LogScan, range] | None = None  # the log behind it, and which offsets are left of that
+
+    def close(self) -> None:
+        """Give back what is held."""
+        if self._models is not None:
+            self._models[0].close()
+            self._models = None
 
     def read_on(self) -> None:
         """Read what has come since it was read last; BrokerError if it does not go on."""
@@ -71,11 +77,20 @@ class MergesLog:
                 self._take(record)
         self._next = end
 
-    def tell(self, faults: Faults) -> None:
-        """Tell, once, what is wrong with the log as such."""
+    def compare(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
+        """Hold what is noted beside a partition's offset against it; tell, once, what is wrong with the log as such.
+
+        What is noted beside partition 0 about the newest merged model must be there, if it is not gone.
+        """
         for fault in self._untold:
             faults.add(fault)
         self._untold.clear()
+        pointer = None if metadata.merge is None else metadata.merge.merged
+        if pointer is None or pointer.first < self.low or pointer in [each.pointer for each in self.merges]:
+            return
+        text = f"round {pointer.round}: expected its merged model in messages {pointer.first} to {pointer.last}"
+        text += f", as is noted beside partition {number}, found none there"
+        faults.add(Fault(Kind.MERGED, self.topic, 0, pointer.first, None, text))
 
     def find(self, number: int) -> list[FoundMerge]:
         """All merged models of this round."""
@@ -86,6 +101,12 @@ class MergesLog:
 
         GapError if it is gone from the log, SnapshotError if it is not what it says, and whole.
         """
+        if self._model is None or self._model.pointer != pointer:
+            self._model = None  # before there is another
+            self._model = self._read_model(pointer, like)
+        return self._model
+
+    def _read_model(self, pointer: MergedPointer, like: PartitionModel) -> MergedModel:
         place = (
             f"the merged model of round {pointer.round} ({self.topic}-0, messages {pointer.first} to {pointer.last})"
         )
@@ -95,18 +116,24 @@ class MergesLog:
         if pointer.last >= high:
             raise SnapshotError(f"{place}: expected it, found the log to end at {high}")
         decoder = MergeDecoder(self._group, pointer.round, like.learner.options)
-        with closing(self._scan(pointer.first, pointer.last + 1)) as scan:
+        scan = self._scan_from(pointer, high)
+        try:
             while decoder.left:
-                record = scan.take()
-                if record is None or record.offset() > pointer.last:
-                    raise SnapshotError(f"{place}: expected {decoder.left} messages more, found none")
-                if record.key() == decoder.key:
-                    try:
-                        decoder.add(record.value())
-                    except SnapshotError as error:
-                        raise SnapshotError(f"{place}: {error}") from error
+                _add(decoder, scan.take(), pointer, place)
+        except (SnapshotError, GapError):
+            self.close()
+            raise
+        self._models = scan, range(pointer.last + 1, self._models[1].stop if self._models else high)
         assert decoder.manifest is not None
         return MergedModel(pointer, decoder.manifest, decoder.model)
+
+    def _scan_from(self, pointer: MergedPointer, end: int) -> LogScan:
+        """The log from somewhere before these messages on: where it has been read to, if that is close."""
+        left = range(0) if self._models is None else self._models[1]
+        if self._models is None or pointer.first not in left[:_CLOSE] or pointer.last not in left:
+            self.close()
+            self._models = self._scan(pointer.first, end), range(pointer.first, end)
+        return self._models[0]
 
     def _scan(self, start: int, end: int) -> LogScan:
         reader = self._logs.reader(self.topic, 0, start)
@@ -152,10 +179,21 @@ class MergesLog:
         self._untold.append(Fault(kind, self.topic, 0, offset, None, text))
 
 
+def _add(decoder: MergeDecoder, record: Record | None, pointer: MergedPointer, place: str) -> None:
+    """Have the next message of the log, if it is one of the model's, decoded; SnapshotError if none can follow."""
+    if record is None or record.offset() > pointer.last:
+        raise SnapshotError(f"{place}: expected {decoder.left} messages more, found none")
+    if record.offset() < pointer.first or record.key() != decoder.key:
+        return
+    try:
+        decoder.add(record.value())
+    except SnapshotError as error:
+        raise SnapshotError(f"{place}: {error}") from error
+
+
 def _is_last(value: bytes | None) -> bool:
     """Whether this is the last message of a merged model; SnapshotError if it is none of one."""
     try:
-        envelope = msgpack.unpackb(value)
-        return bool(envelope["index"] == envelope["of"] - 1)
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        raise SnapshotError(f"expected a message of a merged model, found: {error!r}") from error
+        return from_msgpack(Envelope, value).last
+    except MalformedError as error:
+        raise SnapshotError(f"expected a message of a merged model, found: {error}") from error

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 from stream_apple.runtime.lineage import Gap, SnapshotPointer
 from stream_apple.runtime.verification.faults import Fault
 
-ReportProgress = Callable[[int, int, int, int], None]
-"""(partition, first offset, next offset, end)"""
+ReportProgress = Callable[[int, int], None]
+"""(records learned again, of how many in all partitions)"""
 
 
 class Published(NamedTuple):
@@ -21,11 +21,21 @@ class Published(NamedTuple):
 
 
 class Unproved(NamedTuple):
-    """Examples that could not be learned again, because a merged model or an adoption record can't be had, and why."""
+    """Examples whose answers could not be compared with what a model gives that learns them again, and why.
+
+    start, stop  their offsets; those of all that were learned, where it is some of their answers that are gone
+    examples     how many; None if all of these offsets, among which markers of transactions may be
+    """
 
     start: int
     stop: int
     why: str
+    examples: int | None = None
+
+    @property
+    def answers(self) -> int:
+        """How many answers these are, at most."""
+        return self.stop - self.start if self.examples is None else self.examples
 
 
 class Covered(NamedTuple):
@@ -35,6 +45,7 @@ class Covered(NamedTuple):
     start, stop  their offsets
     records      how many there were
     unproved     those among them that were left out: the model was then restored from its newest snapshot, if it could
+    begin        the model's first
     """
 
     origin: Literal["start", "snapshot"] | None
@@ -42,6 +53,7 @@ class Covered(NamedTuple):
     stop: int
     records: int = 0
     unproved: Unproved | None = None
+    begin: int = 0
 
 
 class Boundaries(NamedTuple):
@@ -95,11 +107,41 @@ class Report(NamedTuple):
     boundaries: Boundaries | None = None
     made_again: MadeAgain | None = None
 
+    @property
+    def unproved(self) -> list[Unproved]:
+        """All that the model has answered and that is not proved; without any, each answer was compared.
+
+        What an operator has accepted to be left out (`gaps`) is no example of the model.
+        """
+        begin, start, stop, between = self.covered.begin, self.covered.start, self.covered.stop, self.covered.unproved
+        found = []
+        if self.covered.origin == "snapshot" and (between is None or between.start > begin):
+            left_out = sum(gap.stop - gap.start for gap in self.gaps if gap.stop <= start)
+            why = f"records before {start} are gone: only what came after its snapshot is proved"
+            found.append(Unproved(begin, start, why, start - begin - left_out))
+        if between is not None:
+            found.append(between)
+        for published, name in ((self.predictions, "predictions"), (self.dead_letters, "dead letters")):
+            if published.gone:
+                found.append(Unproved(start, stop, f"their {name} are gone from the topic", published.gone))
+            if published.earlier:
+                why = f"their {name} were given before a gap, by a state that is gone"
+                found.append(Unproved(start, stop, why, published.earlier))
+        return [each for each in found if each.answers]
+
+    @property
+    def unproved_count(self) -> int:
+        """How many examples have answers that are not proved, at most."""
+        return sum(each.answers for each in self.unproved)
+
     def facts(self) -> dict[str, Any]:
         """All of it as one flat object; what there is only where models are merged is not there otherwise."""
         rest = self._asdict()
         covered = rest.pop("covered")._asdict()
         optional = {name: rest.pop(name) for name in ("boundaries", "made_again")}
-        optional["unproved"] = covered.pop("unproved")
+        covered["unproved"] = [
+            {"start": each.start, "stop": each.stop, "examples": each.answers, "why": each.why}
+            for each in self.unproved
+        ]
         present = {name: part for name, part in optional.items() if part is not None}
         return {"partition": self.partition, "model": self.model, **covered, **rest, **present}

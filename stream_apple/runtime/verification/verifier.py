@@ -3,37 +3,27 @@
 What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
 newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
 letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
-
-What is read of an output ends where it ended when it was opened. All partitions of the outputs are read if all of the
-examples are verified: a copy in another partition shows where it is.
+What can't be proved, because something is gone that it takes, is no fault, and told beside them.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.runtime.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
-from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.partition_model import ModelFactory, PartitionModel
-from stream_apple.runtime.ports import Committed, Record
-from stream_apple.runtime.snapshots.store import FEW_LARGE, Logs, SnapshotStore
-from stream_apple.runtime.verification.answer_log import (
-    AnswerLog,
-    Origin,
-    OutputPartition,
-    Reach,
-    Subject,
-    origin_of_dead_letter,
-    origin_of_prediction,
-)
+from stream_apple.runtime.ports import Committed
+from stream_apple.runtime.snapshots.store import Logs, SnapshotStore
+from stream_apple.runtime.verification.answer_log import Subject
 from stream_apple.runtime.verification.comparison import Comparison
 from stream_apple.runtime.verification.crossing import Crossing
 from stream_apple.runtime.verification.faults import Fault, Faults, Kind
 from stream_apple.runtime.verification.lockstep import Lane, Relearning, make_again
 from stream_apple.runtime.verification.merges_log import MergesLog
-from stream_apple.runtime.verification.replay import Answers, Replay, StandStill
-from stream_apple.runtime.verification.report import Covered, Published, Report, ReportProgress
+from stream_apple.runtime.verification.output_logs import OutputLogs, scan_of
+from stream_apple.runtime.verification.replay import Outputs, Replay, StandStill
+from stream_apple.runtime.verification.report import Covered, Published, Report, ReportProgress, Unproved
 
 
 class Verifier:
@@ -48,18 +38,30 @@ class Verifier:
         self._store = SnapshotStore(logs, provenance, new_model)
         self._fetch_records = fetch_records
         self._progress = progress
-        self._looked_at: set[tuple[str, int]] = set()  # partitions of the outputs
+        self._reached: dict[int, tuple[int, int]] = {}  # of each partition: offsets done, and of how many
+        self._outputs = OutputLogs(logs, provenance.topics, fetch_records)
         self._merges = None if provenance.merging is None else MergesLog(logs, provenance)
 
-    def verify(self, number: int, to: int | None = None) -> Report:
-        """Verify the answers to the examples of a partition before offset `to`, or else the committed offset.
+    def close(self) -> None:
+        """Give back what is held."""
+        if self._merges is not None:
+            self._merges.close()
 
-        GapError if records are gone that it takes, ConfigurationError if `to` is out of range or the committed offset
-        is of a model of other settings.
+    def verify(self, number: int, to: int | None = None) -> Report:
+        """As `verify_each`, of one partition."""
+        return self.verify_each([number], to)[0]
+
+    def verify_each(self, numbers: Sequence[int], to: int | None = None) -> list[Report]:
+        """Verify the answers to the examples of partitions before offset `to`, or else their committed offsets.
+
+        ConfigurationError if `to` is out of range, or a committed offset is of a model of other settings; GapError if
+        the log of the examples ends before it.
         """
-        lane = Lane(self._relearn(number, to))
-        lane.finish()
-        return lane.report
+        self._look_ahead(numbers, to)
+        lanes = [Lane(self._relearn(number, to)) for number in numbers]
+        for lane in lanes:
+            lane.finish()
+        return [lane.report for lane in lanes]
 
     def verify_all(self) -> list[Report]:
         """Verify all partitions, up to their committed offsets; errors as of `verify`.
@@ -67,10 +69,10 @@ class Verifier:
         Where models are merged, all partitions are learned at once, and each merged model is made again of theirs:
         there is memory for one model of each.
         """
-        topics = self._provenance.topics
-        numbers = range(self._logs.partition_count(topics.examples))
+        numbers = range(self._logs.partition_count(self._provenance.topics.examples))
         if self._merges is None or self._provenance.merging is None:
-            return [self.verify(number) for number in numbers]
+            return self.verify_each(numbers)
+        self._look_ahead(numbers, None)
         self._merges.read_on()
         with ExitStack() as opened:
             lanes = {number: Lane(opened.enter_context(closing(self._relearn(number, None)))) for number in numbers}
@@ -82,6 +84,24 @@ class Verifier:
             first._replace(fault_count=first.fault_count + faults.counts.total(), faults=found, made_again=made),
             *others,
         ]
+
+    def _look_ahead(self, numbers: Sequence[int], to: int | None) -> None:
+        """How much there is to do."""
+        for number, committed in self._logs.committed(numbers).items():
+            if committed is not None:
+                lineage, snapshot, _ = self._provenance.read_metadata(number, committed)
+                low = self._logs.log_range(self._provenance.topics.examples, number).low
+                stop = committed.offset if to is None else to
+                start = (
+                    lineage.start
+                    if _behind_gap(lineage.start, lineage.gaps) >= low or snapshot is None
+                    else snapshot.at
+                )
+                self._reached[number] = (0, max(stop - start, 0))
+        self._tell()
+
+    def _tell(self) -> None:
+        self._progress(*map(sum, zip((0, 0), *self._reached.values(), strict=True)))
 
     def _relearn(self, number: int, to: int | None) -> Relearning:
         """Verify a partition, giving way at its boundaries."""
@@ -95,39 +115,89 @@ class Verifier:
                 f"{topic}-{number} in group {self._provenance.group}, found {to}: what follows has no answers yet"
             )
         stop = committed.offset if to is None else to
+        high = self._logs.log_range(topic, number).high
+        if stop > high:
+            raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {high}")
         faults = Faults()
+        try:
+            replay = self._replay(number, committed, stop, faults)
+        except GapError as error:
+            return self._unlearned(number, committed, stop, str(error), faults)
+        lineages = self._provenance.lineages(number, replay.metadata.lineage)
+        try:
+            predictions, letters = yield from self._compare(replay, lineages, faults)
+        except GapError as error:  # retention was quicker
+            replay.records = 0  # of those that were learned again, not all answers have been looked for
+            return self._report(replay, Unproved(replay.start, stop, str(error)), faults)
+        self._check_digest(replay, replay.metadata.snapshot, faults)
+        if replay.crossing is not None:
+            left_out = range(0) if replay.unproved is None else range(*replay.unproved[:2])
+            proved = range(0 if replay.from_start else replay.start + 1, stop)
+            replay.crossing.finish(proved, left_out, number)
+        report = self._report(replay, replay.unproved, faults)
+        return report._replace(
+            predictions=_published(replay.predictions, predictions),
+            dead_letters=_published(replay.dead_letters, letters),
+        )
+
+    def _report(self, replay: Replay, unproved: Unproved | None, faults: Faults) -> Report:
+        metadata, crossing = replay.metadata, replay.crossing
+        lineage = metadata.lineage
+        origin: Literal["start", "snapshot"] = "start" if replay.from_start else "snapshot"
+        return Report(
+            replay.model.partition,
+            lineage.model,
+            Covered(origin, replay.start, replay.stop, replay.records, unproved, lineage.start),
+            gaps=lineage.gaps,
+            snapshot=metadata.snapshot,
+            relearned=replay.digest,
+            fault_count=faults.counts.total(),
+            faults=faults.first,
+            boundaries=None if crossing is None else crossing.counts,
+        )
+
+    def _replay(self, number: int, committed: Committed, stop: int, faults: Faults) -> Replay:
+        """What is to be learned again; GapError if it can't be."""
         metadata, restored = self._newest(number, committed, faults)
-        self._read_merges(number, metadata, faults)
+        if self._merges is not None:
+            self._merges.read_on()
+            self._merges.compare(number, metadata, faults)
         lineages = self._provenance.lineages(number, metadata.lineage)
-        origin: Literal["start", "snapshot"] = "start"
-        model = self._from_start(number, metadata, lineages[0], stop)
-        if model is None:
-            origin, model = "snapshot", self._from_snapshot(number, metadata, restored, stop)
+        model = self._from_start(number, metadata, lineages[0])
         # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
-        spare = restored if self._merges is not None and self._merges.low > 0 and origin == "start" else None
-        restored = None
+        spare = restored if self._merges is not None and self._merges.low > 0 and model is not None else None
+        if model is None:
+            model = self._from_snapshot(number, metadata, restored, stop)
         crossing = self._crossing(number, committed, metadata, faults, spare)
-        replay = Replay(model, metadata, lineages, stop, crossing)
-        predictions, letters = yield from self._compare(replay, lineages, faults)
-        self._check_digest(replay, metadata.snapshot, faults)
-        unproved = replay.unproved
-        if crossing is not None:
-            left_out = range(0) if unproved is None else range(unproved.start, unproved.stop)
-            proved = range(0 if origin == "start" else replay.start + 1, stop)
-            crossing.finish(proved, left_out, number)
+        return Replay(model, metadata, lineages, stop, crossing)
+
+    def _unlearned(self, number: int, committed: Committed, stop: int, why: str, faults: Faults) -> Report:
+        """No model can be had: what else readers could find beside its answers is looked for all the same."""
+        metadata = self._provenance.read_metadata(number, committed)
+        lineage, topic = metadata.lineage, self._provenance.topics.examples
+        models = [each.model for each in self._provenance.lineages(number, lineage)]
+        subject = Subject(topic, number, models, range(lineage.start, stop), gaps=[range(*gap) for gap in lineage.gaps])
+        self._reached[number] = (0, 0)
+        foreign = self._drain(subject, faults)
         return Report(
             number,
-            metadata.lineage.model,
-            Covered(origin, replay.start, stop, replay.records, unproved),
-            _published(replay.predictions, predictions),
-            _published(replay.dead_letters, letters),
-            metadata.lineage.gaps,
+            lineage.model,
+            Covered("snapshot", stop, stop, 0, Unproved(lineage.start, stop, why), lineage.start),
+            Published(foreign=foreign[0]),
+            Published(foreign=sum(foreign[1:])),
+            lineage.gaps,
             metadata.snapshot,
-            replay.digest,
-            faults.counts.total(),
-            faults.first,
-            None if crossing is None else crossing.counts,
+            fault_count=faults.counts.total(),
+            faults=faults.first,
         )
+
+    def _drain(self, subject: Subject, faults: Faults) -> list[int]:
+        """Judge what is in the outputs, where no answer can be compared; how much of it is of other groups."""
+        with ExitStack() as opened:
+            logs = self._outputs.open_up(opened, subject, faults)
+            for log in logs:
+                log.drain()
+            return [log.foreign for log in logs]
 
     def _crossing(
         self,
@@ -149,23 +219,6 @@ class Verifier:
 
         return Crossing(self._merges, self._provenance, number, metadata, faults, again)
 
-    def _read_merges(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
-        """Read all that was recorded before `metadata` was committed, and hold it against that.
-
-        What is noted beside partition 0 about the newest merged model must be there, if it is not gone.
-        """
-        if self._merges is None:
-            return
-        self._merges.read_on()
-        self._merges.tell(faults)
-        pointer = None if metadata.merge is None else metadata.merge.merged
-        if pointer is None or pointer.first < self._merges.low:
-            return
-        if pointer not in [each.pointer for each in self._merges.merges]:
-            text = f"round {pointer.round}: expected its merged model in messages {pointer.first} to {pointer.last}"
-            place = (self._provenance.topics.merges, 0, pointer.first, None)
-            faults.add(Fault(Kind.MERGED, *place, f"{text}, as is noted beside partition {number}, found none there"))
-
     def _restored(self, model: PartitionModel | None, metadata: OffsetMetadata) -> PartitionModel | None:
         """A model that has come out of a snapshot: whether it stands at a boundary, only the note tells."""
         if model is not None and model.rounds is not None and metadata.merge is not None:
@@ -183,13 +236,11 @@ class Verifier:
             faults.add(Fault(Kind.SNAPSHOT, *place, text))
         return metadata, self._restored(model, metadata)
 
-    def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage, stop: int) -> PartitionModel | None:
+    def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage) -> PartitionModel | None:
         """A new model, if the log still has all that it takes."""
         topic, lineage = self._provenance.topics.examples, metadata.lineage
-        log = self._logs.log_range(topic, number)
-        if stop > log.high:
-            raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {log.high}")
-        return self._new_model(number, first).begin() if _behind_gap(lineage.start, lineage.gaps) >= log.low else None
+        low = self._logs.log_range(topic, number).low
+        return self._new_model(number, first).begin() if _behind_gap(lineage.start, lineage.gaps) >= low else None
 
     def _from_snapshot(
         self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
@@ -216,11 +267,7 @@ class Verifier:
         low = self._logs.log_range(topics.examples, number).low
         foreign = [0, 0]
         if number < self._logs.partition_count(topics.predictions):
-            with ExitStack() as opened:
-                logs = self._answer_logs(opened, Subject(topics.examples, number), faults)
-                for log in logs:
-                    log.drain()
-                foreign = [log.foreign for log in logs]
+            foreign = self._drain(Subject(topics.examples, number), faults)
         predictions, letters = Published(foreign=foreign[0]), Published(foreign=sum(foreign[1:]))
         nothing = Covered(None, low, low)
         return Report(
@@ -241,22 +288,24 @@ class Verifier:
             [range(*gap) for gap in gaps],
         )
         with ExitStack() as opened:
-            logs = self._answer_logs(opened, subject, faults)
+            logs = self._outputs.open_up(opened, subject, faults)
             predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
-            examples = self._scan(topic, number, _behind_gap(replay.start, gaps), replay.stop, self._fetch_records)
+            offsets = range(_behind_gap(replay.start, gaps), replay.stop)
+            examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
                 yield from replay.stand()
             for records in opened.enter_context(closing(examples)).batches():
-                answers, known = Answers([], []), replay.unproved
+                answers, known = Outputs([], []), replay.unproved
                 yield from replay.learn(records, answers)
                 if replay.unproved is not None and known is None:
                     predictions.leave_out(range(*replay.unproved[:2]))
                     letters.leave_out(range(*replay.unproved[:2]))
-                for answer in answers.predictions:
-                    predictions.expect(answer)
+                for run in answers.predictions:
+                    predictions.expect_all(run)
                 for answer in answers.dead_letters:
                     letters.expect(answer)
-                self._progress(number, replay.start, replay.model.next_offset, replay.stop)
+                self._reached[number] = (replay.model.next_offset - replay.start, replay.stop - replay.start)
+                self._tell()
             replay.finish()
             yield from self._look_behind(replay, faults)
             predictions.finish()
@@ -270,59 +319,14 @@ class Verifier:
         if not replay.lacks_boundary:
             return
         topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
-        with closing(self._scan(topic, number, stop, self._logs.log_range(topic, number).high, 1)) as scan:
+        offsets = range(stop, self._logs.log_range(topic, number).high)
+        with closing(scan_of(self._logs, topic, number, offsets, 1)) as scan:
             record = scan.take()
         if record is not None:
             yield from replay.look_behind(record)
-        if replay.lacks_boundary or replay.model.next_offset != stop:
+        if replay.lacks_boundary:
             text = "expected a round to end here, as is noted beside the committed offset, found none to end"
             faults.add(Fault(Kind.ADOPTION_STRAY, topic, number, stop, stop, text))
-
-    def _answer_logs(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
-        """Where predictions and dead letters are, and then the partitions of the dead letters where none may be."""
-        topics, number = self._provenance.topics, subject.partition
-        count, letters = (self._logs.partition_count(topic) for topic in (topics.examples, topics.dead_letters))
-
-        def prediction_home(partition: int) -> int | None:
-            return partition if partition < count else None
-
-        def letter_home(partition: int) -> int | None:
-            return partition % letters if partition < count else None
-
-        outputs = [self._output(topics.predictions, number, origin_of_prediction, prediction_home)] + [
-            self._output(topics.dead_letters, partition, origin_of_dead_letter, letter_home)
-            for partition in (number % letters, *range(count + number, letters, count))
-        ]
-
-        def committed(found: Mapping[int, Committed | None]) -> int:
-            told = found[number]
-            return subject.answered.stop if told is None else told.offset
-
-        # Only now that the ends of the outputs are known: what was published before is within these.
-        reach = Reach(
-            self._logs.log_range(topics.examples, number).high,
-            committed(self._logs.committed([number])),
-            lambda: committed(self._logs.decided([number])),
-        )
-        logs = []
-        for output in outputs:
-            fetch = self._fetch_records if output.topic == topics.predictions else FEW_LARGE
-            scan = self._scan(output.topic, output.partition, output.low, output.end, fetch)
-            logs.append(AnswerLog(opened.enter_context(closing(scan)), output, subject, reach, faults))
-        return logs
-
-    def _output(
-        self,
-        topic: str,
-        partition: int,
-        identify: Callable[[Record], Origin | None],
-        home: Callable[[int], int | None],
-    ) -> OutputPartition:
-        log, place = self._logs.log_range(topic, partition), (topic, partition)
-        first_look = place not in self._looked_at
-        self._looked_at.add(place)
-        one_group = topic == self._provenance.topics.predictions
-        return OutputPartition(topic, partition, log.low, log.high, identify, home, one_group, first_look)
 
     def _check_digest(self, replay: Replay, pointer: SnapshotPointer | None, faults: Faults) -> None:
         if pointer is None or replay.digest in (None, pointer.digest):
@@ -333,10 +337,6 @@ class Verifier:
         )
         number = replay.model.partition
         faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
-
-    def _scan(self, topic: str, partition: int, start: int, end: int, fetch_records: int) -> LogScan:
-        reader = self._logs.reader(topic, partition, start)
-        return LogScan(reader, f"{topic}-{partition}", end, fetch_records)
 
 
 def _published(expected: int, comparison: Comparison) -> Published:

@@ -78,7 +78,10 @@ class TestProbes:
         """More workers than partitions: the spare one must not hold up a rollout, and is told from one at work."""
         site.health.compiled()
         site.health.iterated([])
-        assert site.facts("/readyz") == (200, {"status": "standby", "waiting_for": [], "partitions": {}})
+        assert site.facts("/readyz") == (
+            200,
+            {"status": "standby", "waiting_for": [], "catching_up": None, "partitions": {}},
+        )
 
     def test_a_group_that_has_not_answered(self, site: Site) -> None:
         """Nothing owned because nobody has said what, or because it was taken away, is not ready."""
@@ -119,7 +122,10 @@ class TestProbes:
         site.health.compiled()
         site.health.iterated([])
         site.health.leave()
-        assert site.facts("/readyz") == (503, {"status": "stopping", "waiting_for": [], "partitions": {}})
+        assert site.facts("/readyz") == (
+            503,
+            {"status": "stopping", "waiting_for": [], "catching_up": None, "partitions": {}},
+        )
 
 
 class TestPaths:

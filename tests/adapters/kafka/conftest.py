@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.kafka.own_topics import own_config
+from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.config import Config
@@ -18,4 +19,4 @@ def config(kafka: str) -> Iterator[Config]:
     made = [name for name in config.topics.names(merging=True) if name in cluster.topics]
     if made:
         for future in cluster.client.delete_topics(made).values():
-            future.result(30)
+            future.result(DEADLINE_S)

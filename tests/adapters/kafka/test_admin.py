@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 from support.ports import free_ports
+from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import existing
@@ -32,7 +33,7 @@ def test_a_cluster_without_administration_says_so(mock_cluster: str, monkeypatch
     monkeypatch.setattr("stream_apple.adapters.kafka.topics.REQUEST_S", 1.0)
     producer = Producer({"bootstrap.servers": mock_cluster})
     producer.produce("examples", b"x")
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
     cluster = Cluster({"bootstrap.servers": mock_cluster})
     with pytest.raises(BrokerError, match=mock_cluster):
         existing(cluster, ["examples"])

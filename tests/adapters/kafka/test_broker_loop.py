@@ -20,7 +20,7 @@ from stream_apple.adapters.kafka.topics import requirements, written
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
-from stream_apple.errors import BrokerError
+from stream_apple.errors import FencedError
 from stream_apple.runtime.dead_letters import header_list
 from stream_apple.runtime.learning.threads import ThreadPool
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
@@ -150,9 +150,9 @@ class TestLoop:
         broker = Fenced({"bootstrap.servers": kafka}, Identity(group, "w", f"{group}-w"), examples)
         broker.expect_successor(kafka, f"{group}-w", outputs)
         predictions = topic("predictions", config=FOREVER)
-        with pytest.raises(BrokerError, match="fenced") as caught:
+        with pytest.raises(FencedError, match="fenced") as caught:
             run_until_done(broker, Provenance(group, Topics(examples, predictions, letters, models), {}), 100)
-        assert caught.value.exit_code == 69
+        assert caught.value.exit_code == 75
         assert read_all(kafka, outputs, 2) == []
 
     def test_a_header_whose_name_is_no_text(self, mock_cluster: str) -> None:
@@ -165,7 +165,7 @@ class TestLoop:
         producer = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
         for _ in range(100):
             producer.produce("examples", b"\xc1", partition=0, headers=[("name", b"v")])
-        assert producer.flush(10) == 0
+        assert producer.flush(DEADLINE_S) == 0
         send_with_header(mock_cluster, "examples", b"\xc1", b"\xff\xfe")
         broker = KafkaBroker(
             {"bootstrap.servers": mock_cluster, "fetch.wait.max.ms": 10}, Identity("g", "w", "t"), "examples"

@@ -169,5 +169,5 @@ def test_the_queue_holds_the_largest_message() -> None:
         else:
             assert fits
         producer.purge()
-    assert with_room(nobody, 1)["queue.buffering.max.kbytes"] == 64 << 10
+    assert with_room(nobody, 1)["queue.buffering.max.kbytes"] == 32 << 10
     assert with_room({"queue.buffering.max.kbytes": 7}, largest) == {"queue.buffering.max.kbytes": 7}

@@ -280,9 +280,8 @@ def test_a_frozen_broker(breakable: Broker, examples: str, log_events: list[Even
         assert worker.reachable
         assert log_events == []
         breakable.sleep()
-        frozen = time.monotonic()
+        # How soon is what `test_silence_is_asked_about` says, by a clock that does not depend on the machine.
         fetch_until(worker, lambda _: not worker.reachable, "the silence was noticed")
-        assert time.monotonic() - frozen < ASK_AFTER_S + PROBE_INTERVAL_S + 2
         breakable.wake()
         fetch_until(worker, lambda _: worker.reachable, "the answer was noticed")
         assert [event["event"] for event in log_events] == ["brokers_unreachable", "brokers_reachable"]

@@ -12,7 +12,7 @@ from stream_apple.adapters.kafka.errors import (
     delivery_error,
     translated,
 )
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError, FencedError
 from stream_apple.runtime.ports import AbortableError
 
 
@@ -38,7 +38,12 @@ class TestMeaning:
     @pytest.mark.parametrize(
         ("error", "expected"),
         [
-            (KafkaError(KafkaError._FENCED, "x", fatal=True), BrokerError),
+            (KafkaError(KafkaError._FENCED, "x", fatal=True), FencedError),
+            (KafkaError(KafkaError.PRODUCER_FENCED, "x", fatal=True), FencedError),
+            (KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", fatal=True), FencedError),
+            (KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True), AbortableError),
+            (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", fatal=True), FencedError),
+            (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True), AbortableError),
@@ -74,7 +79,7 @@ class TestClientCalls:
         assert caught.value.args[0].fatal()
         with pytest.raises(BrokerError, match=r"asking: x \(_FENCED\)") as left, translated("asking"):
             hide(fatal, 1)
-        assert left.value.exit_code == 69
+        assert left.value.exit_code == 75
 
     def test_an_error_that_is_lost_is_fatal(self) -> None:
         """A SystemError of the client tells that it has failed, even if it does not tell how."""

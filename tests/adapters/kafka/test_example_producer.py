@@ -12,7 +12,7 @@ from support.clock import Clock
 from support.kafka.fatal_error import make_fatal
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.topics import TopicFactory, read_to_end
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter, murmur2, partition_of
 from stream_apple.core.codec.example import Example, encode_example
@@ -20,7 +20,6 @@ from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
 
 START_MS = 1_700_000_000_000
 AT_ONCE = RateLimiter(None)
-SECONDS = 30  # in which everything that is waited for must have happened
 
 
 def make_topic(bootstrap: str, name: str) -> str:
@@ -71,7 +70,7 @@ def test_the_partition_is_the_one_that_librdkafka_takes(mock_cluster: str) -> No
     client = Producer({"bootstrap.servers": mock_cluster, "partitioner": "murmur2_random", "log_level": 0})
     for key in filter(None, keys):
         client.produce(topic, b"", key, on_delivery=delivered)
-    assert client.flush(SECONDS) == 0
+    assert client.flush(DEADLINE_S) == 0
     assert chosen == {key: partition_of(key, 4) for key in chosen}
     assert set(chosen.values()) == {0, 1, 2, 3}
     client.close()
@@ -219,9 +218,9 @@ def make_ready(writer: TopicWriter) -> None:
         writer._producer.produce(
             writer.topic, b"", partition=0, on_delivery=lambda error, _: delivered.append(error is None)
         )
-        writer._producer.flush(SECONDS)
+        writer._producer.flush(DEADLINE_S)
 
-    wait_until(lambda: any(delivered), "a delivery", SECONDS, meanwhile=try_again)
+    wait_until(lambda: any(delivered), "a delivery", DEADLINE_S, meanwhile=try_again)
 
 
 def test_a_lost_broker_ends_the_run_with_the_count() -> None:
@@ -234,7 +233,7 @@ def test_a_lost_broker_ends_the_run_with_the_count() -> None:
     def losing() -> Iterator[Example]:
         yield from examples(25)
         poll = partial(writer._producer.poll, 0.05)
-        wait_until(lambda: writer.totals.delivered >= 25, "25 deliveries", SECONDS, meanwhile=poll)
+        wait_until(lambda: writer.totals.delivered >= 25, "25 deliveries", DEADLINE_S, meanwhile=poll)
         cluster.stop()
         while True:
             yield from examples(10)
@@ -249,7 +248,7 @@ def test_a_missing_topic_is_reported_and_not_made(mock_cluster: str) -> None:
     with pytest.raises(ConfigurationError, match=r"topic exmaples: expected it on .*, found no such topic"):
         TopicWriter({"bootstrap.servers": mock_cluster}, "exmaples")
     client = Producer({"bootstrap.servers": mock_cluster, "log_level": 0})
-    assert "exmaples" not in client.list_topics(timeout=SECONDS).topics
+    assert "exmaples" not in client.list_topics(timeout=DEADLINE_S).topics
     client.close()
 
 

@@ -16,11 +16,11 @@ from stream_apple.adapters.kafka.log_reader import PartitionReader
 def write(bootstrap: str, topic_name: str, values: list[bytes]) -> None:
     """One transaction that holds all values."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic_name, value, b"key", 0)
-    producer.commit_transaction(30)
+    producer.commit_transaction(DEADLINE_S)
     producer.close()
 
 

@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 from support.kafka.own_topics import make_topic
+from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import (
@@ -13,11 +14,14 @@ from stream_apple.adapters.kafka.topics import (
     Difference,
     Requirement,
     TopicReport,
+    alter,
     ensure,
     existing,
 )
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
+
+DAY_MS = 86_400_000
 
 
 def _verdicts(reports: list[TopicReport]) -> set[str]:
@@ -52,7 +56,7 @@ class TestEnsure:
         ensure(Cluster(config.kafka), config.topics)
         topics = config.topics
         found = existing(Cluster(config.kafka), topics.names(merging=False))
-        week = 7 * 86_400_000
+        week = 7 * DAY_MS
         examples = found[topics.examples].settings
         assert int(examples["retention.ms"]) - int(examples["message.timestamp.before.max.ms"]) >= week
         assert int(examples["message.timestamp.after.max.ms"]) == week
@@ -75,13 +79,13 @@ class TestEnsure:
         producer = Producer(config.kafka)
         for moment in (1, 1 << 42):
             producer.produce(topics.examples, b"x", timestamp=moment)
-        assert producer.flush(20) == 0
+        assert producer.flush(DEADLINE_S) == 0
         assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
 
     def test_a_time_that_would_not_stay_is_refused(self, config: Config) -> None:
         """The producer of a record that retention would take at once, or never, hears of it."""
         ensure(Cluster(config.kafka), config.topics)
-        now, week = time.time_ns() // 1_000_000, 7 * 86_400_000
+        now, week = time.time_ns() // 1_000_000, 7 * DAY_MS
         refused: list[bool] = []
         producer = Producer(config.kafka)
         for offset in (-week - 60_000, -week + 60_000, week - 60_000, week + 60_000):
@@ -91,7 +95,7 @@ class TestEnsure:
                 timestamp=now + offset,
                 on_delivery=lambda error, _: refused.append(error is not None),
             )
-            assert producer.flush(20) == 0
+            assert producer.flush(DEADLINE_S) == 0
         assert refused == [True, False, False, True]
 
     def test_outputs_must_take_the_times_of_their_examples(self, config: Config) -> None:
@@ -188,18 +192,102 @@ class TestEnsure:
         assert after[topics.models].settings["cleanup.policy"] == "delete"
 
 
+class TestGivenSettings:
+    """What is asked for by name is compared with what the topic has, and changed if that is asked for, too."""
+
+    def test_another_retention_is_a_difference(self, config: Config) -> None:
+        """Each setting that the retention stands for, of each topic; without one, all is as needed."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics)
+        week = str(7 * DAY_MS)
+        reports = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        assert [difference for report in reports for difference in report.differences] == [
+            Difference(topics.examples, "message.timestamp.before.max.ms", str(UNLIMITED), week),
+            Difference(topics.examples, "message.timestamp.after.max.ms", str(UNLIMITED), week),
+            Difference(topics.examples, "retention.ms", "-1", str(14 * DAY_MS)),
+            Difference(topics.predictions, "retention.ms", "-1", str(14 * DAY_MS)),
+            Difference(topics.predictions, "message.timestamp.after.max.ms", f"at least {UNLIMITED}", week),
+            Difference(topics.dead_letters, "retention.ms", "-1", str(14 * DAY_MS)),
+            Difference(topics.dead_letters, "message.timestamp.after.max.ms", f"at least {UNLIMITED}", week),
+        ]
+        assert [report.verdict for report in reports] == ["different"] * 3 + ["as needed"]
+        assert _verdicts(ensure(Cluster(config.kafka), topics, retention_ms=14 * DAY_MS)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
+
+    def test_it_is_altered_and_nothing_else(self, config: Config) -> None:
+        """Then old examples are taken, and what was set by hand besides is as it was."""
+        topics = config.topics
+        make_topic(config, topics.examples, 2, segment_ms="3600000")
+        make_topic(config, topics.predictions, 2, max_message_bytes="1500000", compression_type="lz4")
+        ensure_reports = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        before = existing(Cluster(config.kafka), topics.names(merging=False))
+        tried = alter(Cluster(config.kafka), topics.examples, ensure_reports, dry_run=True)
+        assert [report.verdict for report in tried] == ["would be altered"] * 2 + ["missing"] * 2
+        assert existing(Cluster(config.kafka), topics.names(merging=False)) == before
+        done = alter(Cluster(config.kafka), topics.examples, ensure_reports)
+        assert [(report.verdict, report.differences) for report in done[:2]] == [
+            ("altered", report.differences) for report in ensure_reports[:2]
+        ]
+        after = existing(Cluster(config.kafka), topics.names(merging=False))
+        for name, topic in after.items():
+            named = {each.property for report in done if report.topic == name for each in report.differences}
+            changed = {key for key, value in topic.settings.items() if value != before[name].settings.get(key)}
+            assert changed == named
+        made = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        assert [report.verdict for report in made] == ["as needed"] * 2 + ["created"] * 2
+        producer = Producer(config.kafka)
+        refused: list[bool] = []
+        producer.produce(topics.examples, b"x", timestamp=1, on_delivery=lambda error, _: refused.append(bool(error)))
+        assert producer.flush(DEADLINE_S) == 0
+        assert refused == [False]
+
+    def test_what_is_needed_is_altered_too(self, config: Config) -> None:
+        """Without any option: larger answers, and models that are compacted soon."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics)
+        wrong = ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)
+        alter(Cluster(config.kafka), topics.examples, wrong)
+        assert _verdicts(ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)) == {"as needed"}
+
+    def test_partitions_are_added_and_never_taken(self, config: Config) -> None:
+        """As many as were asked for; fewer than there are change nothing at all, whatever else differs."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), topics, 2)
+        alter(Cluster(config.kafka), topics.examples, ensure(Cluster(config.kafka), topics, 3))
+        found = existing(Cluster(config.kafka), topics.names(merging=False))
+        assert {topic.partitions for topic in found.values()} == {3}
+        fewer = ensure(Cluster(config.kafka), topics, 1, retention_ms=FOREVER)
+        assert alter(Cluster(config.kafka), topics.examples, fewer) == fewer
+        assert existing(Cluster(config.kafka), topics.names(merging=False)) == found
+
+    @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+    def test_a_policy_is_left_as_it_is(self, config: Config, policy: str) -> None:
+        """Whoever compacts a topic would lose what is in it, and so would who keeps the newest of each key."""
+        make_topic(config, config.topics.examples, cleanup_policy=policy)
+        reports = ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
+        assert alter(Cluster(config.kafka), config.topics.examples, reports) == reports
+        settings = existing(Cluster(config.kafka), [config.topics.examples])[config.topics.examples].settings
+        assert (settings["cleanup.policy"], settings["retention.ms"]) == (policy, "604800000")
+
+    def test_a_refusal_is_told(self, config: Config) -> None:
+        """By topic and setting, as the broker has said it."""
+        ensure(Cluster(config.kafka), config.topics)
+        with pytest.raises(ConfigurationError, match=r"topic .*: expected to set retention.ms, found: .*INVALID"):
+            Cluster(config.kafka).set_settings(config.topics.examples, {"retention.ms": "-7"})
+
+
 class TestMerges:
     """The topic that is there only where models are merged."""
 
     def test_one_partition_for_as_long_as_the_examples(self, config: Config) -> None:
         """However many the others have; a second look finds nothing to do, and without merging it is not made."""
         topics, cluster = config.topics, Cluster(config.kafka)
-        ensure(cluster, topics, 3, retention_ms=3 * 86_400_000)
+        ensure(cluster, topics, 3, retention_ms=3 * DAY_MS)
         assert topics.merges not in Cluster(config.kafka).topics
         made = ensure(Cluster(config.kafka), topics, merging=True)
         assert [(row.verdict, row.partitions) for row in made if row.topic == topics.merges] == [("created", 1)]
         settings = existing(Cluster(config.kafka), [topics.merges])[topics.merges].settings
-        assert settings["retention.ms"] == str(3 * 86_400_000)
+        assert settings["retention.ms"] == str(3 * DAY_MS)
         assert settings["cleanup.policy"] == "delete"
         again = ensure(Cluster(config.kafka), topics, merging=True)
         assert _verdicts(again) == {"as needed"}

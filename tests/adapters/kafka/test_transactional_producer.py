@@ -1,14 +1,15 @@
 """The transactional producer when the client's queue is full or does not empty."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError, FencedError
 
 
 class Queue:
@@ -44,6 +45,131 @@ class Queue:
         """Nothing to do."""
 
 
+class Client:
+    """A transactional client whose cluster gives `answers` to offsets, one after the other, the last one for ever.
+
+    calls  what it was asked for
+    """
+
+    def __init__(self, *answers: KafkaError | None) -> None:
+        self.calls: list[str] = []
+        self._answers = list(answers)
+
+    def produce(self, *_: object) -> None:
+        """Nobody sends anything."""
+
+    def list_topics(self, *_: object) -> None:
+        """A connection."""
+
+    def init_transactions(self, _seconds: float) -> None:
+        """Fence."""
+        self.calls.append("init")
+
+    def begin_transaction(self) -> None:
+        """Local."""
+        self.calls.append("begin")
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        """Answer."""
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        self.calls.append("offsets" if answer is None else answer.name())
+        if answer is not None:
+            raise KafkaException(answer)
+
+    def abort_transaction(self, _seconds: float) -> None:
+        """As the cluster that has not fenced it."""
+        self.calls.append("abort")
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class Member:
+    """What is asked of the consumer."""
+
+    def consumer_group_metadata(self) -> object:
+        """Anything."""
+        return object()
+
+
+def asking(
+    client: Client, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[], object] = lambda: None
+) -> TransactionalProducer:
+    """A producer that asks at once whose its id is."""
+    monkeypatch.setattr("stream_apple.adapters.kafka.transactional_producer.CONFIRM_S", 0.0)
+    return TransactionalProducer(cast("Any", client), RetryPolicy(), "examples", prepare)
+
+
+class TestWhoseIdItIs:
+    """What is asked while there is no transaction."""
+
+    def test_a_worker_whose_id_it_is_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The question is a transaction that is aborted; the next one begins when it has ended."""
+        stale = KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True)
+        joined_again = KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True)
+        for answer, name in ((None, "offsets"), (stale, stale.name()), (joined_again, joined_again.name())):
+            client = Client(answer)
+            producer = asking(client, monkeypatch)
+            producer.confirm(cast("Any", Member()))
+            producer.begin()
+            producer.confirm(cast("Any", Member()))  # not within a transaction
+            assert client.calls == ["begin", name, "abort", "begin"]
+            producer.close()
+
+    def test_a_worker_whose_id_is_taken_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By one of the next calls, without any transaction."""
+        producer = asking(Client(KafkaError(KafkaError._FENCED, "x", fatal=True)), monkeypatch)
+        with pytest.raises(FencedError, match="confirming the transactional id"):
+            wait_until(lambda: False, "the answer", meanwhile=lambda: producer.confirm(cast("Any", Member())))
+        producer.close()
+
+    def test_it_is_not_asked_where_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """How long there may be no broker is for others to judge."""
+        client = Client(None)
+        producer = asking(client, monkeypatch)
+        producer.confirm(cast("Any", Member()), ask=False)
+        producer.close()
+        assert client.calls == []
+
+    def test_a_question_without_an_answer_blocks_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The loop turns on, and asks no second one; the worker may end."""
+        client = Client(KafkaError(KafkaError._TIMED_OUT, "x"))
+        producer = asking(client, monkeypatch)
+        for _ in range(3):
+            producer.confirm(cast("Any", Member()))
+        wait_until(lambda: client.calls.count("_TIMED_OUT") > 2, "questions")
+        producer.close()
+        wait_until(lambda: client.calls[-1] == "abort", "the end")
+        assert client.calls.count("begin") == 1
+
+
+class TestFencing:
+    """Who may."""
+
+    def test_nobody_is_fenced_without_permission(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its refusal is the error, and the client is asked for nothing, neither early nor late."""
+        client, prepared = Client(None), []
+
+        def refuse() -> None:
+            raise ConfigurationError("no such topic")
+
+        producer = asking(client, monkeypatch, lambda: prepared.append(True))
+        producer.start_fencing(refuse)
+        with pytest.raises(ConfigurationError, match="no such topic"):
+            producer.fence()
+        producer.close()
+        assert (client.calls, prepared) == ([], [])
+
+    def test_with_permission(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Once."""
+        client, prepared = Client(None), []
+        producer = asking(client, monkeypatch, lambda: prepared.append(True))
+        producer.start_fencing(lambda: None)
+        producer.fence()
+        producer.close()
+        assert (client.calls, prepared) == (["init"], [True])
+
+
 Parts = tuple[TransactionalProducer, RetryPolicy]
 
 
@@ -55,8 +181,8 @@ def queue(request: pytest.FixtureRequest) -> Queue:
 
 @pytest.fixture
 def parts(queue: Queue) -> Iterator[Parts]:
-    """What writes into it; it gives up after a tenth of a second."""
-    retry = RetryPolicy(0.1)
+    """What writes into it; it gives up when something is wrong."""
+    retry = RetryPolicy(DEADLINE_S)
     producer = TransactionalProducer(cast("Any", queue), retry, "examples", lambda: None)
     yield producer, retry
     producer.close()
@@ -107,7 +233,8 @@ def test_a_full_queue_ends_a_worker_that_is_to_stop(parts: Parts, monkeypatch: p
 @pytest.mark.parametrize("queue", [0], indirect=True)
 def test_a_queue_that_does_not_empty_is_an_error(parts: Parts) -> None:
     """After the deadline, with its length and the place."""
-    producer, _ = parts
+    producer, retry = parts
+    retry.deadline_s = 0.1
     producer.send("predictions", 1, None, b"1", 0)
     with pytest.raises(BrokerError, match=r"predictions-1: expected room in the queue within 0\.1 s, found none"):
         producer.send("predictions", 1, None, b"2", 0)

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.oracles import vowpal
+from support.required import SharedFile
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Method, Options
 from stream_apple.study.dataset import read_batch
 
+PLANTED = Path(__file__).parents[2] / "bench" / "planted.py"
 LIMITS = Limits(100_000, 1 << 30, 1e6, -1e9, 1e9, binary=False)
 CLASSES = ("planted", "a9a", "magic04", "covtype", "letter", "rcv1-vwsample", "mushroom")
 REGRESSIONS = ("abalone-reg", "cal-housing")
@@ -21,16 +23,16 @@ THEIR_BITS = 25  # VW's features share a weight where their hashes agree: room e
 
 
 @pytest.fixture(scope="module")
-def planted(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Batch:
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Batch:
     """10,000 examples of the planted benchmark."""
     path = tmp_path_factory.mktemp("planted") / "planted.vw"
-    subprocess.run([sys.executable, shared / "tools" / "planted.py", "10000", path], check=True)
+    subprocess.run([sys.executable, PLANTED, "10000", path], check=True)
     return read_batch([path], LIMITS)
 
 
-def real(shared: Path, name: str) -> Batch:
+def real(shared: SharedFile, name: str) -> Batch:
     """A real set in a fixed random order, at most 12,000 rows."""
-    batch = read_batch([shared / "data" / f"{name}.svm.gz"], LIMITS)
+    batch = read_batch([shared(f"data/{name}.svm.gz")], LIMITS)
     order = np.random.default_rng(1).permutation(len(batch.labels))
     return batch.select(order[:12_000])
 
@@ -77,7 +79,7 @@ def test_linear_equals_vowpal_wabbit(
     name: str,
     loss: Loss,
     weighted: bool,  # noqa: FBT001
-    shared: Path,
+    shared: SharedFile,
     planted: Batch,
     tmp_path: Path,
 ) -> None:
@@ -98,7 +100,9 @@ def test_linear_equals_vowpal_wabbit(
         ("cubic", "letter"),
     ],
 )
-def test_interactions_equal_vowpal_wabbit(method: Method, name: str, loss: Loss, shared: Path, tmp_path: Path) -> None:
+def test_interactions_equal_vowpal_wabbit(
+    method: Method, name: str, loss: Loss, shared: SharedFile, tmp_path: Path
+) -> None:
     """All products up to the degree: VW's features are ours, one for one, so the tolerances hold here too."""
     arguments = {"quadratic": ["-q", "::"], "cubic": ["-q", "::", "--cubic", ":::"]}[method]
     batch = real(shared, name).select(np.arange(2_000))
@@ -110,7 +114,7 @@ def test_interactions_equal_vowpal_wabbit(method: Method, name: str, loss: Loss,
 @pytest.mark.parametrize("l2", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize(("method", "name"), [("linear", "planted"), ("linear", "a9a"), ("quadratic", "magic04")])
 def test_l2_equals_vowpal_wabbit(
-    method: Method, name: str, l2: float, loss: Loss, shared: Path, planted: Batch, tmp_path: Path
+    method: Method, name: str, l2: float, loss: Loss, shared: SharedFile, planted: Batch, tmp_path: Path
 ) -> None:
     """In its units, from hardly any to so much that weights are halved every hundred examples: 1e-5."""
     batch = (planted if name == "planted" else real(shared, name)).select(

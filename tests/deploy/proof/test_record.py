@@ -103,6 +103,19 @@ _PROVE = """if True:
 """
 
 
+def proved(directory: Path, record: Path, *files: Path) -> subprocess.CompletedProcess[str]:
+    """What `make prove` does of subjects with these tests."""
+    return subprocess.run(
+        [sys.executable, "-c", _PROVE, record, *files],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "recorded"),
     [
@@ -125,19 +138,19 @@ def test_only_what_has_passed_is_recorded(tmp_path: Path, text: str, *, recorded
     second.write_text(text)
     before = {"digest": "of before", "passed": "2026-01-01"}
     write({"test_second": before}, record)
-    done = subprocess.run(
-        [sys.executable, "-c", _PROVE, record, first, second],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = proved(tmp_path, record, first, second)
     assert read(record)["test_first"]["passed"] > before["passed"]
     assert (read(record)["test_second"] != before) == recorded, done.stdout
     assert (done.returncode == 0) == recorded
     assert ("test_second: NOT recorded" in done.stdout) == (not recorded)
+
+
+def test_what_was_interrupted_is_not_recorded(tmp_path: Path) -> None:
+    """Tests that have not run are not told of those that have passed."""
+    record, first = tmp_path / "proven.json", tmp_path / "test_first.py"
+    first.write_text(_GOOD + "def test_two(): raise KeyboardInterrupt\n")
+    assert proved(tmp_path, record, first).returncode != 0
+    assert read(record) == {}
 
 
 def test_the_record_is_of_what_is_here() -> None:

@@ -9,6 +9,7 @@ import pytest
 from runtime.learning.late_threads import LateThreads, OwnThread
 from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC, good, stream
+from support.waiting import DEADLINE_S
 
 from stream_apple.errors import ModelError
 from stream_apple.runtime.learning import scheduler as scheduler_module
@@ -124,15 +125,60 @@ def test_large_records_leave_less_room(monkeypatch: pytest.MonkeyPatch) -> None:
         assert scheduler.room
 
 
+@pytest.mark.parametrize("most", [1, 300, 5_000])
+def test_a_batch_has_a_bound_in_bytes(most: int, threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a record at least; what comes out is what comes out of one batch."""
+    monkeypatch.setattr(scheduler_module, "BATCH_BYTES", most)
+    portions: list[list[Record]] = []
+
+    def publish(_place: Partition, records: list[Record], result: BatchResult) -> None:
+        portions.append(records)
+        predictions.extend(result.predictions)
+
+    predictions: list[bytes] = []
+    scheduler, place = LearningScheduler(threads, publish, 10_000), partition(0)
+    scheduler.add(place, list[Record](RECORDS[0][:200]))
+    scheduler.add(place, list[Record](RECORDS[0][200:]))
+    scheduler.settle()
+    alone = partition(0).model
+    assert predictions == alone.process(RECORDS[0]).predictions
+    assert place.model.digest() == alone.digest()
+    assert [record for records in portions for record in records] == RECORDS[0]
+    sizes = [[len(record.value() or b"") for record in records] for records in portions]
+    assert all(sum(each) <= most or len(each) == 1 for each in sizes)
+    assert len(sizes) > len(RECORDS[0]) // 100 or most > 300
+
+
+def test_who_must_stop_waits_for_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fetched beyond it is left to whoever fetches it again; of other partitions, everything is learned."""
+    monkeypatch.setattr(scheduler_module, "BATCH_BYTES", 300)
+    published = Published()
+    scheduler = LearningScheduler(LateThreads(random.Random(1), 0.0), published, 10)
+    places = [partition(0), partition(1)]
+    for place in places:
+        scheduler.add(place, list(RECORDS[place.number]))
+    scheduler.settle(places[:1])
+    assert 0 < len(published.offsets[0]) < 20
+    assert published.offsets[1] == [record.at for record in RECORDS[1]]
+    assert (scheduler.busy, scheduler.room) == (False, True)
+    assert places[0].model.next_offset == published.offsets[0][-1] + 1
+    scheduler.add(places[0], list(RECORDS[0][len(published.offsets[0]) :]))
+    scheduler.settle()
+    assert published.offsets[0] == [record.at for record in RECORDS[0]]
+    alone = partition(0).model
+    alone.process(RECORDS[0])
+    assert places[0].model.digest() == alone.digest()
+
+
 def test_how_long_a_task_has_been_waited_for() -> None:
     """The longest of all that are not done: a thread that hangs must not look like one that works."""
     clock, threads = Clock(0.0), ThreadPool(2)
     scheduler = LearningScheduler(threads, Published(), 10, clock)
     hanging = threading.Event()
     assert scheduler.longest_s == 0.0
-    scheduler.ask(partition(0), lambda: hanging.wait(30), lambda _: None)
+    scheduler.ask(partition(0), lambda: hanging.wait(DEADLINE_S), lambda _: None)
     clock.now += 5.0
-    scheduler.ask(partition(1), lambda: hanging.wait(30), lambda _: None)
+    scheduler.ask(partition(1), lambda: hanging.wait(DEADLINE_S), lambda _: None)
     clock.now += 2.0
     assert scheduler.longest_s == 7.0
     hanging.set()
@@ -192,7 +238,7 @@ def test_a_drop_waits_for_the_thread_that_has_the_model() -> None:
 def test_partitions_are_learned_at_the_same_time() -> None:
     """Two calls that wait for each other both end, which they could not in one thread."""
     scheduler = LearningScheduler(ThreadPool(2), Published(), 10)
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=DEADLINE_S)
     passed: list[int] = []
     for number in range(2):
         scheduler.ask(partition(number), barrier.wait, passed.append)

@@ -9,7 +9,7 @@ from simulation.world import make_cluster
 from support.records import TOPIC, FakeRecord
 
 from stream_apple.runtime.lineage import OffsetMetadata
-from stream_apple.runtime.merging.messages import AdoptionRecord, decode_adoption
+from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.transaction import LoopSettings
 

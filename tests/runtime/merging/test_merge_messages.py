@@ -13,16 +13,8 @@ from runtime.merging.merged_models import EXCLUDED, GROUP, HISTORY, OPTIONS, ROS
 from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
-from stream_apple.runtime.merging.messages import (
-    AdoptionRecord,
-    MergeDecoder,
-    adoption_key,
-    decode_adoption,
-    encode_adoption,
-    encode_merge,
-    merge_key,
-    read_manifest,
-)
+from stream_apple.runtime.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
+from stream_apple.runtime.merging.messages import MergeDecoder, encode_merge, merge_key, read_manifest
 from stream_apple.runtime.merging.note import BoundaryState, MergedPointer
 from stream_apple.runtime.snapshots import blocks
 
@@ -151,7 +143,7 @@ class TestMergedModels:
             ({"roster": [[0, "x", 1, 2, "0"]]}, "expected a manifest"),
             ({"merges": [[1, 2]]}, "expected a manifest"),
             ({"arrays": {}}, "expected a merged model with digest"),
-            ({"arrays": 7}, "message 4"),
+            ({"arrays": 7}, "expected a manifest, found: expected arrays to be a map, found 7"),
             ({"constant": {}}, "message 4"),
         ],
     )
@@ -190,13 +182,13 @@ class TestAdoptionRecords:
         [
             ({"v": 2}, "of format 1 or older, found 2: a newer version"),
             ({"group": "others"}, "of group group, found one of others"),
-            ({"state": "contributed"}, "does not go together"),
+            ({"state": "contributed"}, "expected state to be 'adopted' or 'skipped', found contributed"),
             ({"state": "skipped"}, "does not go together"),
             ({"merged": None}, "does not go together"),
             ({"digest": None}, "does not go together"),
-            ({"included": 7}, "does not go together"),
-            ({"at": "x"}, "whole numbers"),
-            ({"other": 1}, "unexpected keyword"),
+            ({"included": 7}, "expected included to be a valid boolean, found 7"),
+            ({"at": "x"}, "expected at to be a valid integer, found x"),
+            ({"other": 1}, "expected nothing of the name other, found 1"),
         ],
     )
     def test_others(self, changes: dict[str, Any], complaint: str) -> None:

@@ -7,9 +7,11 @@ from structlog.typing import EventDict
 from support.clock import Clock
 from support.records import new_model, stream
 
-from stream_apple.runtime.monitoring.milestones import LONG_BEHIND_S, LOOKS, CaughtUp, log_epoch_end
+from stream_apple.config.duration import FEW_EXAMPLES, MANY_EPOCHS
+from stream_apple.runtime.monitoring.milestones import EACH, EVERY_S, LONG_BEHIND_S, LOOKS, CaughtUp, EpochLog
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.recovery import RecoveryPlan
+from stream_apple.runtime.time_budget import Step
 
 
 class Watched:
@@ -47,8 +49,8 @@ def test_an_epoch_s_end_tells_its_losses(log_events: list[EventDict]) -> None:
     watched = Watched()
     model = watched.model
     result = model.process(stream(1000, bad_share=0.0))
-    for end in result.ends:
-        log_epoch_end(watched.partition, end)
+    epochs = EpochLog(watched.clock)
+    epochs.passed(watched.partition, result)
     assert names(log_events) == ["epoch_ended"] * len(result.ends)
     assert len(result.ends) > 3
     last = log_events[-1]
@@ -56,8 +58,91 @@ def test_an_epoch_s_end_tells_its_losses(log_events: list[EventDict]) -> None:
     assert last["linear_loss"] == pytest.approx(model.learner.progress.report("last_epoch").linear_loss, abs=1e-6)
     assert last["loss"] != last["linear_loss"]
     nan = result.ends[0]._replace(losses=result.ends[0].losses._replace(loss=math.nan))
-    log_epoch_end(watched.partition, nan)
+    epochs.passed(watched.partition, result._replace(ends=[nan]))
     assert log_events[-1]["loss"] is None
+
+
+class Replayed:
+    """A partition that is learned, told to a log of its epochs; each batch is one epoch of this many examples."""
+
+    def __init__(self, examples: int = 20, growing: float = 0.9) -> None:
+        self.watched = Watched()
+        self.log = EpochLog(self.watched.clock)
+        result = self.watched.model.process(stream(400, bad_share=0.0))
+        self.batch = result._replace(
+            ends=result.ends[:1],
+            learned=examples,
+            unlabelled=0,
+            replayed=0,
+            seconds={Step.GROW: growing, Step.LEARN: 1.0 - growing},
+        )
+
+    def epochs(self, count: int, seconds_each: float = 0.01) -> None:
+        """So many pass."""
+        for _ in range(count):
+            self.watched.clock.now += seconds_each
+            self.log.passed(self.watched.partition, self.batch)
+
+
+def test_a_year_of_epochs_is_not_a_line_each(log_events: list[EventDict]) -> None:
+    """The first have theirs; then one now and then, with how many have ended since; none is forgotten."""
+    year = Replayed(examples=5000)
+    year.epochs(8760)
+    assert set(names(log_events)) == {"epoch_ended"}
+    assert EACH < len(log_events) < EACH + 8760 * 0.01 / EVERY_S + 1
+    assert [event["epochs"] for event in log_events[:EACH]] == [1] * EACH
+    assert {event["epochs"] for event in log_events[EACH + 1 :]} <= {1000, 1001}
+    year.epochs(1, seconds_each=3600)
+    assert sum(event["epochs"] for event in log_events) == 8761
+    assert log_events[-1]["epochs"] > 1
+    year.epochs(1, seconds_each=3600)
+    assert log_events[-1]["epochs"] == 1, "at the pace of a stream, every end has its line again"
+
+
+def warnings(events: list[EventDict]) -> list[EventDict]:
+    """Those of epochs that are too short."""
+    return [event for event in events if event["event"] == "epochs_too_short"]
+
+
+def test_short_epochs_are_told_once(log_events: list[EventDict]) -> None:
+    """With the setting, what it is, and a length in which there would be a thousand examples."""
+    history = Replayed(examples=50)
+    history.epochs(10 * MANY_EPOCHS)
+    (event,) = warnings(log_events)
+    assert event["log_level"] == "warning"
+    del event["log_level"]
+    assert event == {
+        "event": "epochs_too_short",
+        "partition": 0,
+        "setting": "epochs.length",
+        "length": "1h",
+        "better": "1d",
+        "epochs": MANY_EPOCHS,
+        "examples": 50 * MANY_EPOCHS,
+        "growing_share": 0.9,
+    }
+
+
+@pytest.mark.parametrize(
+    ("examples", "growing", "seconds_each"),
+    [(FEW_EXAMPLES, 0.9, 0.01), (50, 0.4, 0.01), (50, 0.9, 3600.0), (50, 0.9, 400.0)],
+    ids=["enough examples", "little growing", "a live stream", "hardly faster than it came"],
+)
+def test_other_epochs_are_long_enough(
+    examples: int, growing: float, seconds_each: float, log_events: list[EventDict]
+) -> None:
+    """Few examples an epoch cost nothing that anybody waits for, unless it is history that is learned."""
+    stream_of = Replayed(examples, growing)
+    stream_of.epochs(3 * MANY_EPOCHS, seconds_each)
+    assert warnings(log_events) == []
+
+
+def test_history_after_a_live_stream_is_told_of(log_events: list[EventDict]) -> None:
+    """Each span of epochs is judged by itself."""
+    partition = Replayed()
+    partition.epochs(MANY_EPOCHS, 3600.0)
+    partition.epochs(MANY_EPOCHS)
+    assert len(warnings(log_events)) == 1
 
 
 def test_catching_up_is_told_once(log_events: list[EventDict]) -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from support.clock import Clock
 from support.planted_pair import PAIR, finder, planted
 from support.records import DECODER, TOPIC, good
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names
@@ -181,7 +181,7 @@ class TestNameSearch:
 
         with NameSearch(slow) as search:
             assert not search.look(Wanted(0, 100, frozenset({1})))
-            assert begun.wait(10)
+            assert begun.wait(DEADLINE_S)
             assert not search.look(Wanted(1, 100, frozenset({1})))
-        assert told.wait(10)
+        assert told.wait(DEADLINE_S)
         assert not search._thread.is_alive()

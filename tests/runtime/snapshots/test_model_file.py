@@ -12,7 +12,7 @@ from stream_apple.errors import SnapshotError
 from stream_apple.runtime.lineage import SnapshotPointer
 from stream_apple.runtime.snapshots.model_file import FORMAT, model_file_of, read_model_file
 
-SETTINGS: dict[str, dict[str, Any]] = {"learner": {"bits": 10}, "epochs": {"length": "1h"}}
+SETTINGS: dict[str, dict[str, Any]] = {"learner": {"bits": 10}, "epochs": {"length": "1h"}, "limits": {}}
 
 
 def written() -> bytes:
@@ -34,7 +34,7 @@ def test_comes_back_to_the_bit() -> None:
     assert (saved.pointer.first, saved.pointer.last) == (7, 9)
     assert (saved.group, saved.topic, saved.partition) == ("group", model.topic, 0)
     assert saved.lineage == LINEAGE
-    assert saved.settings == SETTINGS
+    assert saved.settings.sections() == SETTINGS
     assert saved.names == {1: "a", 2**64 - 1: "gr\u00fc\u00df"}
 
 

@@ -13,7 +13,7 @@ from simulation.small import small
 from support.records import DECODER, TOPIC, FakeRecord
 
 from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.merging.messages import AdoptionRecord, decode_adoption, encode_adoption
+from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption, encode_adoption
 from stream_apple.runtime.merging.settings import MergeSettings
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.ports import LogRange

@@ -153,8 +153,7 @@ def verify(logs: MemoryLogs, to: int | None = None) -> Report:
 
 def verify_all(logs: MemoryLogs) -> list[Report]:
     """The reports on all partitions, by one verifier."""
-    verifier = Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None)
-    return [verifier.verify(number) for number in range(PARTITIONS)]
+    return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify_all()
 
 
 def changed(logs: MemoryLogs, place: tuple[str, int], index: int, **fields: Any) -> None:

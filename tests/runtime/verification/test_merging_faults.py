@@ -8,8 +8,8 @@ from simulation.process import GROUP
 from simulation.small import small
 from support.records import HOUR, START
 
-from stream_apple.errors import GapError
-from stream_apple.runtime.merging.messages import adoption_key, encode_adoption, encode_merge
+from stream_apple.runtime.merging.adoptions import adoption_key, encode_adoption
+from stream_apple.runtime.merging.messages import encode_merge
 from stream_apple.runtime.merging.note import BoundaryState
 from stream_apple.runtime.verification.faults import Kind
 from stream_apple.runtime.verification.merges_log import MergesLog
@@ -203,6 +203,8 @@ class TestGone:
         assert report.covered.unproved is not None
         assert report.covered.unproved.stop == report.snapshot.at
         assert "it is gone" in report.covered.unproved.why
+        assert report.unproved == [report.covered.unproved]
+        assert report.covered.records + report.unproved_count == report.covered.stop
         assert report.predictions.matched == report.predictions.expected > 0
 
     def test_a_merged_model_whose_record_is_there(self) -> None:
@@ -216,12 +218,16 @@ class TestGone:
         assert f"the merged model of round {gone} " in report.covered.unproved.why
 
     def test_without_a_snapshot(self) -> None:
-        """Nothing can be learned: as where examples are gone."""
+        """Up to the first boundary all is proved, and nothing behind it."""
         logs = strict()
         logs.remove_before(PLACE, logs.logs[PLACE][-1].at)
         committed = logs.offsets[1]
         assert committed is not None
         metadata = logs.setup.provenance.read_metadata(1, committed)
         logs.offsets[1] = committed._replace(metadata=metadata._replace(snapshot=None).to_text())
-        with pytest.raises(GapError, match="no newer snapshot can be restored"):
-            logs.verify(1)
+        report = logs.verify(1)
+        assert report.faults == []
+        at = next(record.at for _, record in strict().adoptions() if record.partition == 1)
+        (unproved,) = report.unproved
+        assert (unproved.start, unproved.stop) == (at, committed.offset)
+        assert report.predictions.matched == report.predictions.expected == at > 0

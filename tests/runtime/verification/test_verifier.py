@@ -25,15 +25,26 @@ from runtime.verification.published_logs import (
     verify,
     without,
 )
-from support.records import FakeRecord, stream
+from support.records import TOPIC, FakeRecord, stream
 
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.runtime import log_scan
 from stream_apple.runtime.lineage import Gap, OffsetMetadata
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
 from stream_apple.runtime.verification.faults import Kind
-from stream_apple.runtime.verification.report import Covered
+from stream_apple.runtime.verification.report import Covered, Unproved
 from stream_apple.runtime.verification.verifier import Verifier
+
+
+def unlearned(logs: MemoryLogs) -> Unproved:
+    """Why nothing of the partition is proved; there is no fault in it."""
+    report = verify(logs)
+    assert report.faults == []
+    assert report.covered.records == 0
+    (unproved,) = report.unproved
+    assert (unproved.start, unproved.stop) == (0, logs.logs[INPUT][-1].at + 1)
+    return unproved
 
 
 class TestNoFaults:
@@ -50,6 +61,7 @@ class TestNoFaults:
         assert report.dead_letters.expected == len(logs.logs[LETTERS]) > 10
         assert report.snapshot is not None
         assert report.relearned == report.snapshot.digest
+        assert (report.unproved, report.unproved_count) == ([], 0)
 
     def test_what_is_of_other_groups_is_counted(self) -> None:
         """Predictions for another topic's examples, and dead letters of any other model, among ours."""
@@ -119,7 +131,8 @@ class TestNoFaults:
         logs.remove_before(PREDICTIONS, logs.logs[PREDICTIONS][100].at)
         report = verify(logs)
         assert report.faults == []
-        assert report.predictions.gone == 100
+        assert report.predictions.gone == 100 == report.unproved_count
+        assert "their predictions are gone" in report.unproved[0].why
         assert report.predictions.matched == count - 100
         without(logs, PREDICTIONS, 50)
         assert [fault.kind for fault in verify(logs).faults] == [Kind.MISSING]
@@ -152,23 +165,47 @@ class TestOrigin:
         assert (report.covered.origin, report.covered.start) == ("snapshot", pointer.at)
         assert report.covered.records == COUNT // 2
         assert report.relearned is None
+        assert [(each.start, each.stop, each.answers) for each in report.unproved] == [(0, pointer.at, pointer.at)]
         without(logs, PREDICTIONS, -5)
         assert [fault.kind for fault in verify(logs).faults] == [Kind.MISSING]
 
     def test_not_at_all_when_the_rest_is_gone_too(self) -> None:
-        """Records behind the snapshot are missing: the error names the first one needed and the first one there."""
+        """Records behind the snapshot are missing: the report names the first one needed and the first one there."""
         logs = life()
         at = pointer_of(logs).at
         logs.remove_before(INPUT, at + 100)
-        with pytest.raises(GapError, match=rf"from offset {at} on, .* found {at + 100} as the first"):
-            verify(logs)
+        assert f"from offset {at} on, " in unlearned(logs).why
+        assert f"found {at + 100} as the first" in unlearned(logs).why
+        logs.logs[PREDICTIONS].append(logs.logs[PREDICTIONS][-1]._replace(at=logs.logs[PREDICTIONS][-1].at + 1))
+        assert [fault.kind for fault in verify(logs).faults] == [Kind.OUT_OF_ORDER]  # what needs no model is seen
 
     def test_not_at_all_when_the_snapshot_is_damaged(self) -> None:
         """Without its start and without its snapshot there is no model."""
         logs = life()
         logs.remove_before(INPUT, pointer_of(logs).at)
         damaged_snapshot(logs)
-        with pytest.raises(GapError, match="from offset 0 on"):
+        report = verify(logs)
+        assert [fault.kind for fault in report.faults] == [Kind.SNAPSHOT]
+        assert "from offset 0 on" in report.unproved[0].why
+
+    def test_retention_is_quicker(self) -> None:
+        """Records go while they are read: of that partition nothing is proved, and that is all."""
+        logs = life()
+        reader = logs.reader
+
+        def gone(topic: str, partition: int, offset: int) -> MemoryReader:
+            if topic == TOPIC:
+                raise GapError("gone meanwhile")
+            return reader(topic, partition, offset)
+
+        logs.reader = gone  # type: ignore[method-assign]
+        assert unlearned(logs).why == "gone meanwhile"
+
+    def test_the_end_of_the_log_is_gone(self) -> None:
+        """That does no retention: the topic was made anew, or has lost records that were answered."""
+        logs = life()
+        logs.logs[INPUT] = logs.logs[INPUT][:100]
+        with pytest.raises(GapError, match="to reach offset"):
             verify(logs)
 
     def test_an_end_before_the_snapshot_can_not_be_verified_without_the_start(self) -> None:
@@ -205,7 +242,9 @@ class TestOrigin:
         fresh = logs.offsets[PARTITION]
         assert fresh is not None
         pointer = pointer_of(logs)
-        stale = OffsetMetadata(PROVENANCE.lineage(PARTITION, 0), pointer._replace(first=-9, last=-8, at=7))
+        stale = OffsetMetadata(
+            PROVENANCE.lineage(PARTITION, 0), pointer._replace(first=pointer.last + 9, last=pointer.last + 10, at=7)
+        )
         answers = iter([fresh._replace(metadata=stale.to_text())])
         present = logs.committed
 
@@ -252,7 +291,10 @@ class TestGaps:
         assert report.covered.records == COUNT - 240
         (gap,) = report.gaps
         assert gap.start == report.covered.start
-        assert report.predictions.earlier + report.dead_letters.earlier == 20
+        assert report.predictions.earlier + report.dead_letters.earlier == 60  # 40 of them in the gap
+        first, *others = report.unproved
+        assert (first.start, first.stop, first.answers) == (0, gap.start, gap.start)
+        assert sum(each.answers for each in others) == 60
         matched = report.predictions.matched + report.dead_letters.matched
         assert matched == COUNT - 260
 
@@ -267,6 +309,17 @@ class TestGaps:
         value = prediction_with(logs.logs[PREDICTIONS][-5].payload, model=PROVENANCE.lineage(PARTITION, 0).model)
         changed(logs, PREDICTIONS, -5, payload=value)
         assert [fault.kind for fault in verify(logs).faults] == [Kind.DIFFERENT]
+
+
+def test_large_records_are_learned_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, in their order, in portions of a bounded size: a fetch may hold as many as Kafka's client does."""
+    monkeypatch.setattr(log_scan, "BATCH_BYTES", 200)
+    records = stream(40, seed=1, bad_share=0.2)
+    portions = list(LogScan(MemoryReader(records, 0, 40), "t-0", 40, 30).batches())
+    assert [record for each in portions for record in each] == records
+    sizes = [[len(record.value() or b"") for record in each] for each in portions]
+    assert all(sum(each) <= 200 or len(each) == 1 for each in sizes)
+    assert len(portions) > 5
 
 
 def test_a_log_that_does_not_go_on_is_an_error() -> None:

@@ -19,7 +19,7 @@ from simulation.world import (
 from support.records import HOUR
 
 from stream_apple.core.learner.merging.mergeable import merged_digest
-from stream_apple.runtime.merging.messages import AdoptionRecord
+from stream_apple.runtime.merging.adoptions import AdoptionRecord
 from stream_apple.runtime.merging.note import BoundaryState
 from stream_apple.runtime.merging.settings import MergeSettings
 

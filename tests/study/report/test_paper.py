@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.required import SharedFile
 
 from stream_apple.errors import ConfigurationError
 from stream_apple.study.report.outcomes import label_of
@@ -39,12 +40,12 @@ def test_faults_are_explained(tmp_path: Path) -> None:
         read_paper(write(tmp_path / "paper.tsv", ".4 .3 .2 much .12 .13 .14 .15"))
 
 
-def test_the_real_table_supports_the_reading(shared: Path) -> None:
+def test_the_real_table_supports_the_reading(shared: SharedFile) -> None:
     """Under 0.125 it has the text's counts for 1, within one set: below 0 on 12 of 30, below .5 on 26."""
     label = label_of("apple-plain", 1)
     errors = [
         error
-        for row in read_paper(shared / "data" / "paper.tsv").values()
+        for row in read_paper(shared("data/paper.tsv")).values()
         if (error := row.relative_error(label)) is not None
     ]
     assert (sum(error < 0 for error in errors), sum(error < 0.5 for error in errors)) == (13, 26)

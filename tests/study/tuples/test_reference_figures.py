@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.required import SharedFile
 
 from stream_apple.study.tuples.attributes import read_attributes
 from stream_apple.study.tuples.fitting import TupleChoice
@@ -15,9 +16,9 @@ def results_on(path: Path, *trials: Trial) -> list[TrialResult]:
     return [runner.run(trial) for trial in trials]
 
 
-def test_covtype(shared: Path) -> None:
+def test_covtype(shared: SharedFile) -> None:
     """Twelve attributes; selection by information is worth it for pairs (.195), and more so for triples (.158)."""
-    path = shared / "data" / "covtype.svm.gz"
+    path = shared("data/covtype.svm.gz")
     assert len(read_attributes(path, 50_000).names) == 12
     naive, every, pairs, triples = results_on(
         path,
@@ -37,10 +38,10 @@ def test_covtype(shared: Path) -> None:
     assert triples.worth.error < 0.1580 + 0.006
 
 
-def test_poker(shared: Path) -> None:
+def test_poker(shared: SharedFile) -> None:
     """Single cards know nothing; AnJE of pairs nearly all, and what is learned upon it all."""
     singles, counted, learned = results_on(
-        shared / "data" / "poker.svm.gz", Trial(1, TupleChoice(1)), Trial(2, "AnJE"), Trial(2, TupleChoice(2))
+        shared("data/poker.svm.gz"), Trial(1, TupleChoice(1)), Trial(2, "AnJE"), Trial(2, TupleChoice(2))
     )
     assert singles.worth.error > 0.44
     assert counted.worth.error < 0.03

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 from confluent_kafka import Producer
+from support.waiting import DEADLINE_S
 
 from stream_apple.runtime.ports import Header
 
@@ -61,4 +62,4 @@ class BackgroundProducer:
         self._producer.poll(0)
 
     def _wait_for_delivery(self) -> None:
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(DEADLINE_S) == 0

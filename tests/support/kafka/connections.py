@@ -1,6 +1,5 @@
 """A worker's connection in a test: made, filled, and fetched from."""
 
-import time
 from collections.abc import Callable
 
 from confluent_kafka import ConsumerGroupState, Producer
@@ -46,7 +45,7 @@ def members_of(bootstrap: str, group: str) -> list[str]:
 
 
 def wait_for_assignment(bootstrap: str, group: str) -> None:
-    """Until the group's only member has been given partitions, whether or not it has looked yet."""
+    """Until the group's only member has been given partitions, whether or not it has heard of it."""
     client = AdminClient({"bootstrap.servers": bootstrap})
 
     def assigned() -> bool:
@@ -54,7 +53,6 @@ def wait_for_assignment(bootstrap: str, group: str) -> None:
         return found.state == ConsumerGroupState.STABLE and bool(found.members[0].assignment.topic_partitions)
 
     wait_until(assigned, f"an assignment of {group}")
-    time.sleep(0.5)  # the client has its answer from the broker a moment after the group is stable
 
 
 def _described(client: AdminClient, group: str) -> ConsumerGroupDescription:
@@ -67,4 +65,4 @@ def fill(bootstrap: str, topic_name: str, count: int, partition: int = 0) -> Non
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for record in stream(count, partition=partition):
         producer.produce(topic_name, record.payload, record.named, partition, timestamp=record.time_ms or 1)
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0

@@ -3,9 +3,7 @@
 from typing import Self
 
 from confluent_kafka import Producer
-from support.waiting import wait_until
-
-_SECONDS = 30.0
+from support.waiting import DEADLINE_S, wait_until
 
 
 class MockCluster:
@@ -16,7 +14,7 @@ class MockCluster:
 
     def __init__(self) -> None:
         self._host = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-        (broker,) = self._host.list_topics(timeout=_SECONDS).brokers.values()
+        (broker,) = self._host.list_topics(timeout=DEADLINE_S).brokers.values()
         self.bootstrap = f"{broker.host}:{broker.port}"
 
     def __enter__(self) -> Self:
@@ -35,7 +33,7 @@ def make_mock_topics(bootstrap: str, *names: str) -> None:
     client = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def all_made() -> bool:
-        return all(client.list_topics(name, timeout=_SECONDS).topics[name].error is None for name in names)
+        return all(client.list_topics(name, timeout=DEADLINE_S).topics[name].error is None for name in names)
 
-    wait_until(all_made, f"topics {names}", _SECONDS)
+    wait_until(all_made, f"topics {names}", DEADLINE_S)
     client.close()

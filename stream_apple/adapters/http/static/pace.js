@@ -19,16 +19,36 @@ export function drawPace(points) {
     rate.push([now[AT], records < 0 || milliseconds > hole ? null : (1000 * records) / milliseconds]);
   }
   const lag = points.map((point) => [point[AT], point[LAG] < 0 ? null : point[LAG]]);
-  show(rates, "rate", "records a second", rate, hole);
-  show(lags, "lag", "records behind", lag, hole);
+  const mean = averages(points, hole);
+  show(rates, "rate", [{ name: "records a second", kind: "rate", points: rate }, { name: "on average", kind: "mean", points: mean }], hole);
+  show(lags, "lag", [{ name: "records behind", kind: "lag", points: lag }], hole);
 }
 
-function show(chart, kind, name, found, hole) {
-  const known = found.filter(([, value]) => value !== null);
-  const [last, most] = [known.at(-1)?.[1] ?? null, known.reduce((high, [, value]) => Math.max(high, value), 0)];
-  chart.draw({
-    series: [{ name, kind, points: found }], marks: [], from: 0, format: compact, hole,
-    label: `${name} over time. Now: ${compact(last)}. Arrow keys move along the curve.`,
+const MEAN_STEPS = 30; // points that a mean looks back: half a minute at first, and more as points grow apart
+
+// Records come and are committed in gusts: beside that saw, what it amounts to.
+function averages(points, hole) {
+  let first = 0;
+  return points.slice(1).map((now, index) => {
+    const before = points[index];
+    if (now[OFFSET] < before[OFFSET] || now[AT] - before[AT] > hole) {
+      first = index + 1;
+      return [now[AT], null];
+    }
+    first = Math.max(first, index + 1 - MEAN_STEPS);
+    return [now[AT], (1000 * (now[OFFSET] - points[first][OFFSET])) / (now[AT] - points[first][AT])];
   });
-  put(`${kind}-more`, known.length ? `now ${compact(last)}, at most ${compact(most)}` : "");
+}
+
+// The last of the series is the one that is told in words.
+function show(chart, kind, series, hole) {
+  const known = series.map(({ points }) => points.filter(([, value]) => value !== null).map(([, value]) => value));
+  const last = known.at(-1).at(-1) ?? null;
+  const most = known[0].reduce((high, value) => Math.max(high, value), 0);
+  const { name } = series.at(-1);
+  chart.draw({
+    series, marks: [], from: 0, format: compact, hole,
+    label: `${$(`${kind}-title`).innerText} over time. Now ${name}: ${compact(last)}. Arrow keys move along the curve.`,
+  });
+  put(`${kind}-more`, known[0].length ? `now ${compact(known[0].at(-1))}, ${series.length > 1 ? `${name} ${compact(last)}, ` : ""}at most ${compact(most)}` : "");
 }

@@ -24,7 +24,6 @@ let list = "products";
 let heardAt = null;
 let problem = "";
 let worker = null; // when it was started: another time is another worker
-let previous = null;
 
 // Asking.
 
@@ -48,10 +47,9 @@ async function askStatus() {
     heardAt = Date.now();
     problem = "";
     remember(found);
-    previous = status;
     status = found;
     drawStatus(status, chosen);
-    drawVerdicts(status, previous);
+    drawVerdicts(status);
     drawBudget(status);
     drawCurves();
   } catch (error) {

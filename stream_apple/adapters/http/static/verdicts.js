@@ -28,9 +28,26 @@ export function drawState(status, heardAt, problem) {
     if (status.live.status === "stuck") drawPill("bad", "stuck");
     else if (status.ready.status === "stopping") drawPill("warn", "stopping");
     else if (status.brokers_reachable === 0) drawPill("bad", "no broker answers");
-    else if (waiting.length) drawPill("warn", `waiting for ${waiting.join(", ")}`);
+    else if (waiting.length) drawPill("warn", recovery(status) ?? `waiting for ${waiting.join(", ")}`);
+    else if (status.ready.catching_up) drawPill(...behind(status.ready.catching_up));
     else drawPill("good", status.ready.status === "standby" ? "on standby: there are fewer partitions than workers" : "live");
   }
+}
+
+const remaining = (backlog) => (typeof backlog.seconds_left === "number" ? `, about ${duration(Math.max(1, Math.round(backlog.seconds_left)))} left` : "");
+
+// What a worker says that waits for nothing but its partitions; null if it waits for something else, too.
+function recovery(status) {
+  const recovering = status.partitions.filter((part) => part.state !== "live").map((part) => part.partition);
+  if (status.ready.waiting_for.length > 1 || !recovering.length || !status.ready.catching_up) return null;
+  return `catching up: partition${recovering.length > 1 ? "s" : ""} ${recovering.join(", ")} to recover${remaining(status.ready.catching_up)}`;
+}
+
+// A worker that is ready, and has a backlog before it.
+function behind(backlog) {
+  if (backlog.records_per_second === 0) return ["warn", `${compact(backlog.records)} records behind, and none is being answered`];
+  if (backlog.endless) return ["warn", "behind: as much comes as it answers, or more"];
+  return ["busy", `catching up${remaining(backlog)}`];
 }
 
 function drawPill(kind, text) {
@@ -45,8 +62,8 @@ function mean(status, name) {
   return weight ? sum(parts.map((part) => part.losses.recent[name] * part.learned_examples)) / weight : null;
 }
 
-/** Draw the four figures; `previous` is the status before this one, or null. */
-export function drawVerdicts(status, previous) {
+/** Draw the four figures. */
+export function drawVerdicts(status) {
   const parts = status.partitions;
   const [published, linear] = [mean(status, "progressive_loss"), mean(status, "linear_progressive_loss")];
   const alone = mean(status, "apple_progressive_loss");
@@ -58,12 +75,11 @@ export function drawVerdicts(status, previous) {
   put("v-loss-more", published === null ? "no labelled example yet" : `${unit ? `${unit}, ` : ""}${percent(Math.abs(gain))} ${beside} linear (${loss(linear)}); ${alone === null ? "" : `apple alone ${loss(alone)}; `}best constant ${loss(mean(status, "best_constant_loss"))}`);
 
   const records = sum(parts.map((part) => part.lag_records));
-  const seconds = Math.max(0, ...parts.map((part) => part.lag_seconds ?? 0));
   figure("v-lag", compact(records), records === 1 ? "record behind" : "records behind", "");
   const told = parts.every((part) => typeof part.lag_records === "number");
-  const rate = perSecond(status, previous);
-  const speed = rate === null ? "" : `${compact(rate)} records a second`;
-  put("v-lag-more", [speed, records > 0 ? `event time ${duration(seconds)} behind` : told ? "all that has come is answered" : "how far behind is not known yet"].filter(Boolean).join("; "));
+  const rate = perSecond(status);
+  const speed = rate === null ? "" : `${compact(rate)} records a second on average`;
+  put("v-lag-more", [speed, records > 0 ? eventTime(parts, status.at_ms) : told ? "all that has come is answered" : "how far behind is not known yet"].filter(Boolean).join("; "));
 
   const reasons = Object.entries(status.dead_letters.by_reason).sort((a, b) => b[1] - a[1]);
   const dead = sum(reasons.map(([, count]) => count));
@@ -115,13 +131,28 @@ function drawNotice(parts) {
   return "";
 }
 
+const seen = []; // [ms, records processed, when the worker was started] of the last minute
+
+// The mean of the last minute: from one look to the next it leaps, for records are committed in gusts.
+function perSecond(status) {
+  const now = [status.at_ms, sum(status.partitions.map((part) => total(part.examples))), status.began_ms];
+  if (seen.length && (seen[0][2] !== now[2] || now[0] < seen.at(-1)[0] || now[1] < seen.at(-1)[1])) seen.length = 0;
+  seen.push(now);
+  while (seen.length > 2 && seen[0][0] < now[0] - 60000) seen.shift();
+  return now[0] > seen[0][0] ? ((now[1] - seen[0][1]) * 1000) / (now[0] - seen[0][0]) : null;
+}
+
+const DAY_S = 86400;
+
+// Where the partition that is furthest behind stands: old events are a history, not an alarm, so their date is told.
+function eventTime(parts, at) {
+  const seconds = Math.max(0, ...parts.map((part) => part.lag_seconds ?? 0));
+  if (seconds < DAY_S) return seconds ? `event time ${duration(seconds)} behind` : "";
+  const day = new Date(at - 1000 * seconds).toISOString().slice(0, 10);
+  return `${seconds > 30 * DAY_S ? "replaying history: " : ""}the stream\u2019s event time is ${day}`;
+}
+
 function figure(id, text, unit, kind) {
   $(id).className = `figure ${kind}`;
   put(id, text, " ", element("small", {}, unit));
-}
-
-function perSecond(status, previous) {
-  if (previous === null || status.at_ms <= previous.at_ms) return null;
-  const processed = (facts) => sum(facts.partitions.map((part) => total(part.examples)));
-  return Math.max(0, (processed(status) - processed(previous)) * 1000 / (status.at_ms - previous.at_ms));
 }

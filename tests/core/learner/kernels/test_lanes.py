@@ -1,12 +1,14 @@
 """Eight lookups at once, lane by lane against whole numbers of Python's own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from core.machine_code import TARGET, counts_references, machine_code
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE
@@ -113,16 +115,16 @@ def test_appended_are_the_numbers_of_the_bits(way: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def digests(tmp_path_factory: pytest.TempPathFactory) -> str:
+def digests() -> str:
     """What this processor learns, with all that it has."""
-    return learned(tmp_path_factory.mktemp("native"))
+    return learned()
 
 
-def learned(cache: Path, **environment: str) -> str:
-    """The digests of another process, whose kernels are compiled anew."""
+def learned(**environment: str) -> str:
+    """The digests of another process."""
     done = subprocess.run(
         [sys.executable, "-c", "from core.learner.learned_digests import show; show()"],
-        env={**os.environ, "PYTHONPATH": str(TESTS), "NUMBA_CACHE_DIR": str(cache), **environment},
+        env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
         cwd=TESTS.parent,
         capture_output=True,
         text=True,
@@ -133,16 +135,33 @@ def learned(cache: Path, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("processor", ["skylake-avx512", "haswell", "x86-64"])
-def test_every_processor_learns_the_same_bits(processor: str, digests: str, tmp_path: Path) -> None:
-    """With AVX-512, with AVX2, and with SSE2 alone."""
-    flags = Path("/proc/cpuinfo").read_text(encoding="ascii").split()
-    needed = {"skylake-avx512": "avx512vl", "haswell": "avx2", "x86-64": "sse2"}[processor]
-    if needed not in flags:
+def learned_by(processor: str, cache: Path) -> str:
+    """The digests with the instructions that a type of processor has, and no more; no reference is counted on it."""
+    found = learned(NUMBA_CACHE_DIR=str(cache), NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="")
+    kernels = machine_code(cache)
+    assert kernels
+    assert not any(map(counts_references, kernels.values()))
+    return found
+
+
+def test_the_least_processor_learns_the_same_bits(digests: str, generic_kernels: Path, tmp_path: Path) -> None:
+    """With what all have: on x86-64 SSE2, and neither gathers nor masks."""
+    cache = Path(shutil.copytree(generic_kernels / TARGET, tmp_path / "cache"))
+    assert learned_by(TARGET, cache) == digests
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("processor", "needed"),
+    [("skylake-avx512", "avx512vl"), ("skylake", "avx2"), ("znver3", "vaes"), ("nehalem", "sse4_2")],
+)
+def test_every_processor_learns_the_same_bits(processor: str, needed: str, digests: str, tmp_path: Path) -> None:
+    """With AVX-512, with AVX2, with AVX2 and gathers taken apart, with SSE4; skipped where it can't run."""
+    if needed not in Path("/proc/cpuinfo").read_text(encoding="utf-8").split():
         pytest.skip(f"this processor has no {needed}")
-    assert learned(tmp_path, NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="") == digests
+    assert learned_by(processor, tmp_path) == digests
 
 
-def test_interpreted_kernels_learn_the_same_bits(digests: str, tmp_path: Path) -> None:
+def test_interpreted_kernels_learn_the_same_bits(digests: str) -> None:
     """Without the compiler too, so that coverage and a debugger can be trusted."""
-    assert learned(tmp_path, NUMBA_DISABLE_JIT="1") == digests
+    assert learned(NUMBA_DISABLE_JIT="1") == digests

@@ -15,13 +15,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
 from support.kafka.broker import Broker
 from support.kafka.own_topics import make_topic, own_config
 from support.ports import free_ports
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight import check_cluster
+from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
+from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.adapters.kafka.topics import UNLIMITED, ensure
 from stream_apple.config import Config
 from stream_apple.config.memory import MemoryLimit
+from stream_apple.errors import ConfigurationError
 
 
 def _faults(config: Config) -> list[tuple[str, str]]:
@@ -173,17 +175,21 @@ class TestCheck:
         ]
 
     def test_compares_models_with_the_memory(self, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A fault if not even one partition has room; a note if a worker could not own all of them."""
+        """A fault if not even one partition has room; a note if a worker could not own all of them.
+
+        Records count too: with what they may be, by as many threads as there are.
+        """
         ensure(Cluster(config.kafka), config.topics, 3)
+        config = config.model_copy(update={"worker": config.worker.model_copy(update={"threads": 2})})
 
         def verdict(mebibytes: int) -> tuple[str, str]:
             limit = MemoryLimit(mebibytes << 20, "limit of x")
-            monkeypatch.setattr("stream_apple.adapters.kafka.preflight.memory_limit", lambda: limit)
+            monkeypatch.setattr("stream_apple.adapters.kafka.preflight.cluster_check.memory_limit", lambda: limit)
             (found,) = [each for each in check_cluster(config) if each.subject == "memory"]
             return found.verdict, found.text
 
         assert verdict(500) == ("ok", "a worker here has room for all 3 partitions, by the limit of x")
-        assert verdict(450) == (
+        assert verdict(435) == (
             "note",
             (
                 "a worker here has memory for 2 of the 3 partitions, by the limit of x: "
@@ -193,6 +199,9 @@ class TestCheck:
         kind, text = verdict(400)
         assert kind == "fault"
         assert text.startswith("learner.bits, limits.max_features_per_example: expected models that fit into 400 MiB")
+        assert text.endswith(", 180 of it records (limits.max_record_bytes, worker.threads)")
+        config = config.model_copy(update={"worker": config.worker.model_copy(update={"threads": 4})})
+        assert verdict(435)[0] == "fault"
 
     def test_says_whose_clock_epochs_follow(self, config: Config) -> None:
         """Where the broker stamps the examples, the note says so."""
@@ -228,11 +237,11 @@ class TestCheck:
         """A transaction that is open under the worker's own id is committed after the check as ever."""
         ensure(Cluster(config.kafka), config.topics)
         live = Producer({**config.kafka, "transactional.id": config.worker.transactional_id})
-        live.init_transactions(20)
+        live.init_transactions(DEADLINE_S)
         live.begin_transaction()
         live.produce(config.topics.predictions, b"x")
         assert _faults(config) == []
-        live.commit_transaction(20)
+        live.commit_transaction(DEADLINE_S)
 
     def test_names_the_members_of_the_group(self, config: Config) -> None:
         """A worker that is running already is in the report by its identity."""
@@ -261,7 +270,7 @@ def _deny(cluster: Cluster, kind: ResourceType, name: str, operation: AclOperati
     ):
         binding = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", granted, permission)
         (future,) = cluster.client.create_acls([binding]).values()
-        future.result(20)
+        future.result(DEADLINE_S)
 
 
 def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
@@ -287,6 +296,8 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
         findings = list(check_cluster(config))
         faults = {found.subject: found.text for found in findings if found.verdict == "fault"}
         (note,) = [found.text for found in findings if found.subject == "brokers"]
+        with pytest.raises(ConfigurationError) as before_fencing:
+            check_before_fencing(cluster, config)
     finally:
         broker.kill()
     # Nothing that a worker needs: it is only not compared.
@@ -298,3 +309,5 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
     assert "WRITE" not in faults[predictions].partition("found")[2]
     assert faults[group].startswith("permissions: expected READ, found ")
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in faults[transactional]
+    # A worker finds the same before it fences anybody, but for the id's, which is refused instead of the fencing.
+    assert str(before_fencing.value) == f"{predictions}: {faults[predictions]}; {group}: {faults[group]}"

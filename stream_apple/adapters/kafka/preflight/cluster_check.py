@@ -7,13 +7,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
-from stream_apple.adapters.kafka.client_properties import property_faults, with_room
+from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
-from stream_apple.adapters.kafka.preflight_recovery import check_recovery
+from stream_apple.adapters.kafka.preflight.before_fencing import described_group, group_faults
+from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
-from stream_apple.config.memory import memory_limit, too_large, worker_bytes
+from stream_apple.config.memory import RecordLimits, memory_limit, queue_bytes, too_large, worker_bytes
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
 
@@ -24,8 +25,11 @@ _OUTAGE_MS = needs.RETENTION_MS // 2
 _RECEIVE_BYTES, _BATCH_BYTES, _RESPONSE_BYTES = 100_000_000, 1_000_000, 512
 
 
-def check_cluster(config: Config) -> Iterator[Finding]:
-    """Every check in order, each as soon as it is known; only the first if the cluster does not answer."""
+def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
+    """Every check in order, each as soon as it is known; only the first if the cluster does not answer.
+
+    threads  how many learn, where the configuration does not say it
+    """
     try:
         cluster = Cluster(config.kafka)
     except (BrokerError, ConfigurationError) as error:
@@ -34,7 +38,7 @@ def check_cluster(config: Config) -> Iterator[Finding]:
     brokers = "1 broker" if len(cluster.brokers) == 1 else f"{len(cluster.brokers)} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
     yield from _properties(cluster, config)
-    yield from _memory(config, cluster.topics.get(config.topics.examples, 1))
+    yield from _memory(config, cluster.topics.get(config.topics.examples, 1), threads, len(cluster.brokers))
     yield from _guarded("topics", _topics(cluster, config))
     subject = f"group {config.worker.group}"
     yield from _guarded(subject, check_recovery(cluster, config))
@@ -56,17 +60,22 @@ def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
         yield Finding("ok", "kafka", "timeouts and sizes fit together, and the brokers")
 
 
-def _memory(config: Config, partitions: int) -> Iterator[Finding]:
-    """Whether models fit into the memory that there is where the check runs."""
+def _memory(config: Config, partitions: int, threads: int, brokers: int) -> Iterator[Finding]:
+    """Whether models and records fit into the memory that there is where the check runs."""
     limit = memory_limit()
     if limit is None:
         return
     options = config.learner.options(config.limits.max_features_per_example)
+    limits = RecordLimits(config.limits.max_record_bytes, config.limits.max_features)
+    queues = queues_of(with_room(config.kafka, largest_dead_letter(limits.max_record_bytes)), brokers)
+    queued = queue_bytes(options, limits, config.worker.threads or threads, queues)
     merged = partitions if config.merging else 0
     start = int(bool(config.worker.from_model))  # a model more, which new ones adopt
-    most = (limit.bytes - worker_bytes(options, start, merged)) // options.model_bytes()
+    most = (limit.bytes - worker_bytes(options, start, queued, merged)) // options.model_bytes()
     if most < 1:
-        yield Finding("fault", "memory", too_large(options, worker_bytes(options, start + 1, merged), limit))
+        yield Finding(
+            "fault", "memory", too_large(options, worker_bytes(options, start + 1, queued, merged), limit, queued)
+        )
     elif most < partitions:
         text = f"a worker here has memory for {most} of the {partitions} partitions, by the {limit.origin}: "
         yield Finding("note", "memory", f"{text}so many it may own, also while others are down")
@@ -88,13 +97,6 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
     needed = needs.requirements(topics, examples, max_record_bytes, merging=config.merging)
     partitions = found[topics.examples].partitions if topics.examples in found else None
-    permissions = {
-        topics.examples: {"READ"},
-        topics.predictions: {"READ", "WRITE"},
-        topics.dead_letters: {"READ", "WRITE"},
-        topics.models: {"READ", "WRITE"},
-        topics.merges: {"READ", "WRITE"},
-    }
     for name, requirements in needed.items():
         subject = f"topic {name}"
         if name not in found:
@@ -106,9 +108,8 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             f"{fault.property}: expected {fault.expected}, found {fault.found}"
             for fault in needs.compare(name, topic, requirements, count)
         ]
-        faults += _availability(topic, written="WRITE" in permissions[name])
-        if not permissions[name] <= topic.operations:
-            faults.append(_refused(permissions[name], topic.operations))
+        faults += _availability(topic, written=name != topics.examples)
+        faults += needs.missing_permissions(topics, name, topic.operations)
         for fault in faults:
             yield Finding("fault", subject, fault)
         if not faults:
@@ -153,10 +154,6 @@ def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
         )
 
 
-def _refused(needed: set[str], allowed: frozenset[str]) -> str:
-    return f"permissions: expected {', '.join(sorted(needed))}, found {', '.join(sorted(allowed)) or 'none'}"
-
-
 def _availability(topic: Existing, *, written: bool) -> list[str]:
     # With more in-sync replicas demanded than there are, every write is refused for ever.
     in_sync = int(topic.settings.get("min.insync.replicas", "1"))
@@ -196,21 +193,14 @@ def _retention(subject: str, topic: Existing) -> Iterator[Finding]:
 
 def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     subject = f"group {group}"
-    client = cluster.client
     try:
-        description = cluster.ask_coordinator(
-            lambda: client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
-                [group], include_authorized_operations=True, request_timeout=REQUEST_S
-            )[group].result()
-        )
+        description = described_group(cluster, group)
     except KafkaException as error:
-        # A group that no worker has joined yet is not there to be described.
-        if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-            yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
+        yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
         return
-    operations = frozenset(operation.name for operation in description.authorized_operations or ())
-    if "READ" not in operations:
-        yield Finding("fault", subject, _refused({"READ"}, operations))
+    if description is None:
+        return
+    yield from group_faults(subject, description)
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")

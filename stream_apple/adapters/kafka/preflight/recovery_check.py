@@ -11,9 +11,8 @@ from stream_apple.errors import BrokerError, ConfigurationError, GapError, Snaps
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.log_scan import LogScan
 from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.recovery import Exceptions, plan_recovery
+from stream_apple.runtime.recovery import Exceptions, check_in_log, plan_recovery
 from stream_apple.runtime.snapshots.evidence import is_of_snapshot, lost_offset
-from stream_apple.runtime.snapshots.reader import check_in_log
 from stream_apple.runtime.snapshots.store import FEW_LARGE
 
 

@@ -6,11 +6,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from support.topics import TopicFactory
+from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight_recovery import check_recovery
+from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.config import Config, load
-from stream_apple.runtime.lineage import OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.runtime.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
 
 
 class Left:
@@ -28,7 +29,7 @@ class Left:
         for name in (self.config.topics.examples, self.config.topics.models):
             for _ in range(10):
                 producer.produce(name, b"x", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     @property
     def config(self) -> Config:
@@ -52,7 +53,7 @@ class Left:
         """As retention does."""
         client = AdminClient({"bootstrap.servers": self.kafka})
         (future,) = client.delete_records([TopicPartition(name, 0, offset)]).values()
-        future.result(20)
+        future.result(DEADLINE_S)
 
     def findings(self, verdict: str) -> list[str]:
         """Texts of one verdict, all about the group."""
@@ -117,8 +118,7 @@ def test_a_snapshot_that_is_gone_is_a_fault(left: Left, first: int, last: int) -
     left.commit(8, SnapshotPointer(4, first, last, "0" * 32))
     (fault,) = left.findings("fault")
     assert fault == (
-        f"{name}-0: expected the snapshot in messages {first} to {last}, found 3 to 9 in the log: "
-        f"use a new worker.group to begin a new model"
+        f"{name}-0: expected the snapshot in messages {first} to {last}, found 3 to 9 in the log: {NEW_MODEL}"
     )
 
 
@@ -129,7 +129,7 @@ def test_a_snapshot_without_an_offset_is_a_fault(left: Left) -> None:
 
     def write(provenance: Provenance) -> None:
         producer.produce(models, b"part", provenance.snapshot_key(0, 0), 0)
-        assert producer.flush(20) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     write(Provenance.of(config)._replace(group="another"))
     assert left.findings("fault") == []

@@ -1,0 +1,111 @@
+"""Which settings a stored model was made with, where they are others than those of a configuration.
+
+A model's name is a digest over its settings: it tells that they differ, not how. Its snapshot says which options the
+learner had; what else may differ is tried out, until the name comes out: with the default in place of what is
+configured, and for the length of an epoch with what the model's clock says.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, NamedTuple
+
+from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSettings
+from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration
+from stream_apple.core.event_time import EpochClock
+from stream_apple.runtime.lineage import STARTED_FROM, Lineage, Provenance
+from stream_apple.runtime.snapshots.blocks import unpacked
+from stream_apple.runtime.snapshots.codec import StoredManifest
+
+_Settings = dict[str, Any]
+_FEATURES = "max_features_per_example"
+
+
+class _Difference(NamedTuple):
+    """A setting with its value in the model, and in the configuration."""
+
+    name: str
+    stored: object
+    configured: object
+
+    def __str__(self) -> str:
+        stored, here = (
+            "nothing"
+            if value is None
+            else format_duration(value)
+            if self.name.startswith("epochs.") and isinstance(value, int)
+            else repr(value)
+            for value in (self.stored, self.configured)
+        )
+        return f"{self.name} is {stored} in the model and {here} here"
+
+
+def differing_settings(config: Config, partition: int, stored: Lineage, manifest: StoredManifest) -> str:
+    """In words: each setting that differs, with both values; and whether there are others that can't be told.
+
+    stored    the model's lineage, by what stands beside its snapshot
+    manifest  of its snapshot
+    """
+    provenance = Provenance.of(config)
+    try:
+        features = int(manifest.options[_FEATURES])
+        named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
+        # What was no option yet, or is left out because it is as it always was, is not what would be chosen today.
+        learner = LearnerSettings.model_validate({"combine": "off", "selection": "weight"} | named)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return "the options of its learner can't be told: a newer version of stream_apple has made it"
+    found = [
+        _Difference(f"learner.{name}", getattr(learner, name), getattr(config.learner, name))
+        for name in LearnerSettings.model_fields
+        if getattr(learner, name) != getattr(config.learner, name)
+    ]
+    if features != config.limits.max_features_per_example:
+        found.append(_Difference(f"limits.{_FEATURES}", features, config.limits.max_features_per_example))
+    for others in _others(config, provenance, manifest):
+        settings: _Settings = {**provenance.settings, "learner": learner.identity()}
+        settings["limits"] = settings["limits"] | {_FEATURES: features}
+        for name, value, _ in others:
+            section, _, key = name.partition(".")
+            settings[section] = settings[section] | {key: value} if key else value
+        settings = {name: value for name, value in settings.items() if value is not None}
+        made = provenance._replace(settings=settings).lineage(partition, stored.start, stored.gaps, stored.skips)
+        if made.model == stored.model:
+            shown = [each._replace(name="worker.from_model") if each.name == STARTED_FROM else each for each in others]
+            return ", ".join(map(str, [*found, *shown]))
+    rest = "settings of [epochs] or [limits], or worker.from_model, that its snapshot does not tell"
+    return ", ".join([*map(str, found), rest])
+
+
+def _others(config: Config, provenance: Provenance, manifest: StoredManifest) -> Iterator[list[_Difference]]:
+    """What else may differ, in each way, the fewest first."""
+    choices = [
+        [_Difference(f"{section}.{key}", value, here) for value in dict.fromkeys((here, default, *more))]
+        for section, defaults, clock in (
+            ("epochs", EpochSettings(), _lengths(manifest)),
+            ("limits", LimitSettings(), {}),
+        )
+        for key, here in provenance.settings[section].items()
+        if key != _FEATURES
+        for default, more in [(getattr(defaults, key), clock.get(key, []))]
+    ]
+    if STARTED_FROM in provenance.settings:
+        here = config.worker.from_model
+        choices.append([_Difference(STARTED_FROM, here, here), _Difference(STARTED_FROM, None, here)])
+    ways = [[each for each in way if each.stored != each.configured] for way in product(*choices)]
+    yield from sorted(ways, key=len)
+
+
+def _lengths(manifest: StoredManifest) -> Mapping[str, list[int]]:
+    """The roundest length of an epoch by which the model's clock stands in its epoch, if it does in any."""
+    clock = EpochClock(1, 1)
+    state = unpacked(manifest.arrays).get("clock")
+    if state is None or state.shape != clock.state.shape or state.dtype != clock.state.dtype:
+        return {}
+    clock.state[:] = state
+    if clock.epoch <= 0 or clock.watermark_ms <= 0:
+        return {}
+    # The epoch is the clock divided by the length, rounded down.
+    low, high = clock.watermark_ms // (clock.epoch + 1) + 1, clock.watermark_ms // clock.epoch
+    for unit in (DAY, HOUR, MINUTE, SECOND):
+        if 0 < (length := high // unit * unit) >= low:
+            return {"length": [length]}
+    return {}

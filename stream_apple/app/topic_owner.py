@@ -1,0 +1,230 @@
+"""Whose an output topic is, by what is in it: a second group that answers the same examples there is refused.
+
+Readers know an answer by the place of its example. If two groups answer the same examples in one topic, they find two
+answers for each, and nothing that Kafka knows is wrong about it. An answer names its model, not its group. But a
+group's models are known: their fingerprints are those beside its committed offsets. So
+
+    answers to our examples, and none by a model of ours    the topic is another group's, alive or not: it is refused
+    some of ours among them, or no answer to our examples    it may be ours
+
+Who has answers of its own in the topic is not refused for those of others: a group must not end because another one was
+set up wrongly. Only a new group is asked about dead letters: others may have shared that topic on purpose, for letters
+name their model. Models and merges may lie beside those of other groups: their keys name the group.
+
+Start-up asks before a predecessor is fenced. Nothing here may import numpy or numba at the top.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
+from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView, KafkaLogs
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import Config
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.runtime.lineage import Origin, Provenance, noted_model, origin_of_prediction
+from stream_apple.runtime.ports import Committed, Record
+
+MOST_GROUPS = 50
+"""So many groups are asked whose a model is: each takes a client of its own."""
+
+_TAILS = (1_000, 10_000, 100_000)
+"""Offsets of each partition's end that are read: more, as long as none of them tells whose the topic is."""
+_FETCH, _FETCH_S = 1_000, 0.2
+_PATIENCE_S = 30.0
+_ASKED_S = 3.0
+
+_Place = tuple[str, int]
+
+
+class _Message(NamedTuple):
+    """A message of an output topic, and what it answers; `origin` is None if it is no answer.
+
+    at_home  whether a message of this kind belongs there
+    """
+
+    place: str
+    origin: Origin | None
+    at_home: bool
+
+
+class _Role(NamedTuple):
+    """What an output topic is for: the setting that names it, and how its messages are told."""
+
+    setting: str
+    topic: str
+    read: Callable[[Record], _Message]
+
+
+class _Seen(NamedTuple):
+    """Whether a topic has answers of this group, and one of its messages that is not this group's, if there is one."""
+
+    ours: bool
+    other: _Message | None
+
+
+def check_output_topics(config: Config) -> Iterator[Finding]:
+    """A fault for each output topic that is another group's; a note where another one writes beside this group.
+
+    Nothing where others report what is wrong: no cluster, no topic, offsets of another configuration.
+    """
+    try:
+        cluster = Cluster(config.kafka)
+    except (BrokerError, ConfigurationError):
+        return
+    try:
+        yield from _findings(config, cluster)
+    except (BrokerError, ConfigurationError) as error:
+        yield Finding("fault", "output topics", str(error))
+
+
+def refuse_topics_of_others(config: Config, cluster: Cluster) -> None:
+    """ConfigurationError if an output topic is another group's.
+
+    A cluster that does not answer is not waited for here: who fences does that, and tells what is wrong.
+    """
+    try:
+        findings = list(_findings(config, cluster))
+    except BrokerError:
+        return
+    for finding in findings:
+        if finding.verdict == "fault":
+            raise ConfigurationError(f"{finding.subject}: {finding.text}")
+
+
+def other_groups(config: Config, cluster: Cluster) -> list[str]:
+    """All groups that this client may see but the configured one, MOST_GROUPS at most."""
+    return [name for name in cluster.groups() if name != config.worker.group][:MOST_GROUPS]
+
+
+def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) -> dict[str, str]:
+    """Fingerprint -> the first of `groups` that has it beside a committed offset of the examples topic.
+
+    Groups that this client may not look at, or whose coordinator does not answer, are passed over.
+    """
+    examples = config.topics.examples
+    found: dict[str, str] = {}
+    for group in groups:
+        with closing(GroupView(reader_properties(config.kafka, group), examples, RetryPolicy(_ASKED_S))) as view:
+            try:
+                noted = view.committed(range(cluster.topics.get(examples, 0)))
+            except (BrokerError, ConfigurationError):
+                continue
+        models = (noted_model(committed) for committed in noted.values() if committed is not None)
+        found = {model: group for model in models if model is not None} | found
+    return found
+
+
+def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
+    topics, provenance = config.topics, Provenance.of(config)
+    with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
+        noted = logs.committed(range(cluster.topics.get(topics.examples, 0)))
+    try:
+        ours = {number: _models(provenance, number, each) for number, each in noted.items() if each is not None}
+    except ConfigurationError:
+        return  # of another configuration
+    roles = [_Role("topics.predictions", topics.predictions, _prediction)]
+    if not ours:
+        roles.append(_Role("topics.dead_letters", topics.dead_letters, _dead_letter))
+    for role in roles:
+        if role.topic not in cluster.topics:
+            continue
+        places = [(role.topic, number) for number in range(cluster.topics[role.topic])]
+        with closing(CommittedReader(config.kafka, config.worker.group, RetryPolicy(REQUEST_S))) as reader:
+            seen = _look(reader, places, role, topics.examples, ours)
+        if seen.other is None:
+            continue
+        found = f"found {_described(seen.other)}"
+        if seen.ours:
+            text = f"{found} beside answers of this group: readers find two answers for an example"
+            yield Finding("note", f"topic {role.topic}", f"{text}; `stream-apple verify` names them")
+        else:
+            yield Finding("fault", role.setting, _refusal(config, cluster, role, seen.other, new=not ours))
+
+
+def _models(provenance: Provenance, number: int, committed: Committed) -> frozenset[str]:
+    """All fingerprints that the partition's model has had."""
+    lineage = provenance.read_metadata(number, committed).lineage
+    return frozenset(each.model for each in provenance.lineages(number, lineage))
+
+
+def _prediction(record: Record) -> _Message:
+    origin = origin_of_prediction(record)
+    return _Message("", origin, at_home=origin is not None)
+
+
+def _dead_letter(record: Record) -> _Message:
+    # It comes with numpy, which a start has time for that is a group's first.
+    from stream_apple.runtime.verification.answer_log import origin_of_dead_letter
+
+    letter, prediction = origin_of_dead_letter(record), origin_of_prediction(record)
+    # Other systems may have their dead letters there, in whatever form; nobody has predictions there.
+    return _Message("", letter or prediction, at_home=letter is not None or prediction is None)
+
+
+def _look(
+    reader: CommittedReader,
+    places: list[_Place],
+    role: _Role,
+    examples: str,
+    ours: Mapping[int, frozenset[str]],
+) -> _Seen:
+    """Read the ends of the partitions, until it is known whose the topic is; BrokerError if they don't come."""
+    other: _Message | None = None
+    for back in _TAILS:
+        ranges = {place: reader.committed_range(*place) for place in places}
+        ends = {place: log.high for place, log in ranges.items() if log.low < log.high}
+        if not ends:
+            break
+        found_ours = False
+        reader.begin({place: max(ranges[place].low, end - back) for place, end in ends.items()})
+        for message in _messages(reader, ends, role):
+            origin = message.origin
+            answers_us = origin is not None and origin.topic == examples
+            if origin is not None and answers_us and origin.model in ours.get(origin.partition, ()):
+                found_ours = True
+            elif (answers_us or not message.at_home) and (other is None or other.origin is None):
+                other = message
+        known = found_ours or (other is not None and not ours)
+        if known or all(log.high - log.low <= back for log in ranges.values()):
+            return _Seen(found_ours, other)
+    return _Seen(ours=False, other=other)
+
+
+def _messages(reader: CommittedReader, ends: Mapping[_Place, int], role: _Role) -> Iterator[_Message]:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not reader.passed(ends):
+        try:
+            found = reader.fetch(_FETCH, _FETCH_S)
+        except GapError:
+            return  # retention was quicker; what is left is told by the next, longer look
+        for topic, record in found:
+            yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
+        if found:
+            deadline = time.monotonic() + _PATIENCE_S
+        elif time.monotonic() > deadline:
+            names = ", ".join(sorted({topic for topic, _ in ends}))
+            raise BrokerError(f"expected all that is committed in {names}, found nothing for {_PATIENCE_S:g} s")
+
+
+def _described(message: _Message) -> str:
+    if message.origin is None:
+        return f"a message that is no prediction at {message.place}"
+    model, topic, partition, example = message.origin
+    return f"an answer of model {model} to {topic}-{partition}@{example} at {message.place}"
+
+
+def _refusal(config: Config, cluster: Cluster, role: _Role, other: _Message, *, new: bool) -> str:
+    group, whose = config.worker.group, ""
+    but = f"while group {group} has no offset of {config.topics.examples} yet" if new else f"and none of group {group}"
+    if other.origin is not None:
+        owner = groups_of_models(config, cluster, other_groups(config, cluster)).get(other.origin.model)
+        whose = f" of group {owner}," if owner else " of another group, or of this one, if its offsets are lost,"
+    return (
+        f"expected a topic that group {group} alone writes answers to {config.topics.examples} to, found "
+        f"{_described(other)},{whose} {but}: readers would find two answers for an example. Set {role.setting} to "
+        f"another topic, this group's own; `stream-apple topics` makes it"
+    )

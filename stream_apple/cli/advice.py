@@ -1,0 +1,33 @@
+"""What `evaluate` and `produce` say on standard error, once, of a file whose times could be used better."""
+
+import shlex
+
+from stream_apple.cli.output import say
+from stream_apple.config.duration import format_duration, longer_epoch
+from stream_apple.files import TimeLike
+
+
+def tell_of_times(time_like: TimeLike, remedy: str) -> None:
+    """Say on stderr that a column looks like the examples' time, if one does, and what to do.
+
+    remedy  `{}` is the column's name
+    """
+    if time_like.name is not None:
+        name = time_like.name
+        message = f"stream-apple: {name!r} looks like the time of each example, and is a feature like any other: "
+        say(message + remedy.replace("{}", shlex.quote(name)), err=True)
+
+
+def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:
+    """Say on stderr that epochs are too short for the pace of the examples, if they are.
+
+    setting  which sets their length; `{}` is the better value
+    """
+    better = longer_epoch(length_ms, examples, epochs)
+    if better is not None:
+        say(
+            f"stream-apple: {epochs:,} epochs of {format_duration(length_ms)} have {examples / epochs:.0f} examples "
+            f"each: most of the time is spent at their ends, where a model grows, and little is gained by it; try "
+            f"{setting.replace('{}', format_duration(better))}",
+            err=True,
+        )

@@ -5,9 +5,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import TypeVar
 
 from stream_apple.errors import StreamAppleError
@@ -28,11 +29,15 @@ def run_all(
         return
     with _pool(min(processes, len(given))) as pool:
         try:
+            # Not `concurrent.futures.wait`: a signal that interrupts it leaves locks of tasks taken, and the pool waits
+            # for them for ever.
+            done = SimpleQueue[Future[Done]]()
             waiting = {pool.submit(function, each): each for each in given}
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield waiting.pop(future), future.result()
+            for future in waiting:
+                future.add_done_callback(done.put)
+            for _ in given:
+                future = done.get()
+                yield waiting[future], future.result()
         except BrokenProcessPool:
             raise StreamAppleError(
                 "expected the processes of the study to live, found that one has ended: out of memory? "

@@ -1,5 +1,8 @@
 """Tasks beside each other, and how they end."""
 
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from study.runs.sample_tasks import die, fail, first_then_stay, square
 
 from stream_apple.errors import StreamAppleError
+from stream_apple.signals import Signals
 from stream_apple.study.runs.processes import run_all
 
 
@@ -37,3 +41,15 @@ def test_nothing_goes_on_after_the_caller(tmp_path: Path) -> None:
     runs.close()
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in processes if psutil.pid_exists(pid)], 20)
     assert alive == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("after_s", [0.05, 0.11, 0.17])
+def test_a_signal_ends_it_whenever_it_comes(after_s: float) -> None:
+    """It may come in any instruction of the pool's own: no lock of the many tasks that wait stays taken."""
+    with Signals() as signals:
+        runs = signals.until_first(run_all(square, range(20_000), 1))
+        assert next(runs) == (0, 0)
+        threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        assert len(list(runs)) < 19_999
+    assert signals.received is signal.SIGINT

@@ -95,7 +95,8 @@ def explained(error: FencedError, config: Config, open_s: float) -> BrokerError:
     return FencedError(
         f"{who} belongs to another process now, which has started with the same identity, here or on another machine: "
         f"Kafka obeys the newer one, and this one has stopped. Each worker needs an id of its own: set worker.id "
-        f"({_SETTING}) in one of the two. A restart of this one would end the other ({error})"
+        f"({_SETTING}) in one of the two. A restart of this one would end the other. If there is none, a broker has "
+        f"come back in the middle of a transaction: then restart this one ({error})"
     )
 
 

@@ -116,13 +116,15 @@ class Cluster:
             self.client.list_offsets(dict.fromkeys(places, spec), request_timeout=self.request_s)
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
         ]
-        ends = {place: (lows[place], highs[place]) for place in places}
-        return {
-            place.partition: LogRange(
-                *(self.result(end, f"the ends of {topic}-{place.partition}").offset for end in ends[place])
-            )
-            for place in places
-        }
+        found = {}
+        for place in places:
+            what = f"the ends of {topic}-{place.partition}"
+            low, high = (self.result(ends[place], what).offset for ends in (lows, highs))
+            # A broker that has just come back may answer without an offset, and without an error.
+            if min(low, high) < 0:
+                raise BrokerError(f"{what}: expected {self.bootstrap} to tell offsets, found {low} and {high}")
+            found[place.partition] = LogRange(low, high)
+        return found
 
     def groups(self) -> list[str]:
         """Names of the consumer groups that this client may see, of those brokers that tell; none if none does."""

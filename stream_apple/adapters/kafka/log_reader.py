@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
 from stream_apple.adapters.kafka.client_properties import Properties, reader_properties
@@ -142,11 +142,15 @@ def committed_offsets(
 def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int) -> LogRange:
     """The broker's answer; whether the end is the last stable offset is the consumer's isolation level."""
     asked = TopicPartition(topic, partition)
-    low, high = retry.retry_until_deadline(
-        f"watermarks of {topic}-{partition}",
-        lambda: consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S),
-    )
-    return LogRange(low, high)
+
+    def ask() -> LogRange:
+        low, high = consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S)
+        # A broker that has just come back may answer without an offset, and without an error.
+        if min(low, high) < 0:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"found the log from {low} to {high}"))
+        return LogRange(low, high)
+
+    return retry.retry_until_deadline(f"watermarks of {topic}-{partition}", ask)
 
 
 class GroupView:

@@ -1,9 +1,11 @@
 """A cluster that does not answer, refuses, or can not be administered."""
 
 import time
+from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_INVALID, Producer
+from confluent_kafka.admin import ListOffsetsResultInfo
 from support.ports import free_ports
 from support.waiting import DEADLINE_S
 
@@ -37,3 +39,13 @@ def test_a_cluster_without_administration_says_so(mock_cluster: str, monkeypatch
     cluster = Cluster({"bootstrap.servers": mock_cluster})
     with pytest.raises(BrokerError, match=mock_cluster):
         existing(cluster, ["examples"])
+
+
+def test_an_answer_without_offsets_is_none(mock_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has just come back may name no end of a log: that is not taken for offset -1001."""
+    cluster = Cluster({"bootstrap.servers": mock_cluster})
+    unknown = Future[ListOffsetsResultInfo]()
+    unknown.set_result(ListOffsetsResultInfo(OFFSET_INVALID, -1, -1))
+    monkeypatch.setattr(cluster.client, "list_offsets", lambda asked, **_: dict.fromkeys(asked, unknown))
+    with pytest.raises(BrokerError, match=r"the ends of examples-2: .* found -1001 and -1001"):
+        cluster.log_ranges("examples", [2])

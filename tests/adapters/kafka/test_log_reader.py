@@ -4,13 +4,17 @@ import random
 import time
 import uuid
 
-from confluent_kafka import Producer
+import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer, Producer
 from support.kafka.connections import fetch_some
 from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import PartitionReader
+from stream_apple.adapters.kafka.log_reader import PartitionReader, log_range
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.errors import BrokerError
+from stream_apple.runtime.ports import LogRange
 
 
 def write(bootstrap: str, topic_name: str, values: list[bytes]) -> None:
@@ -32,6 +36,27 @@ def test_a_broker_that_is_not_there_is_no_error() -> None:
         assert reader.fetch(16, 0.1) == []
     assert time.monotonic() - started < DEADLINE_S / 2
     reader.close()
+
+
+class Forgetful(Consumer):
+    """Answers about a log as a broker does that has just come back: at first without its end."""
+
+    def __init__(self, answers: list[tuple[int, int]]) -> None:
+        super().__init__({"group.id": "group"})
+        self.answers = answers
+
+    def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
+        """The next of the answers, the last for ever."""
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_an_answer_without_offsets_is_none() -> None:
+    """It is asked again until there are some, and never taken for the log's end."""
+    retry = RetryPolicy(5.0)
+    consumer = Forgetful([(0, OFFSET_INVALID), (OFFSET_INVALID, OFFSET_INVALID), (3, 9699)])
+    assert log_range(consumer, retry, "examples", 0) == LogRange(3, 9699)
+    with pytest.raises(BrokerError, match=r"watermarks of examples-0: .*-1001"):
+        log_range(Forgetful([(0, OFFSET_INVALID)]), RetryPolicy(0.2), "examples", 0)
 
 
 def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:

@@ -17,6 +17,11 @@ import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import AnnotateTypes
 from numba.extending import intrinsic
 from numba.misc.appdirs import user_cache_dir
 
@@ -74,7 +79,7 @@ def note_complete(what: str) -> None:
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
 # `_nrt`, Numba's runtime, no references to arrays are counted, which would cost as much as learning a short example; a
 # kernel can't allocate then, and fails to compile if it does.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
+_OPTIONS: dict[str, Any] = {"nopython": True, "error_model": "numpy", "nogil": True, "_nrt": False, "boundscheck": None}
 
 
 class _Cache(FunctionCache):
@@ -86,21 +91,90 @@ class _Cache(FunctionCache):
         return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
 
 
-def _compiled(function: _F, **options: bool) -> _F:
-    made = cast("Any", numba.njit)(**_OPTIONS, **options)(function)
-    if made is not function:  # as with NUMBA_DISABLE_JIT
-        made._cache = cast("Any", _Cache)(function)  # noqa: SLF001  what `enable_caching` does
-    return cast("_F", made)
+class _Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
+    """Compiled for the types of its arguments. A constant is of the type of its value: Numba's own compile it again.
+
+    While Numba infers the type of a variable that starts as 0, calls with it are calls with the constant 0 at first; so
+    nearly everything that a loop calls would be compiled twice.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401
+        plain = tuple(types.unliteral(each) for each in args)
+        return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
+
+    def enable_caching(self) -> None:
+        self._cache = _Cache(self.py_func)
+
+
+class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM's code of a routine: it is optimised, and made machine code, with the kernels that it is linked to."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)  # noqa: SLF001
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _LinkOnly(AnalysisPass):  # type: ignore[misc]
+    """What is compiled goes to a library that is only linked."""
+
+    _name = "link_only"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:  # noqa: ANN401
+        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        return False
+
+
+class _RoutineCompiler(CompilerBase):  # type: ignore[misc]
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_LinkOnly, AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
+class _Routine(_Kernel):
+    """A kernel that has no machine code of its own, and so can't be called by Python."""
+
+    def add_overload(self, cres: Any) -> None:  # noqa: ANN401
+        # Numba finds what to link by the entry point, of which there is none.
+        found = cres._replace(entry_point=object())
+        self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        self.overloads[tuple(found.signature.args)] = found
+
+    def _compile_for_args(self, *_args: object, **_kws: object) -> None:
+        raise TypeError(f"{self.py_func.__qualname__}: expected a kernel to call it, found Python")
 
 
 def kernel(function: _F) -> _F:
-    """Compile at the first call, with NumPy's division (no exceptions) and without the interpreter lock."""
-    return _compiled(function)
+    """A function that Python calls: compiled at the first call, with NumPy's division, without the interpreter lock."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    made = _Kernel(function, targetoptions=_OPTIONS)
+    made.enable_caching()
+    return cast("_F", made)
+
+
+def routine(function: _F) -> _F:
+    """A function that only kernels call, each of which has the code of all that it calls."""
+    return _linked(function, forceinline=False)
 
 
 def part(function: _F) -> _F:
-    """A kernel that becomes a piece of the code of those that call it, so that tuples of arrays are free to hand on."""
-    return _compiled(function, forceinline=True)
+    """A routine that is inlined wherever it is called, so that tuples of arrays are free to hand on."""
+    return _linked(function, forceinline=True)
+
+
+def _linked(function: _F, *, forceinline: bool) -> _F:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    options = _OPTIONS | {"forceinline": forceinline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast("_F", _Routine(function, targetoptions=options, pipeline_class=_RoutineCompiler))
 
 
 def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:

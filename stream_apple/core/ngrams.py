@@ -16,7 +16,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 _ZERO = np.uint64(0)
 _NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # of a key that would be 0, which marks a free slot
@@ -124,7 +124,7 @@ def _size_of(sizes: NgramSizes, space: np.uint64) -> int:
     return int(sizes.others)
 
 
-@kernel
+@routine
 def _write_ngrams(batch: Batch, first: int, last: int, largest: int, out: Batch, z: int) -> int:
     """Append those of [first, last), features of one namespace, at z, the short ones first; where they end."""
     for size in range(2, largest + 1):

@@ -291,11 +291,7 @@ class TestKernels:
     def test_another_processor_is_told_apart(self, kernels: Path, tmp_path: Path) -> None:
         """Code for one type of processor is not taken for another's: the index has no entry for it."""
         cache = Path(shutil.copytree(kernels, tmp_path / "cache"))
-        script = (
-            "import numpy as np\n"
-            "from stream_apple.core.learner.state.table import door_of\n"
-            "door_of(np.zeros(8, np.uint64), np.uint64(1))\n"
-        )
+        script = 'from stream_apple.core.codec.decode import users_of\nusers_of([b"a key"])\n'
         done = subprocess.run(
             [sys.executable, "-c", script],
             env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "NUMBA_CPU_NAME": "nocona", "NUMBA_DEBUG_CACHE": "1"},

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.decode import Decoded
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 _MAP_OF_8, _FLOAT64, _NIL = 0x88, 0xCB, 0xC0
 _LONGEST_NUMBER = 9
 _PROBABILITY: bytes = msgpack.packb("probability")
 
 
-@kernel
+@routine
 def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int, stop: int) -> int:
     """Copy `source[start:stop]`; returns where it ends in `out`."""
     for step in range(stop - start):
@@ -26,7 +26,7 @@ def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int,
     return at + stop - start
 
 
-@kernel
+@routine
 def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first: int, size: int) -> int:
     """Copy `size` bytes from the word `first` on, and up to 7 more, for others to write over; returns their end."""
     for place in range(0, size, 8):
@@ -37,7 +37,7 @@ def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first
     return at + size
 
 
-@kernel
+@routine
 def _put_big_endian(out: NDArray[np.uint8], at: int, tag: int, bits: np.uint64, size: int) -> int:
     out[np.uint64(at)] = tag
     for step in range(size):
@@ -45,12 +45,12 @@ def _put_big_endian(out: NDArray[np.uint8], at: int, tag: int, bits: np.uint64, 
     return at + 1 + size
 
 
-@kernel
+@routine
 def _put_float(out: NDArray[np.uint8], at: int, number: float) -> int:
     return _put_big_endian(out, at, _FLOAT64, np.float64(number).view(np.uint64), 8)
 
 
-@kernel
+@routine
 def _put_float_or_nil(out: NDArray[np.uint8], at: int, number: float) -> int:
     if np.isnan(number):
         out[np.uint64(at)] = _NIL
@@ -58,7 +58,7 @@ def _put_float_or_nil(out: NDArray[np.uint8], at: int, number: float) -> int:
     return _put_float(out, at, number)
 
 
-@kernel
+@routine
 def _put_count(out: NDArray[np.uint8], at: int, count: int) -> int:
     """An integer >= 0 in the shortest form, as packers write it."""
     bits = np.uint64(count)

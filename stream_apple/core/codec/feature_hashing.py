@@ -7,7 +7,7 @@ is the index, mixed. Models and replays rely on these: they never change.
 import numpy as np
 
 from stream_apple.core.codec.msgpack_reader import ZERO, Bytes, word_at
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -22,12 +22,12 @@ _LOW_8 = np.uint64(0xFF)
 _EQUALS = np.uint64(ord("="))
 
 
-@kernel
+@routine
 def _rotate(word: np.uint64, bits: int) -> np.uint64:
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
-@kernel
+@routine
 def _avalanche(word: np.uint64) -> np.uint64:
     """The end of xxh64; a hash of 0 is replaced, because key 0 marks a free slot."""
     word = (word ^ (word >> np.uint64(33))) * _P2
@@ -36,7 +36,7 @@ def _avalanche(word: np.uint64) -> np.uint64:
     return word if word != ZERO else _NOT_ZERO
 
 
-@kernel
+@routine
 def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
     """Take in the last `size` < 8 bytes, which are the low ones of `word`."""
     # Always all steps: lengths of names are too irregular for the processor to foresee a branch.
@@ -51,12 +51,12 @@ def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
     return state
 
 
-@kernel
+@routine
 def _lane(lane: np.uint64, word: np.uint64) -> np.uint64:
     return _rotate(lane + word * _P2, 31) * _P1
 
 
-@kernel
+@routine
 def _merged(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> np.uint64:
     state = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
     for lane in (a, b, c, d):
@@ -64,12 +64,12 @@ def _merged(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> np.uint64
     return state
 
 
-@kernel
+@routine
 def _hash_word(state: np.uint64, word: np.uint64) -> np.uint64:
     return _rotate(state ^ (_rotate(word * _P2, 31) * _P1), 27) * _P1 + _P4
 
 
-@kernel
+@routine
 def short_name_key(word: np.uint64, size: int, seed: np.uint64) -> np.uint64:
     """`name_key` of the low `size` < 8 bytes of `word`; the others do not matter."""
     return _avalanche(_hash_tail(seed + _P5 + np.uint64(size), word, size))
@@ -97,7 +97,7 @@ def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
     return _avalanche(_hash_tail(state, word_at(buffer, at, stop - at), stop - at))
 
 
-@kernel
+@routine
 def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size: int) -> np.uint64:
     """`word_at` of the text that is the bytes from `name` to `gap`, a sign of equality, and those from `value` on."""
     equals = gap - name
@@ -115,7 +115,7 @@ def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size
     return word
 
 
-@kernel
+@routine
 def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed: np.uint64) -> np.uint64:
     """`name_key` of a text in pieces: the bytes [name, gap), a sign of equality, and the bytes [value, stop)."""
     size = gap - name + 1 + stop - value

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.msgpack_reader import OK, ZERO, Bytes, byte
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel, unlikely
+from stream_apple.core.jit import routine, unlikely
 
 _MALFORMED = int(Reason.MALFORMED)
 
@@ -67,7 +67,7 @@ _FIVES = _powers_of_five()
 _TENS = np.array([float(10**power) for power in range(_EXACT + 1)])
 
 
-@kernel
+@routine
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The high and the low word of a * b."""
     a_high, a_low, b_high, b_low = a >> _SHIFT_32, a & _LOW_32, b >> _SHIFT_32, b & _LOW_32
@@ -77,7 +77,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return a_high * b_high + (middle >> _SHIFT_32) + (other >> _SHIFT_32), (other << _SHIFT_32) | (low & _LOW_32)
 
 
-@kernel
+@routine
 def _leading_zeros(word: np.uint64) -> int:
     """Of a word that is not zero."""
     count = 0
@@ -88,7 +88,7 @@ def _leading_zeros(word: np.uint64) -> int:
     return count
 
 
-@kernel
+@routine
 def nearest_float(significand: np.uint64, power: int) -> tuple[np.uint64, bool]:
     """The bits of the positive float nearest to significand * 10**power, and whether that is settled.
 
@@ -134,7 +134,7 @@ def nearest_float(significand: np.uint64, power: int) -> tuple[np.uint64, bool]:
     return below + (_ONE if rest >= half else ZERO), True
 
 
-@kernel
+@routine
 def _times(number: NDArray[np.uint64], size: int, factor: int, more: int) -> int:
     """Make number * factor + more of the integer of `size` digits; how many it has then. Both are below 2**32."""
     carry = np.uint64(more)
@@ -148,7 +148,7 @@ def _times(number: NDArray[np.uint64], size: int, factor: int, more: int) -> int
     return size
 
 
-@kernel
+@routine
 def _times_five_to(number: NDArray[np.uint64], size: int, power: int) -> int:
     while power >= _LEAP:
         size = _times(number, size, _FIVE_13, 0)
@@ -158,7 +158,7 @@ def _times_five_to(number: NDArray[np.uint64], size: int, power: int) -> int:
     return size
 
 
-@kernel
+@routine
 def _times_two_to(number: NDArray[np.uint64], size: int, power: int) -> int:
     size = _times(number, size, 1 << (power & 31), 0)
     words = power >> 5
@@ -168,7 +168,7 @@ def _times_two_to(number: NDArray[np.uint64], size: int, power: int) -> int:
     return size + words
 
 
-@kernel
+@routine
 def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_size: int) -> int:
     """Above 0 if `one` is larger, below 0 if it is smaller. Neither is 0."""
     if size != other_size:
@@ -179,7 +179,7 @@ def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_
     return 0
 
 
-@kernel
+@routine
 def exact_float(
     source: NDArray[np.uint8], at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
 ) -> np.uint64:
@@ -236,7 +236,7 @@ def exact_float(
     return below + (_ONE if above else ZERO)
 
 
-@kernel
+@routine
 def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
     """Write `tag` and `size` <= 8 bytes after it, big-endian; returns where they end."""
     out[np.uint64(to)] = tag
@@ -245,7 +245,7 @@ def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
     return to + 1 + size
 
 
-@kernel
+@routine
 def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  # noqa: FBT001
     """An integer of at most 64 bits in the shortest form."""
     if negative and size != ZERO:
@@ -270,7 +270,7 @@ def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  
     return put(out, to, 0xCF, size, 8)
 
 
-@kernel
+@routine
 def number_text(
     source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]
 ) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ from stream_apple.core.codec.json_numbers import (
 )
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, is_utf8
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import routine
 
 _MALFORMED = int(Reason.MALFORMED)
 _TOO_DEEP = int(Reason.TOO_DEEP)
@@ -44,7 +44,7 @@ _ESCAPES = _escape_table()
 """uint8[256]: what the character after a backslash means; 0 = it may not stand there, but for u."""
 
 
-@kernel
+@routine
 def after_space(source: Bytes, at: int, end: int) -> int:
     """The first byte from `at` on that is no white space of JSON."""
     while at < end and byte(source, at) in (0x20, 0x0A, 0x0D, 0x09):
@@ -52,14 +52,14 @@ def after_space(source: Bytes, at: int, end: int) -> int:
     return at
 
 
-@kernel
+@routine
 def begins_object(source: Bytes, at: int, end: int) -> bool:
     """Whether a record is meant to be JSON: no map of msgpack begins so."""
     at = after_space(source, at, end)
     return at < end and byte(source, at) == OPEN_OBJECT
 
 
-@kernel
+@routine
 def _four_hex(source: Bytes, at: int, stop: int) -> int:
     """The number that four hexadecimal digits spell; -1 if they do not stand there."""
     if stop - at < 4:
@@ -76,7 +76,7 @@ def _four_hex(source: Bytes, at: int, stop: int) -> int:
     return number
 
 
-@kernel
+@routine
 def _escape(source: Bytes, at: int, stop: int) -> tuple[int, int]:
     """The code point of the escape whose backslash is at `at`, and where it ends; -1 for none, or a lone surrogate."""
     if at + 1 >= stop:
@@ -95,7 +95,7 @@ def _escape(source: Bytes, at: int, stop: int) -> tuple[int, int]:
     return -1, at
 
 
-@kernel
+@routine
 def _put_utf8(out: Bytes, to: int, code: int) -> int:
     if code < 0x80:
         out[np.uint64(to)] = code
@@ -108,7 +108,7 @@ def _put_utf8(out: Bytes, to: int, code: int) -> int:
     return to + 1 + more
 
 
-@kernel
+@routine
 def _measured(source: Bytes, start: int, end: int) -> tuple[int, int, int, int]:
     """A string from after its quote on: its closing quote or where the fault is, its bytes in UTF-8, escapes, fault."""
     at = start
@@ -134,7 +134,7 @@ def _measured(source: Bytes, start: int, end: int) -> tuple[int, int, int, int]:
     return end, 0, 0, _MALFORMED
 
 
-@kernel
+@routine
 def string_at(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, int, int]:
     """The string whose opening quote is at `at`: where it ends or the fault is, where its msgpack ends, the fault."""
     start = at + 1
@@ -162,7 +162,7 @@ def string_at(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[in
     return stop + 1, to, OK
 
 
-@kernel
+@routine
 def spells(source: Bytes, at: int, end: int, word: Bytes) -> bool:
     """Whether the bytes of `word` stand at `at`."""
     same = end - at >= word.size
@@ -171,13 +171,13 @@ def spells(source: Bytes, at: int, end: int, word: Bytes) -> bool:
     return same
 
 
-@kernel
+@routine
 def begins_number(sign: int) -> bool:
     """Whether the byte `sign` does."""
     return sign == MINUS or ZERO_DIGIT <= sign <= NINE
 
 
-@kernel
+@routine
 def after_colon(source: Bytes, at: int, end: int) -> tuple[int, int]:
     """From behind a key to its value, or to the fault; and the fault."""
     at = after_space(source, at, end)
@@ -186,14 +186,14 @@ def after_colon(source: Bytes, at: int, end: int) -> tuple[int, int]:
     return after_space(source, at + 1, end), OK
 
 
-@kernel
+@routine
 def _after_digits(source: Bytes, at: int, end: int) -> int:
     while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
         at += 1
     return at
 
 
-@kernel
+@routine
 def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
     """As `number_text` without the number: where it ends or the fault is, and the fault."""
     at += byte(source, at) == MINUS
@@ -218,7 +218,7 @@ def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
     return at, OK
 
 
-@kernel
+@routine
 def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
     """From a key to its value, or to the fault; and the fault."""
     if at >= end or byte(source, at) != QUOTE:
@@ -229,7 +229,7 @@ def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
     return after_colon(source, at + 1, end)
 
 
-@kernel
+@routine
 def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[np.int64]) -> tuple[int, int]:
     """Step over the value at `at`, of any kind: where it ends, or where the fault is, and the fault.
 

@@ -31,7 +31,7 @@ from stream_apple.core.codec.json_reader import (
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, word_at
 from stream_apple.core.codec.parse import FEATURES_BIT, known_key
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 _MALFORMED = int(Reason.MALFORMED)
 _RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
@@ -45,14 +45,14 @@ _OPEN_HEADERS = _HEADER * (_WRITTEN_DEPTH + 1)
 _NOWHERE = -1
 
 
-@kernel
+@routine
 def _known_key(out: Bytes, start: int, stop: int) -> int:
     """The bit of the key that is written in `out` as msgpack; 0 if the parser skips its value."""
     size = stop - start - 1
     return known_key(word_at(out, start + 1, size), size) if size <= 8 else 0
 
 
-@kernel
+@routine
 def _key(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, int, int]:
     """A key and its colon at `at`: where they end or the fault is, where the key's msgpack ends, and the fault."""
     if at >= end or byte(source, at) != QUOTE:

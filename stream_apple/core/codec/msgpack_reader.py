@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import routine
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -30,13 +30,13 @@ def word_of(name: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(name, "little"))
 
 
-@kernel
+@routine
 def byte(buffer: Bytes, at: int) -> int:
     """The byte at `at`, signed so that arithmetic on it stays in integers."""
     return np.int64(buffer[np.uint64(at)])  # type: ignore[return-value]
 
 
-@kernel
+@routine
 def word_at(buffer: Bytes, at: int, size: int) -> np.uint64:
     """`size` <= 8 bytes, little-endian, the rest zero. For a constant size LLVM makes one load of it."""
     word = ZERO
@@ -45,7 +45,7 @@ def word_at(buffer: Bytes, at: int, size: int) -> np.uint64:
     return word
 
 
-@kernel
+@routine
 def big_endian(buffer: Bytes, at: int, size: int) -> np.uint64:
     """`size` <= 8 bytes as msgpack orders them."""
     word = ZERO
@@ -54,13 +54,13 @@ def big_endian(buffer: Bytes, at: int, size: int) -> np.uint64:
     return word
 
 
-@kernel
+@routine
 def _length(buffer: Bytes, at: int, size: int) -> int:
     """`size` <= 4 bytes, big-endian."""
     return np.int64(big_endian(buffer, at, size))  # type: ignore[return-value]
 
 
-@kernel
+@routine
 def _is_timestamp(buffer: Bytes, start: int, size: int) -> bool:
     """Whether the data of an extension of type -1 has one of its three layouts, and less than 1e9 ns."""
     if size == 8:
@@ -68,7 +68,7 @@ def _is_timestamp(buffer: Bytes, start: int, size: int) -> bool:
     return size == 4 or (size == 12 and _length(buffer, start, 4) < 1_000_000_000)
 
 
-@kernel
+@routine
 def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """Kind of the value at `at`, where its content starts, and its size: bytes, or items of an array or map.
 
@@ -93,13 +93,13 @@ def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
     return kind, start, size
 
 
-@kernel
+@routine
 def unlike(kind: int) -> int:
     """The reason for a value of the wrong `kind`."""
     return _MALFORMED if kind == mp.BROKEN else _WRONG_TYPE
 
 
-@kernel
+@routine
 def number_at(buffer: Bytes, at: int, end: int) -> tuple[float, int, int]:
     """The int or float at `at` as float64, where it ends, and the fault."""
     kind, start, size = head(buffer, at, end)
@@ -121,7 +121,7 @@ def number_at(buffer: Bytes, at: int, end: int) -> tuple[float, int, int]:
     return 0.0, at, unlike(kind)
 
 
-@kernel
+@routine
 def is_utf8(buffer: Bytes, at: int, stop: int) -> bool:
     """Whether [at, stop) is UTF-8 as of table 3-7 of the Unicode standard: no overlong form, no surrogate."""
     while at < stop:
@@ -152,7 +152,7 @@ def is_utf8(buffer: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@routine
 def skip(buffer: Bytes, at: int, end: int, pending: NDArray[np.int64]) -> tuple[int, int]:
     """Step over a value inside the example, of any kind: where it ends, or where the fault is, and the fault.
 
@@ -179,7 +179,7 @@ def skip(buffer: Bytes, at: int, end: int, pending: NDArray[np.int64]) -> tuple[
     return at, OK
 
 
-@kernel
+@routine
 def str_at(buffer: Bytes, at: int, end: int) -> tuple[int, int, int, np.uint64]:
     """A str at `at`: where it starts and stops, the fault, and if of at most 8 bytes, they as a word."""
     kind, start, size = head(buffer, at, end)

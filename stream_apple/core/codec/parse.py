@@ -27,7 +27,7 @@ from stream_apple.core.codec.msgpack_reader import (
 )
 from stream_apple.core.codec.parse_features import read_features
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 JSON_FOUND = -1
 
@@ -45,7 +45,7 @@ _LABEL, _WEIGHT, _ID, _FEATURES = word_of(b"label"), word_of(b"weight"), word_of
 FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
 
 
-@kernel
+@routine
 def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, int]:
     """The id at `at`: where it ends or the fault is, and the fault."""
     kind, start, size = head(buffer, at, end)
@@ -58,7 +58,7 @@ def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, 
     return stop, OK
 
 
-@kernel
+@routine
 def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: int) -> tuple[int, int]:
     """The label at `at`: where it ends or the fault is, and the fault."""
     if at < end and byte(buffer, at) == mp.TAG_NIL:
@@ -83,7 +83,7 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
     return stop, OK
 
 
-@kernel
+@routine
 def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, row: int) -> tuple[int, int]:
     """The weight at `at`: where it ends or the fault is, and the fault."""
     weight, stop, fault = number_at(buffer, at, end)
@@ -95,7 +95,7 @@ def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, r
     return stop, OK
 
 
-@kernel
+@routine
 def known_key(word: np.uint64, size: int) -> int:
     """The bit of a known key, from its bytes as of `str_at`; 0 for any other."""
     if size == 8 and word == _FEATURES:
@@ -109,7 +109,7 @@ def known_key(word: np.uint64, size: int) -> int:
     return 0
 
 
-@kernel
+@routine
 def _record(
     buffer: Bytes,
     first: int,

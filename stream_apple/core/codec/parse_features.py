@@ -22,7 +22,7 @@ from stream_apple.core.codec.msgpack_reader import (
     word_of,
 )
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import routine
 
 _MALFORMED = int(Reason.MALFORMED)
 _WRONG_TYPE = int(Reason.WRONG_TYPE)
@@ -35,19 +35,19 @@ _EQUALS = ord("=")
 _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
 
-@kernel
+@routine
 def _fault_of(value: np.float32) -> int:
     """Of a value that is not below TOO_LARGE."""
     return _OVERFLOW if np.isfinite(value) else _BAD_VALUE
 
 
-@kernel
+@routine
 def _is_packed_key(buffer: Bytes, start: int, stop: int) -> bool:
     size = stop - start
     return (size == 7 and word_at(buffer, start, 7) == _INDICES) or (size == 6 and word_at(buffer, start, 6) == _VALUES)
 
 
-@kernel
+@routine
 def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
     """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault.
 
@@ -110,7 +110,7 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
     return at, OK
 
 
-@kernel
+@routine
 def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, first: int) -> None:
     """Of the `count` pairs of name and value from `at` on, which are good, and whose keys begin at `first`.
 
@@ -144,7 +144,7 @@ def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64,
         z += 1
 
 
-@kernel
+@routine
 def _note_no_origins(out: Columns, first: int, stop: int) -> None:
     """Of packed features: they have neither namespace nor attribute."""
     if out.spaces.size:
@@ -153,7 +153,7 @@ def _note_no_origins(out: Columns, first: int, stop: int) -> None:
         out.attributes[first:stop] = ZERO
 
 
-@kernel
+@routine
 def _namespaces(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def _namespaces(
     return at, OK
 
 
-@kernel
+@routine
 def _packed(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
@@ -230,7 +230,7 @@ def _packed(
     return at, OK
 
 
-@kernel
+@routine
 def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Columns, row: int) -> tuple[int, int]:
     """The features at `at`, in the form that their first value tells: where they end, and the fault."""
     kind, first, count = head(buffer, at, end)

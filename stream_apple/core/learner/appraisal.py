@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
@@ -86,7 +86,7 @@ def _look(
             slots[len(slots) - 1]["active"] = 0
 
 
-@kernel
+@routine
 def _credit(
     model: Model, work: Work, which: tuple[Places, Index], sums: tuple[Means, Means], ends: tuple[Index, Index]
 ) -> float:
@@ -117,7 +117,7 @@ def _credit(
     return products
 
 
-@kernel
+@routine
 def _index_of(places: Places, place: Index) -> int:
     """Where a slot stands in an ascending array, -1 if it does not."""
     low, high = 0, len(places)

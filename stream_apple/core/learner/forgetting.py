@@ -10,7 +10,7 @@ behind MOST_LOOKUPS: they wait to be evicted.
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.state.model import OCCUPIED, LearningRule, ModelScalars
 from stream_apple.core.learner.state.table import BARRED, FREE, Table, Words, find, free_slots
 
@@ -70,7 +70,7 @@ def _find_products(
     return count
 
 
-@kernel
+@routine
 def _add(table: Table, key: np.uint64, found: NDArray[np.int64], count: int) -> int:
     """Append the key's slot, if it has one that is not yet among them; how many there are."""
     place = find(table, key)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel, prefetch
+from stream_apple.core.jit import kernel, prefetch, routine
 from stream_apple.core.learner.kernels.counts import information_of
 from stream_apple.core.learner.kernels.lanes import append
 from stream_apple.core.learner.options import Selection
@@ -157,7 +157,7 @@ def _survey_portion(
     return int(count), int(above)
 
 
-@kernel
+@routine
 def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.float32:
     """How much is to be expected of a monomial as a parent."""
     if ranking == _BY_SSM:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel, part
+from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.state.table import U0, U1, Index
 
 RECENT = 10_000  # examples whose weight in recent sums has fallen to 1/e
@@ -148,7 +148,7 @@ def _bin_of(tail: float, upper: bool) -> Index:  # noqa: FBT001
     return _LAST - level if upper else level
 
 
-@kernel
+@routine
 def _rescale(state: _State, low: float, high: float) -> None:
     """Low and high have places 0 and 1 from now on. Sums so far move to their bins' new places."""
     weights, predictions, scale = state.weights, state.predictions, state.scale
@@ -171,7 +171,7 @@ def _rescale(state: _State, low: float, high: float) -> None:
                 of[i, span], moved[i, span] = moved[i, span], 0.0
 
 
-@kernel
+@routine
 def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
     """A label that was not seen before."""
     labels, kinds = state.labels, state.kinds
@@ -187,7 +187,7 @@ def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
     kinds[0] += 1
 
 
-@kernel
+@routine
 def _shrink(state: _State) -> None:
     """Divide all recent sums."""
     for sums in (state.weights.reshape(-1), state.predictions.reshape(-1), state.losses.reshape(-1)):

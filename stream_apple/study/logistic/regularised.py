@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 from stream_apple.study.logistic.sparse_rows import SparseRows
 
 _LEAST_LEVEL = 1e-9  # below it, all weights are brought up to date, before the ratio of levels loses its digits
@@ -116,7 +116,7 @@ def _check(rows: SparseRows, rates: NDArray[np.float64], net: ElasticNet, size: 
         raise ValueError(f"expected 2 * rate * l2 below 1, found rate {largest:g} and l2 {net.l2:g}")
 
 
-@kernel
+@routine
 def _tick(net: ElasticNet, rate: float, model: _Weights) -> None:
     """Another example has come: R *= rho, S += b / R, where rho = 1 - 2 rate l2, b = rate l1.
 
@@ -129,7 +129,7 @@ def _tick(net: ElasticNet, rate: float, model: _Weights) -> None:
         _settle_all(model)
 
 
-@kernel
+@routine
 def _settled(model: _Weights, column: int) -> float:
     """The weight, with all that is due taken off."""
     weight, level = model.weights[column], model.clock[_LEVEL]
@@ -150,7 +150,7 @@ def _settle_all(model: _Weights) -> None:
     model.clock[_AMOUNT] = 0.0
 
 
-@kernel
+@routine
 def _score(rows: SparseRows, row: int, model: _Weights) -> float:
     score = float(model.weights[-1])
     for place in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -184,7 +184,7 @@ def _learn_lazily(
         model.weights[-1] += step
 
 
-@kernel
+@routine
 def _shrink_all(net: ElasticNet, rate: float, weights: NDArray[np.float64]) -> None:
     for column in range(len(weights) - 1):
         shrunk = (1.0 - 2.0 * rate * net.l2) * abs(weights[column]) - rate * net.l1

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from support.from_python import from_python
 
-from stream_apple.core.learner.kernels.counts import information_of
+from stream_apple.core.learner.kernels.counts import information_of as information_of_routine
 from stream_apple.core.learner.options import Selection
 from stream_apple.core.learner.parent_selection import PORTION, RESTING, survey_for_growth, take_census
 from stream_apple.core.learner.state.table import BUCKET, PARENT, Extent, Table, empty_table
+
+information_of = from_python(information_of_routine)
 
 MAX_DEGREE = 4
 

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from stream_apple.core.jit import kernel, part
+from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import MOST, U0, U1, Element, Index, Table
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
@@ -53,7 +53,7 @@ def stamps_of(*, mixed: bool) -> int:
     return PREDICTORS_THAT_DECAY if mixed else OF_APPLE + 1
 
 
-@kernel
+@routine
 def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float], most: float) -> None:
     """Decay the weights of one predictor.
 
@@ -88,7 +88,7 @@ def of_scale(change: float, scale: float) -> np.float32:
     return np.float32(min(max(change / scale, -_LARGEST), _LARGEST))
 
 
-@kernel
+@routine
 def decayed_scores(
     table: Table, decay: Decay, rule: DecayRule, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
 ) -> None:
@@ -151,21 +151,21 @@ def _drawn_scores(
                 scores[5] += np.float32(drawn_to_zero(companion["fast_linear"], fast_linear)) * x
 
 
-@kernel
+@routine
 def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
     """Bring features [1, found) up to date for the predictors that have all of them: apple's weights in `features`."""
     for t in range(U1, found):
         features.weight[t] = _drawn_expanded(table, decay, features.slot[t])
 
 
-@kernel
+@routine
 def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
     """Bring features [1, base) up to date for the linear predictors: the linear weights in `features`."""
     for t in range(U1, base):
         features.weight[t] = _drawn_linear(table, decay, features.slot[t])
 
 
-@kernel
+@routine
 def draw_slot(table: Table, decay: Decay, place: Index) -> None:
     """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
     owner = table.slots[place]
@@ -213,7 +213,7 @@ def _drawn_linear(table: Table, decay: Decay, place: Index) -> float:
     return drawn_to_zero(table.slots[place]["linear_weight"], by)
 
 
-@kernel
+@routine
 def use_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
     """The larger of a monomial's weights, as they are now, times its scale: what admission compares."""
     owner, scale = table.slots[place], decay.scale

@@ -12,7 +12,7 @@ buckets are never full, and the table is looked up, saved and counted as one of 
 import numpy as np
 
 from stream_apple.core.batch import BIN, TOO_LARGE
-from stream_apple.core.jit import kernel, part, prefetch
+from stream_apple.core.jit import part, prefetch, routine
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.state.model import TRUNCATED, Model
 from stream_apple.core.learner.state.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
@@ -34,7 +34,7 @@ def hash_of(key: Index, bits: Index) -> Index:
     return np.uint64(key * _GOLDEN) >> (_U64 - bits)
 
 
-@kernel
+@routine
 def expand_shared(
     model: Model, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
 ) -> tuple[Index, Index]:  # fmt: skip

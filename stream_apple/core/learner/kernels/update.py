@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.jit import kernel, part
+from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.kernels.decay import (
     OF_APPLE,
     OF_LINEAR,
@@ -46,7 +46,7 @@ def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT00
     return math.log1p(math.exp(-abs(margin))) - min(margin, 0.0)
 
 
-@kernel
+@routine
 def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
     """The square of the loss's derivative by the score."""
     if not logistic:
@@ -57,13 +57,13 @@ def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa:
     return 0.0 if margin > NO_DOUBT else slope * slope
 
 
-@kernel
+@routine
 def slope_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
     """The loss's derivative by the score."""
     return -label / (1.0 + math.exp(score * label)) if logistic else 2.0 * (score - label)
 
 
-@kernel
+@routine
 def invariant_step(logistic: bool, score: float, label: float, rate: float, sensitivity: float) -> float:  # noqa: FBT001
     """How far to go along the gradient: the limit of many small steps whose rates sum to `rate`.
 
@@ -148,7 +148,7 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
-@kernel
+@routine
 def decay_and_change(model: Model, which: int, rate: float, going: tuple[float, float], target: Target) -> np.float32:
     """Decay all weights of one predictor by what the example asks for; `change_of`, in units of what the table has.
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import BIN, Batch
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 
 PRESENT = 0.1
 """Share of examples."""
@@ -219,7 +219,7 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
     return end
 
 
-@kernel
+@routine
 def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.float32, made: Batch, end: int) -> int:
     """Write a feature's centred value, if it is kept and not 0, and its interval; the new end."""
     if intervals.kept[number] == CENTRED:
@@ -233,7 +233,7 @@ def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.fl
     return end + 1
 
 
-@kernel
+@routine
 def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
     """Which feature has this key, -1 if it is not cut."""
     at = key & mask
@@ -244,7 +244,7 @@ def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
     return -1
 
 
-@kernel
+@routine
 def _place_of(cuts: NDArray[np.float32], starts: _Places, number: int, value: np.float32) -> int:
     """Where the key of the interval is that the value lies in: a cut belongs to the interval above it."""
     low, high = starts[number], starts[number + 1]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import ALONE, TOO_LARGE, Batch
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.options.personalisation import BY_KEY
 from stream_apple.core.learner.preparation.namespaces import space_key
 
@@ -132,7 +132,7 @@ def _add(batch: Batch, space: np.uint64, most: int, out: Batch, truncated: NDArr
     return z
 
 
-@kernel
+@routine
 def _add_user(out: Batch, user: np.uint64, x: np.float32, attribute: np.uint64, start: int, end: int, z: int) -> int:
     """Append a user's feature and its products with features [start, end), at z; where they end.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel, part
+from stream_apple.core.jit import part, routine
 from stream_apple.errors import ConfigurationError, ModelError
 
 Slots: TypeAlias = NDArray[np.void]
@@ -255,14 +255,14 @@ def first_of(bucket: Index, bits: Index) -> Index:
     return (bucket << U3) + ((((bits & (~bits + U1)) >> U7) * PLACES) >> U56)
 
 
-@kernel
+@routine
 def door_of(tags: Words, key: Index) -> Index:
     """Where an absent monomial asks for a slot: 8 * its bucket, and 1 more if that is full."""
     bucket = bucket_of(tags, key)
     return (bucket << U3) | np.uint64(free_tags(tags[bucket]) == U0)
 
 
-@kernel
+@routine
 def find(table: Table, key: Index) -> Index:
     """The slot that `key` owns; else FREE + its bucket's first free slot; else NOWHERE."""
     bucket = bucket_of(table.tags, key)

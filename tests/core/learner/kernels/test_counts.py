@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.from_python import from_python
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.counts import information_of
+from stream_apple.core.learner.kernels.counts import information_of as information_of_routine
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.state.table import COUNTS, PARENT
+
+information_of = from_python(information_of_routine)
 
 KEYS = np.random.default_rng(3).integers(1, 1 << 64, 12, np.uint64)
 PRODUCTS = Options(method="apple", loss="logistic", combine="off", selection="mi", bits=16)

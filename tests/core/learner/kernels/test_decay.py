@@ -4,12 +4,20 @@ import math
 
 import numpy as np
 import pytest
+from support.from_python import from_python
 from support.oracles.learner import decayed
 from vowpalwabbit import pyvw
 
-from stream_apple.core.learner.kernels.decay import decay_rule, drawn_to_zero, no_decay_yet, of_scale, shrink
+from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet
+from stream_apple.core.learner.kernels.decay import drawn_to_zero as drawn_to_zero_routine
+from stream_apple.core.learner.kernels.decay import of_scale as of_scale_routine
+from stream_apple.core.learner.kernels.decay import shrink as shrink_routine
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import MOST
+
+drawn_to_zero = from_python(drawn_to_zero_routine)
+of_scale = from_python(of_scale_routine)
+shrink = from_python(shrink_routine)
 
 
 class Lazy:

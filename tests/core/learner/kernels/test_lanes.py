@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from core.machine_code import TARGET, counts_references, machine_code
 from numpy.typing import NDArray
+from support.from_python import from_python
 
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import kernel
@@ -20,8 +21,11 @@ from stream_apple.core.learner.kernels.lanes import (
     look_up,
     look_up_one_by_one,
 )
-from stream_apple.core.learner.state.table import Index, Words, door_of
+from stream_apple.core.learner.state.table import Index, Words
+from stream_apple.core.learner.state.table import door_of as door_of_routine
 from stream_apple.core.learner.state.work import LANES, BaseFeatures, Numbers, Products, empty_products
+
+door_of = from_python(door_of_routine)
 
 TESTS = Path(__file__).parents[3]
 

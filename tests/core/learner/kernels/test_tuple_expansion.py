@@ -16,12 +16,16 @@ from core.learner.categories import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.from_python import from_python
 
 from stream_apple.core.batch import ALONE, Batch
-from stream_apple.core.learner.kernels.tuple_expansion import holds, set_of
+from stream_apple.core.learner.kernels.tuple_expansion import holds as holds_routine
+from stream_apple.core.learner.kernels.tuple_expansion import set_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import FEATURES, TRUNCATED
+
+holds = from_python(holds_routine)
 
 NAMES = [f"{attribute}={value}" for attribute in "abcde" for value in range(3)] + ["f", "g"]
 EXAMPLES = st.lists(

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from core.learner.categories import Case, batch_of_cases, cases_of_codes, sum_of_keys
 from numpy.typing import NDArray
+from support.from_python import from_python
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner import tuple_selection
-from stream_apple.core.learner.kernels.counts import information_of
+from stream_apple.core.learner.kernels.counts import information_of as information_of_routine
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import sides_of
 from stream_apple.core.learner.tuple_selection import information_about, tuples_in
+
+information_of = from_python(information_of_routine)
 
 
 def learner_of(**chosen: Any) -> Learner:

@@ -91,7 +91,7 @@ class _Cache(FunctionCache):
         return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
 
 
-class _Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
+class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     """Compiled for the types of its arguments. A constant is of the type of its value: Numba's own compile it again.
 
     While Numba infers the type of a variable that starts as 0, calls with it are calls with the constant 0 at first; so
@@ -138,7 +138,7 @@ class _RoutineCompiler(CompilerBase):  # type: ignore[misc]
         return [passes]
 
 
-class _Routine(_Kernel):
+class _Routine(Kernel):
     """A kernel that has no machine code of its own, and so can't be called by Python."""
 
     def add_overload(self, cres: Any) -> None:  # noqa: ANN401
@@ -155,7 +155,7 @@ def kernel(function: _F) -> _F:
     """A function that Python calls: compiled at the first call, with NumPy's division, without the interpreter lock."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
-    made = _Kernel(function, targetoptions=_OPTIONS)
+    made = Kernel(function, targetoptions=_OPTIONS)
     made.enable_caching()
     return cast("_F", made)
 

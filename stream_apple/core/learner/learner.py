@@ -1,6 +1,7 @@
 """The learner: three verbs, and the caller owns their order. One learner is one model, of one input partition."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.forgetting import forget_features
-from stream_apple.core.learner.growth import Growth, grow
+from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
 from stream_apple.core.learner.kernels.apple import Scores, process
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
 from stream_apple.core.learner.kernels.mixture import effective_weights
@@ -16,7 +17,7 @@ from stream_apple.core.learner.kernels.naive_bayes import TRUST
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -40,6 +41,7 @@ from stream_apple.errors import ModelError
 __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
+_EPOCHS_TO_WARM_UP = 3  # by then cuts are made anew, parents have earned, and tuples are selected
 
 
 class Learner:
@@ -60,25 +62,19 @@ class Learner:
         self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
-        """Compile everything on a throw-away model (some seconds, once per machine)."""
-        batch = Batch(
-            np.array([0, 2], np.int64),
-            np.array([1, 2], np.uint64),
-            np.ones(2, np.float32),
-            np.ones(1),
-            np.ones(1),
-        )
-        wanted = self.options.wanted_columns()
-        batch = batch._replace(
-            spaces=np.ones(2 if "spaces" in wanted else 0, np.uint64),
-            attributes=np.ones(2 if "attributes" in wanted else 0, np.uint64),
-            users=np.ones(1 if "users" in wanted else 0, np.uint64),
-        )
-        trial = Learner(self.options)
-        trial.preparation.warm_up(batch)
-        trial.learn(batch, 0, 1, Scores.empty(1))
-        trial.end_epoch()
+        """Compile every kernel, with a small model that learns a made-up stream (once per machine)."""
+        chosen: dict[str, int] = {"bits": BITS.low}
+        if self.options.discretise != "none":
+            chosen["reservoir"] = RESERVOIR.low
+        if self.options.refit_epochs:
+            chosen["refit_epochs"] = 1
+        trial = Learner(replace(self.options, **chosen))  # type: ignore[arg-type]
+        batch = _made_up(self.options.wanted_columns())
+        for _ in range(_EPOCHS_TO_WARM_UP):
+            trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
+            trial.end_epoch()
         trial.predict(batch)
+        trial.slots()
 
     def predict(self, batch: Batch) -> NDArray[np.float64]:
         """Scores float64[n] of all rows, whatever their labels. The model is not changed by a single bit."""
@@ -286,6 +282,23 @@ class Learner:
         if longest > self._longest:
             self._longest = longest
             self._work = empty_scratch(self.options, longest)
+
+
+def _made_up(columns: frozenset[str]) -> Batch:
+    """Examples of two numbers and a category each, enough of them for a model to grow, with what else is wanted."""
+    examples, features = FEWEST_EXAMPLES, 3
+    draw = np.random.default_rng(0)
+    keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), examples)
+    keys[2::features] += draw.integers(0, 4, examples).astype(np.uint64)
+    values = draw.uniform(-1, 1, len(keys)).astype(np.float32)
+    values[2::features] = 1.0
+    labels = (values[::features] > 0.0).astype(np.float64)
+    batch = Batch(np.arange(0, len(keys) + 1, features), keys, values, labels, np.ones(examples))
+    return batch._replace(
+        spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),
+        attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
+        users=np.ones(examples if "users" in columns else 0, np.uint64),
+    )
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:

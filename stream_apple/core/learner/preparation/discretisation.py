@@ -62,10 +62,6 @@ class Discretiser:
         self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
         self._lookup = look_up_table(self.intervals)
 
-    def warm_up(self, batch: Batch) -> None:
-        """Compile."""
-        as_intervals(batch, self.intervals, self._lookup)
-
     def prepare(self, batch: Batch) -> Batch:
         """All rows, by the cuts that there are."""
         if not len(self.intervals.features):

@@ -51,12 +51,6 @@ class Preparation:
         """The features that are cut; replaced whole, for those who look from other threads."""
         return no_intervals() if self._discretiser is None else self._discretiser.intervals
 
-    def warm_up(self, batch: Batch) -> None:
-        """Compile what the stages need."""
-        batch = self._with_ngrams(batch)
-        if self._discretiser is not None:
-            self._discretiser.warm_up(batch)
-
     def prepare(self, batch: Batch) -> Batch:
         """All rows, to be scored; the state stays as it is."""
         batch = self._with_ngrams(batch)

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 
 .PHONY: demo test lint types unit prove bench docs lock clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
 
 test: lint types unit
@@ -53,12 +53,17 @@ bench: $(VENV)/ready
 docs: $(VENV)/ready
 	$(BIN)/python -m stream_apple.config.reference docs/configuration.md
 
-# The environment holds exactly what the lock file names, checked by hash.
-$(VENV)/ready: requirements.lock pyproject.toml
+# The environment holds exactly what a lock file names, checked by hash: first what the product runs with, then what its
+# tests and its study need besides.
+$(VENV)/runs: docker/requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"stream-apple needs Python 3.11 or newer; $(PYTHON) is {sys.version.split()[0]}. Name another: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement docker/requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+$(VENV)/ready: $(VENV)/runs requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	touch $@
 
 lock:

@@ -1,5 +1,6 @@
 """`stream-apple compile`: machine code made beforehand, for images and for machines that start workers often."""
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import get_args
@@ -36,10 +37,18 @@ def command(target: str | None) -> None:
     from stream_apple.runtime.warmup import warm_up
 
     started = time.monotonic()
-    for chosen in (*_methods_and_losses(), *_FURTHER):
-        settings = settings_of(load(None, chosen))
-        warm_up(settings, settings.decoder())
+    families = [*_methods_and_losses(), *_FURTHER]
+    with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
+        for chosen in shown:
+            settings = settings_of(load(None, chosen))
+            warm_up(settings, settings.decoder())
     say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)
+
+
+def _named(chosen: dict[str, str] | None) -> str | None:
+    """The settings that differ from the default, as in a configuration."""
+    prefix = "STREAM_APPLE_LEARNER__"
+    return chosen and ", ".join(f"{name.removeprefix(prefix).lower()} = {value}" for name, value in chosen.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:

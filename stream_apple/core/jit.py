@@ -79,7 +79,7 @@ def note_complete(what: str) -> None:
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
 # `_nrt`, Numba's runtime, no references to arrays are counted, which would cost as much as learning a short example; a
 # kernel can't allocate then, and fails to compile if it does.
-_OPTIONS: dict[str, Any] = {"nopython": True, "error_model": "numpy", "nogil": True, "_nrt": False, "boundscheck": None}
+_OPTIONS: dict[str, Any] = {"nopython": True, "error_model": "numpy", "nogil": True, "_nrt": False}
 
 
 class _Cache(FunctionCache):
@@ -98,11 +98,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     nearly everything that a loop calls would be compiled twice.
     """
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401
+    def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401  Numba's signature
+        """The base's, for the types of values in place of the values themselves."""
         plain = tuple(types.unliteral(each) for each in args)
         return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
 
     def enable_caching(self) -> None:
+        """Keep compiled code on disk."""
         self._cache = _Cache(self.py_func)
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numba
@@ -12,9 +13,54 @@ from core.learner.test_learner import batch_of, planted_rows, run
 from core.machine_code import counts_references, machine_code
 from numba.core.errors import TypingError
 
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
+
+
+def test_the_versions_of_numba_that_this_is_known_to_hold_for() -> None:
+    """`core/jit.py` uses names that are Numba's own: a new version is tried, then named here and in pyproject.toml."""
+    assert numba.__version__.startswith("0.68.")
+    assert '"numba>=0.68,<0.69"' in (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@part
+def _half(number: float) -> float:
+    """Half of it."""
+    return number / 2.0
+
+
+@routine
+def _quarter(number: float) -> float:
+    """A quarter of it."""
+    return _half(_half(number))
+
+
+@kernel
+def _sum_of_quarters(count: int) -> float:
+    """Of the numbers below `count`; and of 1, a constant."""
+    total = _quarter(1)
+    for number in range(count):
+        total += _quarter(number)
+    return total
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]
+class TestRoutines:
+    """Functions that only kernels call."""
+
+    def test_kernels_have_their_code(self) -> None:
+        """Inlined or not; a constant is a number of its type, for which nothing is compiled again."""
+        assert _sum_of_quarters(5) == 0.25 + 2.5
+        assert [len(each.overloads) for each in (_sum_of_quarters, _quarter)] == [1, 1]  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("function", [_half, _quarter])
+    def test_python_can_not_call_them(self, function: Callable[[float], float]) -> None:
+        """Neither before nor after they were compiled: they have no machine code of their own."""
+        for _ in range(2):
+            with pytest.raises(TypeError, match="expected a kernel to call it, found Python"):
+                function(1.0)
+            _sum_of_quarters(1)
 
 
 def test_no_reference_is_counted() -> None:

@@ -35,7 +35,7 @@ warm_up(settings, decoder)
 before = compiled()
 assert before["stream_apple.core.codec.parse.parse"] == 1, before
 
-# Whatever may come, JSON and msgpack, faults and names to note; over ten epochs, with everything that an epoch's end does.
+# Whatever may come, JSON and msgpack, faults and names to note; over ten epochs, with all that an epoch's end does.
 classes = settings.options.classes
 model = PartitionModel("examples", 0, Lineage(0, "0" * 16), settings, decoder)
 offset, notes = 0, ngrams_of(settings.options)
@@ -46,7 +46,8 @@ for epoch in range(10):
         features = {"n": {"a": number / 7.0, "b": -1.5 * number}, "text": {"w%d" % (number % 5): True, "x": 0.25}}
         example = Example(label, 1.0, number, features if number % 2 else {"f%d" % (number % 9): 1.0})
         values.append(encode_example(example))
-    values += [encode_example(Example(None, 1.0, None, {"indices": bytes(8), "values": b"0000"})), None, b"", b"{", b"1"]
+    packed = encode_example(Example(None, 1.0, None, {"indices": bytes(8), "values": b"0000"}))
+    values += [packed, None, b"", b"{", b"1"]
     values += [b'{"label": 1, "features": {"a": "b", "c": 0.1}}', b'{"features": {"a": 1e400}}']
     values += [b'{"label": 12345678901234567890.5}', b'{"label": 0.1234567890123456789e-300, "features": {}}']
     records = [
@@ -73,6 +74,7 @@ after = compiled()
 assert after == before, {name: (before.get(name), count) for name, count in after.items() if before.get(name) != count}
 """
 _LEARNER = "LEARNER__"
+TUPLES = {"method": "tuples", "order": "2", "selection_share": "0.5", "loss": "logistic"}
 FAMILIES: dict[str, dict[str, str]] = {
     "default": {},
     "logistic": {"loss": "logistic"},

@@ -32,12 +32,12 @@ from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
-from stream_apple.study.dataset import read_batch, read_timed_batch
-from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
-from stream_apple.study.event_epochs import cut_by_time
-from stream_apple.study.plot import draw_learning_curve, picture_file
-from stream_apple.study.sharding.lockstep import Exchange
-from stream_apple.study.sharding.sharded import Dealt, Sharding, Together, deal_by_time, evaluate_together
+from stream_apple.offline.dataset import read_batch, read_timed_batch
+from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
+from stream_apple.offline.event_epochs import cut_by_time
+from stream_apple.offline.plot import draw_learning_curve, picture_file
+from stream_apple.offline.sharding.lockstep import Exchange
+from stream_apple.offline.sharding.sharded import Dealt, Sharding, Together, deal_by_time, evaluate_together
 from stream_apple.whole_files import whole_file
 
 _IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"

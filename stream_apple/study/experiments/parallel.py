@@ -15,13 +15,13 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
+from stream_apple.offline.evaluation import Schedule
+from stream_apple.offline.sharding.lockstep import Exchange
+from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
 from stream_apple.study.data_sets import DataSet
-from stream_apple.study.evaluation import Schedule
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
+from stream_apple.study.experiments.planted_pairs import plant_pairs
 from stream_apple.study.preparation import load_arrays, prepare
-from stream_apple.study.sharding.lockstep import Exchange
-from stream_apple.study.sharding.planted_pairs import plant_pairs
-from stream_apple.study.sharding.sharded import Sharding, Together, evaluate_together
 
 SHARDS, PASSES, ALPHA, BITS = 8, 5, 0.25, 20
 PLANTED_EPOCHS = 12

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.offline.evaluation import Schedule
 from stream_apple.study.data_sets import DataSet
-from stream_apple.study.evaluation import Schedule
 from stream_apple.study.logistic.hashing import mixed
 from stream_apple.study.logistic.sparse_rows import SparseRows, rows_of
 from stream_apple.study.preparation import load_arrays, prepare

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.study import evaluation
+from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.methods import METHODS, vowpal_version
 from stream_apple.study.preparation import SetFacts, load_arrays, prepare

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.study.evaluation import Run, Schedule, epoch_ends, evaluate
+from stream_apple.offline.evaluation import Run, Schedule, epoch_ends, evaluate
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
 
 REPEATED_S = 5.0

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_apple.core.learner.options import Options
-from stream_apple.study.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import Schedule, evaluate
 from stream_apple.study.logistic.sparse_rows import SparseRows
 from stream_apple.study.logistic.trial import batch_of
 from stream_apple.study.runs.vowpal import run_vowpal, write_vowpal_text

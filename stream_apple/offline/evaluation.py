@@ -16,8 +16,8 @@ from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
-from stream_apple.study.binary_measures import NO_QUALITY, Quality, quality_of
-from stream_apple.study.class_measures import ClassErrors, class_errors
+from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
+from stream_apple.offline.class_measures import ClassErrors, class_errors
 
 ALIKE = 0.005
 """Losses that differ by a smaller share say nothing about methods."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.records import HOUR, SETTINGS, START, good, new_model
 
 from stream_apple.core.event_time import EpochClock
-from stream_apple.study.event_epochs import cut_by_time
+from stream_apple.offline.event_epochs import cut_by_time
 
 
 # Runs of equal times make it reachable that the clock is outvoted: a hundred in a row must agree, or a thousand.

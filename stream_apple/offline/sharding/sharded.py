@@ -17,8 +17,8 @@ from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES
-from stream_apple.study.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
-from stream_apple.study.sharding.lockstep import Exchange, Lockstep, Shard, ShardStream
+from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
+from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, Shard, ShardStream
 
 
 class Sharding(NamedTuple):

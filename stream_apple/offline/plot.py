@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.study.evaluation import Run
+from stream_apple.offline.evaluation import Run
 
 
 def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:

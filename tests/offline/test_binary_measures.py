@@ -13,9 +13,9 @@ from stream_apple.config import load
 from stream_apple.core.batch import Limits
 from stream_apple.core.learner.options import Loss, Options
 from stream_apple.core.learner.predictor_quality import PredictorQuality
-from stream_apple.study.binary_measures import BinaryMeasures, binary_measures, places_of
-from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Schedule, evaluate
+from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures, places_of
+from stream_apple.offline.dataset import read_batch
+from stream_apple.offline.evaluation import Schedule, evaluate
 
 EXAMPLES = st.lists(
     st.builds(

@@ -123,7 +123,6 @@ ALLOWED: dict[str, set[str]] = {
     "study.logistic": _CORE | {"core.learner.options", "offline", "study", "errors"},
     "study.runs": _CORE | {"core.learner.options", "offline", "study", "study.logistic", "errors"},
     "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
-    "study.tuples": _CORE | {"files", "study", "errors"},
     "study.experiments": _CORE
     | {
         "core.learner.options",
@@ -134,7 +133,6 @@ ALLOWED: dict[str, set[str]] = {
         "study.logistic",
         "study.report",
         "study.runs",
-        "study.tuples",
         "errors",
     },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},

@@ -81,6 +81,11 @@ def load_arrays(arrays: Path) -> Batch:
         return Batch(**{name: kept[name] for name in Batch._fields if name in kept})
 
 
+def load_set(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:
+    """The set, prepared and loaded; see `prepare`."""
+    return load_arrays(prepare(data_set, rows, loss, folder, columns).arrays)
+
+
 def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arrays: Path) -> None:
     batch = read_batch([data_set.path], _LIMITS, columns=columns)
     labelled = np.flatnonzero(~np.isnan(batch.labels))

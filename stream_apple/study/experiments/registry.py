@@ -11,7 +11,7 @@ from stream_apple.study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
-        "tuples": "selected tuples of higher order (sALR, hsALR) beside AnJE, KDB and a random forest",
+        "tuples": "pairs and triples of attributes, all and the best share, beside other methods and a random forest",
         "regularisation": "L2 and L1, lazily and densely: the same weights; error, size and seconds",
         "hashing": "features that share slots, beside the product's table at the same sizes",
         "personal": "personal weights beside shared ones: spam not caught, with planted users",

@@ -120,9 +120,8 @@ ALLOWED: dict[str, set[str]] = {
     "offline": _CORE | {"core.learner.options", "files", "errors"},
     "offline.sharding": _CORE | {"core.learner.options", "offline", "errors"},
     "study": _CORE | {"core.learner.options", "files", "offline", "errors", "whole_files"},
-    "study.logistic": _CORE | {"core.learner.options", "offline", "study", "errors"},
-    "study.runs": _CORE | {"core.learner.options", "offline", "study", "study.logistic", "errors"},
-    "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
+    "study.runs": _CORE | {"core.learner.options", "offline", "study", "errors"},
+    "study.report": _CORE | {"core.learner.options", "offline", "study", "study.runs", "errors"},
     "study.experiments": _CORE
     | {
         "core.learner.options",
@@ -130,7 +129,6 @@ ALLOWED: dict[str, set[str]] = {
         "offline",
         "offline.sharding",
         "study",
-        "study.logistic",
         "study.report",
         "study.runs",
         "errors",

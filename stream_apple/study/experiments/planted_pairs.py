@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.study.logistic.hashing import mixed
 
 FEATURES = 20_000
 FREQUENT = 60
@@ -32,7 +31,7 @@ def plant_pairs(examples: int, seed: int) -> Batch:
     frequent[rows[among], features[among]] = 1.0
     odds += ((frequent @ pairs) * frequent).sum(axis=1)
     indptr = np.concatenate([[0], np.bincount(rows, minlength=examples)]).cumsum(dtype=np.int64)
-    keys = mixed((features + 1).astype(np.uint64), seed=2)
+    keys = _mixed((features + 1).astype(np.uint64))
     labels = np.where(odds > 0.0, 1.0, -1.0)
     return Batch(indptr, keys, np.ones(len(keys), np.float32), labels, np.ones(examples))
 
@@ -45,3 +44,11 @@ def _planted() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     chosen = rng.choice(len(first), PAIRS, replace=False)
     pairs[first[chosen], second[chosen]] = rng.normal(size=PAIRS)
     return rng.normal(size=FEATURES), pairs
+
+
+def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each key: the finaliser of splitmix64 (Steele, Lea, Flood 2014). The table expects even keys."""
+    word = (keys ^ np.uint64(2)) + np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))

@@ -12,8 +12,8 @@ from stream_apple.study.experiments.experiment import Experiment
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
         "tuples": "pairs and triples of attributes, all and the best share, beside other methods and a random forest",
-        "regularisation": "L2 and L1, lazily and densely: the same weights; error, size and seconds",
-        "hashing": "features that share slots, beside the product's table at the same sizes",
+        "regularisation": "what L2 and L1 do to the error of a linear model, and to its size",
+        "hashing": "features that share slots beside features that are evicted, in tables of the same sizes",
         "personal": "personal weights beside shared ones: spam not caught, with planted users",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",

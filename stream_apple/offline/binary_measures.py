@@ -14,7 +14,7 @@ from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibr
 
 
 class BinaryMeasures(NamedTuple):
-    """Of scores for examples with two labels, weighted by importance; None where there is nothing to measure.
+    """How good scores are for examples with two labels, weighted by importance; None where nothing can be measured.
 
     auc                area under the ROC curve: None unless there are examples of both labels
     calibration_error  mean distance of a bin's mean prediction from its share of the larger label
@@ -25,9 +25,9 @@ class BinaryMeasures(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Of the training examples before they were learned, and of the test.
+    """The measures of the training examples before they were learned, and of the test examples.
 
-    Of what is published, of the linear predictor alongside, and, where a mixture is published, of apple alone.
+    What is published has them, and so has the linear predictor alongside, and apple alone where a mixture is published.
     """
 
     progressive: BinaryMeasures
@@ -47,7 +47,7 @@ class Quality(NamedTuple):
 
 
 NO_QUALITY = Quality(*[BinaryMeasures(None, None)] * 6)
-"""Of labels that are not just two."""
+"""What there is where labels are not just two."""
 
 
 def quality_of(
@@ -58,7 +58,7 @@ def quality_of(
     logistic: bool,
     mixed: bool,
 ) -> Quality:
-    """Of examples and their scores; None everywhere unless all examples together, float64[n], have just two labels."""
+    """Measure the scores of both parts: all is None unless `labels`, float64[n] of all examples, are just two."""
     pair, nothing = np.unique(labels[~np.isnan(labels)]), BinaryMeasures(None, None)
     if len(pair) != 2:
         return NO_QUALITY
@@ -87,7 +87,7 @@ def places_of(scores: NDArray[np.float64], pair: NDArray[np.float64], *, logisti
 def binary_measures(
     labels: NDArray[np.float64], weights: NDArray[np.float64], places: NDArray[np.float64], positive: float
 ) -> BinaryMeasures:
-    """Of places float64[n] for examples with these labels, NaN for none; positive is the larger of the two labels."""
+    """Measure places, float64[n], of examples with these labels, NaN for none; `positive` is the larger label."""
     counted = ~np.isnan(labels) & (weights > 0.0)
     weights, places, labels = weights[counted], places[counted], labels[counted]
     positives = np.where(labels == positive, weights, 0.0)

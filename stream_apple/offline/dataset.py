@@ -27,7 +27,7 @@ def read_batch(
     key_field: str | None = None,
     time_like: TimeLike | None = None,
 ) -> Batch:
-    """All examples of the files, in order. InputFileError names the first that the stream would not take.
+    """Read all examples of the files, in order. InputFileError names the first that the stream would not take.
 
     roles      what the columns are for, in files that have them
     columns    fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
@@ -48,7 +48,7 @@ def read_timed_batch(
     columns: frozenset[str] = frozenset(),
     key_field: str | None = None,
 ) -> tuple[Batch, NDArray[np.int64]]:
-    """The same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
+    """Read the same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
     decoder, numbers = Decoder(limits, columns), count()
     parts: list[Batch] = []
     timestamps: list[int] = []
@@ -59,7 +59,7 @@ def read_timed_batch(
 
 
 def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
-    """The examples as they come, each timestamp being appended."""
+    """Pass the examples on as they come, and append each timestamp."""
     for example in examples:
         if example.timestamp_ms is None:
             raise AssertionError("expected a timestamp of each example, found none")
@@ -68,7 +68,7 @@ def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Examp
 
 
 def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
-    """One batch; InputFileError if there is none."""
+    """Make one batch of them; InputFileError if there is no part."""
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
     indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
@@ -81,7 +81,7 @@ def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
 def _decoded(
     examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits, numbers: Iterator[int]
 ) -> Iterator[Batch]:
-    """The examples of the file `path`, decoded, in chunks that stay valid when the next one comes.
+    """Decode the examples of the file `path`, in chunks that stay valid when the next one comes.
 
     numbers  gives each example's running number, over all files
     """
@@ -102,7 +102,7 @@ def _decoded(
 
 
 def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:
-    """The messages and keys of the next examples: so few at once that neither number nor size is large."""
+    """Encode the next examples, with their keys: so few at once that neither number nor size is large."""
     chunk: list[tuple[bytes, bytes]] = []
     size = 0
     while len(chunk) < CHUNK and size < CHUNK_BYTES and (example := next(examples, None)) is not None:

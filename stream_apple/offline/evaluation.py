@@ -66,7 +66,7 @@ class Result(NamedTuple):
     seconds: float
 
     def verdict(self, alone: float | None = None) -> str:
-        """In a sentence, whether the method was worth it: by progressive loss, beside linear's; "" without labels.
+        """Say in a sentence whether the method was worth it, by progressive loss beside linear's; "" without labels.
 
         alone  the progressive loss of apple's own score, where a mixture is what was learned
         """
@@ -88,7 +88,7 @@ class Result(NamedTuple):
 
 
 class AppleAlone(NamedTuple):
-    """Mean losses of apple's own score, where a mixture is published; else None."""
+    """The mean losses of apple's own score where a mixture is published, else None."""
 
     apple_progressive_loss: float | None = None
     apple_test_loss: float | None = None
@@ -116,7 +116,7 @@ class Run(NamedTuple):
         return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
 
     def verdict(self) -> str:
-        """See `Result.verdict`."""
+        """Say what `Result.verdict` says."""
         return self.result.verdict(self.alone.apple_progressive_loss)
 
     def apple_losses(self) -> NDArray[np.float64]:
@@ -188,7 +188,7 @@ def parents_of(learner: Learner) -> int:
 
 
 def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
-    """All measures of the examples learned and of those only scored, each with their scores."""
+    """Measure the examples learned and those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
     logistic = options.loss == "logistic"
     progress = learned.progress
@@ -221,7 +221,7 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
 
 
 def _difference(change: float) -> str:
-    """From the reference, as a share of it."""
+    """Spell the distance from the reference, which is a share of it."""
     return f"{abs(change):.1%} {'above' if change > 0 else 'below'}"
 
 

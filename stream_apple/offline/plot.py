@@ -21,7 +21,7 @@ def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 
 
 def picture_file(path: Path) -> Path:
     """The file that a picture for `path` is written to; ConfigurationError if its suffix is that of none."""
-    known = _figure_of_matplotlib()().canvas.get_supported_filetypes()
+    known = empty_figure(asked_by="--plot: ").canvas.get_supported_filetypes()
     if not path.suffix.removeprefix("."):
         return path.with_name(f"{path.name.rstrip('.')}.png")
     if path.suffix[1:].lower() not in known:
@@ -31,22 +31,27 @@ def picture_file(path: Path) -> Path:
     return path
 
 
-def _figure_of_matplotlib() -> Any:  # noqa: ANN401  a class that need not be there
+def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") -> Any:  # noqa: ANN401  untyped library
+    """A figure of matplotlib; ConfigurationError if matplotlib is not installed.
+
+    size      in inches; None: as matplotlib has it
+    asked_by  what the error's message begins with
+    """
     try:
         from matplotlib.figure import Figure
-    except ImportError as error:
+    except ImportError:
         raise ConfigurationError(
-            "--plot: expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
-        ) from error
-    return Figure
+            f"{asked_by}expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
+        ) from None
+    return Figure(figsize=size, layout="constrained")
 
 
 def draw_learning_curve(run: Run, path: Path) -> None:
     """Draw the progressive loss so far; the suffix decides the format.
 
-    A line for what is published, one for the linear predictor alongside, and for a mixture one for apple alone.
+    What is published has a line, and so have the linear predictor alongside and, with a mixture, apple alone.
     """
-    figure = _figure_of_matplotlib()(figsize=(7, 4), layout="constrained")
+    figure = empty_figure((7, 4), "--plot: ")
     axes = figure.subplots()
     axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
     if run.mixed:

@@ -61,13 +61,13 @@ class Shard:
 
     @property
     def learned(self) -> NDArray[np.int64]:
-        """What the learner has counted, as `Scalars.counts` has it: a copy."""
+        """A copy of what the learner has counted, as `Scalars.counts` has it."""
         counts: NDArray[np.int64] = self.learner.sums["counts"].astype(np.int64)
         return counts
 
     @property
     def last_pass(self) -> NDArray[np.int64]:
-        """The same, since the last pass over the stream has begun."""
+        """What it has counted since the last pass over the stream began."""
         return self.learned - self._before
 
     def learn_on(self, every: int, *, nominate: bool) -> None:
@@ -98,7 +98,7 @@ class Shard:
 
 
 class Lockstep:
-    """All of them.
+    """All learners with their streams, and the merges between them.
 
     rosters  who was in each merge, in the order of merges: (round, numbers of shards)
     """

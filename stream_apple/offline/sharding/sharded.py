@@ -40,7 +40,7 @@ class Sharding(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """Examples by time, as partitions would have them.
+    """Which shard learns each example and in which epoch, as partitions would have it.
 
     rows       int64[k], of all examples those that are scored and learned, ascending
     far_ahead  int64[n - k], the others, ascending
@@ -63,7 +63,7 @@ class Dealt(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What came of it.
+    """What several learners came to.
 
     lockstep            the learners, and who was in each merge
     last_pass_features  features an example in the last pass; None without examples
@@ -75,7 +75,7 @@ class Together(NamedTuple):
 
 
 def deal_by_time(timestamps_ms: NDArray[np.int64], epoch_length_ms: int, max_ahead_ms: int, shards: int) -> Dealt:
-    """The epochs of examples with these times, int64[n], each > 0: example i is of shard i mod `shards`."""
+    """Find the epochs of examples with these times, int64[n], each > 0: example i is of shard i mod `shards`."""
     epochs, late = np.empty(len(timestamps_ms), np.int64), 0
     for shard in range(shards):
         clock = EpochClock(epoch_length_ms, max_ahead_ms)
@@ -140,14 +140,14 @@ def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
 
 
 def _features(shards: list[Shard], *, last: bool) -> float | None:
-    """Mean number of an example of all shards; of the last pass alone, if so asked. None without examples."""
+    """The mean number of features of an example, with all shards; `last`: in the last pass. None without examples."""
     counts = [shard.last_pass if last else shard.learned for shard in shards]
     examples = sum(int(each[EXAMPLES]) for each in counts)
     return sum(int(each[FEATURES]) for each in counts) / examples if examples else None
 
 
 def _progress_of(options: Options) -> ProgressiveLoss:
-    """One that has counted nothing: that of the rows of all shards, in their order."""
+    """A loss that has counted nothing yet, for the rows of all shards in their order."""
     if options.classes:
         return ClassProgress(classes=options.classes, mixed=options.mixed)
     return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)

@@ -5,8 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.records import HOUR, SETTINGS, START, good, new_model
 
-from stream_apple.core.event_time import EpochClock
-from stream_apple.offline.event_epochs import cut_by_time
+from stream_apple.offline.event_epochs import deal_by_time
 
 
 # Runs of equal times make it reachable that the clock is outvoted: a hundred in a row must agree, or a thousand.
@@ -18,7 +17,7 @@ def test_epochs_are_those_of_a_partition(runs: list[tuple[float, int]]) -> None:
     model = new_model(settings=SETTINGS)
     result = model.process([good(number, hours=each) for number, each in enumerate(hours)])
     timestamps = START + (np.array(hours) * HOUR).astype(np.int64)
-    found = cut_by_time(timestamps, EpochClock(SETTINGS.epoch_length_ms, SETTINGS.max_ahead_ms))
+    found = deal_by_time(timestamps, SETTINGS.epoch_length_ms, SETTINGS.max_ahead_ms)
     assert found.rows.tolist() == [record.offset() for record in result.examples]
     assert found.far_ahead.tolist() == [reject.record.offset() for reject in result.rejects]
     assert found.rows[list(found.ends)].tolist() == [end.offset for end in result.ends]

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.event_time import NO_EPOCH, EpochClock
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES
 from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
+from stream_apple.offline.event_epochs import Dealt
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, Shard, ShardStream
 
 
@@ -39,29 +39,6 @@ class Sharding(NamedTuple):
         return self.shards + (self.exchange is not None)
 
 
-class Dealt(NamedTuple):
-    """Which shard learns each example and in which epoch, as partitions would have it.
-
-    rows       int64[k], of all examples those that are scored and learned, ascending
-    far_ahead  int64[n - k], the others, ascending
-    shards     int64[k], whose each is
-    epochs     int64[k], the epoch of its shard's clock
-    late       how many of the k are learned in a later epoch than their own
-    """
-
-    rows: NDArray[np.int64]
-    far_ahead: NDArray[np.int64]
-    shards: NDArray[np.int64]
-    epochs: NDArray[np.int64]
-    late: int
-
-    @property
-    def most_epochs(self) -> int:
-        """How many epochs the shard of most has."""
-        ends = [np.count_nonzero(np.diff(self.epochs[self.shards == shard]) > 0) for shard in np.unique(self.shards)]
-        return int(max(ends, default=0)) + 1
-
-
 class Together(NamedTuple):
     """What several learners came to.
 
@@ -72,18 +49,6 @@ class Together(NamedTuple):
     run: Run
     lockstep: Lockstep
     last_pass_features: float | None
-
-
-def deal_by_time(timestamps_ms: NDArray[np.int64], epoch_length_ms: int, max_ahead_ms: int, shards: int) -> Dealt:
-    """Find the epochs of examples with these times, int64[n], each > 0: example i is of shard i mod `shards`."""
-    epochs, late = np.empty(len(timestamps_ms), np.int64), 0
-    for shard in range(shards):
-        clock = EpochClock(epoch_length_ms, max_ahead_ms)
-        epochs[shard::shards] = clock.advance(np.ascontiguousarray(timestamps_ms[shard::shards]))
-        late += clock.late
-    timely = epochs != NO_EPOCH
-    rows = np.flatnonzero(timely)
-    return Dealt(rows, np.flatnonzero(~timely), rows % shards, epochs[rows], late)
 
 
 def streams_of(trained: Batch, shards: NDArray[np.int64], epochs: NDArray[np.int64], count: int) -> list[ShardStream]:

@@ -11,8 +11,9 @@ from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.offline.evaluation import Run, Schedule, evaluate
+from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, ShardStream
-from stream_apple.offline.sharding.sharded import Sharding, deal_by_time, evaluate_together, streams_of
+from stream_apple.offline.sharding.sharded import Sharding, evaluate_together, streams_of
 
 OPTIONS = Options(bits=12)
 HOUR = 3_600_000

@@ -82,7 +82,7 @@ def load_arrays(arrays: Path) -> Batch:
 
 
 def load_set(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:
-    """The set, prepared and loaded; see `prepare`."""
+    """Prepare the set, and load it; see `prepare`."""
     return load_arrays(prepare(data_set, rows, loss, folder, columns).arrays)
 
 
@@ -117,7 +117,7 @@ def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arr
 def _labels(
     labels: NDArray[np.float64], labelled: NDArray[np.int64], data_set: DataSet, problem: Problem, loss: Loss
 ) -> NDArray[np.float64]:
-    """As they are learned: 0 and 1 (logistic: -1 and 1), or scaled to the range that the manifest names."""
+    """Make the labels that are learned: 0 and 1 (logistic: -1 and 1), or scaled to the range of the manifest."""
     found = np.unique(labels[labelled])
     if problem == "binary":
         if len(found) != 2:

@@ -37,7 +37,7 @@ PLANS = (Plan(100, inverted=True), Plan(1000, inverted=True), Plan(100, inverted
 
 
 class _Uncaught(NamedTuple):
-    """Of each spam: how many mails its user had to learn from, and whether it was missed, by either weights."""
+    """How many mails the user of each spam had to learn from, and whether shared or personal weights missed it."""
 
     history: NDArray[np.int64]
     shared: NDArray[np.bool_]

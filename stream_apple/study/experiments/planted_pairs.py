@@ -17,7 +17,7 @@ _LINEAR, _NOISE = 0.15, 0.3
 
 
 def plant_pairs(examples: int, seed: int) -> Batch:
-    """So many examples; what is planted is always the same, the seed is that of what is drawn."""
+    """Draw so many examples with this seed; what is planted is always the same."""
     rng = np.random.default_rng(seed)
     share = np.cumsum(1.0 / np.arange(1, FEATURES + 1) ** 0.8)
     lengths = np.maximum(rng.poisson(_DRAWS, examples), 5)

@@ -37,7 +37,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def sets_of(experiment: Experiment, found: Mapping[str, DataSet]) -> dict[str, DataSet]:
-    """Those of the data sets that it is made for; ConfigurationError if there are none."""
+    """The data sets that the experiment is made for; ConfigurationError if there are none."""
     chosen = {name: found[name] for name in experiment.sets if name in found}
     if experiment.sets and not chosen:
         raise ConfigurationError(

@@ -90,7 +90,7 @@ def _section(finding: StudyFinding, figure: str) -> list[str]:
 
 
 def _shown(cell: TableCell) -> str:
-    """As it stands in a table: integers whole, other numbers to four significant digits."""
+    """Spell a cell: integers whole, other numbers to four significant digits."""
     if isinstance(cell, str):
         return cell.replace("|", "\\|")
     if cell is None:

@@ -16,12 +16,12 @@ REPEATS = 3
 
 
 def schedule_of(task: Task) -> Schedule:
-    """Split and epochs."""
+    """The split and the epochs of a task."""
     return Schedule(epochs=max(task.epochs, 1), seed=task.seed)
 
 
 def learn(task: Task, batch: Batch) -> Measures:
-    """One pass; a model that overflows has failed. Of timed runs, the median of the seconds counts."""
+    """Do one pass; a model that overflows has failed. Timed runs are repeated, and the median of the seconds counts."""
     options, schedule = task.options(), schedule_of(task)
     try:
         run = evaluate(batch, options, schedule)

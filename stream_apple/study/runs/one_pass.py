@@ -53,7 +53,7 @@ class PassMeasures(NamedTuple):
 
 
 def river_version() -> str | None:
-    """Of the installed package; None if there is none."""
+    """The version of the installed package of River; None if there is none."""
     try:
         return version("river")
     except PackageNotFoundError:
@@ -105,7 +105,7 @@ def _vowpal(arguments: tuple[str, ...], batch: Batch, scratch: Path) -> tuple[fl
 
 
 def _river(model: str, batch: Batch, scratch: Path) -> tuple[float, float, float | None]:
-    """In a process of its own, whose memory can be measured."""
+    """Do the pass in a process of its own, whose memory can be measured."""
     path = scratch / "examples.npz"
     np.savez(path, **numbered(batch)._asdict())
     command = [sys.executable, "-m", "stream_apple.study.runs.river_pass", model, str(path)]

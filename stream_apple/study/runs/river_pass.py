@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 
 DENSE_UP_TO = 1000
-"""With more features than these, what is 0 is left out: it would be most of the time. Else it is given, which River's
-trees need: to them, a feature that is missing is not one that is 0."""
+"""With more features than these, what is 0 is left out, or it would take most of the time. With fewer it is given, as
+River's trees need it: to them, a feature that is missing is not one that is 0."""
 
 
 class NumberedExamples(NamedTuple):
@@ -80,7 +80,7 @@ def _logistic() -> Any:  # noqa: ANN401  River's
 RIVER_MODELS: Mapping[str, Callable[[], Incremental]] = MappingProxyType(
     {"adaptive-random-forest": _forest, "hoeffding-adaptive-tree": _tree, "scaled-logistic": _logistic}
 )
-"""With the settings that they come with, but for the forest's ten trees, which is its default too, and seeds."""
+"""They have their default settings, which for the forest are ten trees, and fixed seeds."""
 
 
 def dictionaries_of(examples: NumberedExamples) -> Iterator[tuple[dict[int, float], bool]]:

@@ -2,7 +2,9 @@
 
 A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
 
-    core  <-  runtime  <-  adapters  <-  app  <-  cli        study uses core and files; files uses core
+    core  <-  runtime  <-  adapters  <-  app  <-  cli
+
+offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
 """
 
 import ast
@@ -115,22 +117,20 @@ ALLOWED: dict[str, set[str]] = {
         "whole_files",
     },
     "files": _CORE | {"errors", "nearest_names"},
-    "study": _CORE | {"core.learner.options", "files", "errors", "whole_files"},
-    "study.logistic": _CORE | {"core.learner.options", "study", "errors"},
-    "study.sharding": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
-    "study.runs": _CORE | {"core.learner.options", "study", "study.logistic", "errors"},
-    "study.report": _CORE | {"core.learner.options", "study", "study.runs", "errors"},
-    "study.tuples": _CORE | {"files", "study", "errors"},
+    "offline": _CORE | {"core.learner.options", "files", "errors"},
+    "offline.sharding": _CORE | {"core.learner.options", "offline", "errors"},
+    "study": _CORE | {"core.learner.options", "files", "offline", "errors", "whole_files"},
+    "study.runs": _CORE | {"core.learner.options", "offline", "study", "errors"},
+    "study.report": _CORE | {"core.learner.options", "offline", "study", "study.runs", "errors"},
     "study.experiments": _CORE
     | {
         "core.learner.options",
         "files",
+        "offline",
+        "offline.sharding",
         "study",
-        "study.logistic",
         "study.report",
         "study.runs",
-        "study.sharding",
-        "study.tuples",
         "errors",
     },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
@@ -148,14 +148,23 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "files",
         "logs",
+        "offline",
+        "offline.sharding",
         "signals",
         "terminal",
+        "whole_files",
+    },
+    "cli.study": _CORE
+    | {
+        "cli",
+        "cli.options",
+        "core.learner.options",
+        "errors",
+        "signals",
         "study",
         "study.experiments",
         "study.report",
         "study.runs",
-        "study.sharding",
-        "whole_files",
     },
     "cli.options": {"config", "core.learner.options", "files", "terminal", "whole_files"},
     "__main__": {"cli"},
@@ -174,7 +183,7 @@ HOMES = {
     "xxhash": {"core", "runtime"},
     "zstandard": {"runtime"},
     "structlog": {"logs", "runtime", "adapters", "app", "signals", "cli"},
-    "matplotlib": {"study"},
+    "matplotlib": {"offline", "study"},
     "vowpalwabbit": {"study"},
     "socket": {"adapters", "app"},
     "http": {"adapters"},
@@ -200,6 +209,7 @@ UNUSED = (
     "rich",
     "stream_apple.demo",
     "stream_apple.files",
+    "stream_apple.offline",
     "stream_apple.study",
     "unittest",
 )
@@ -342,7 +352,7 @@ class TestRules:
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),
             ("study", "def late():\n    from stream_apple.runtime import loop"),
-            ("files", "from stream_apple.study import evaluation"),
+            ("files", "from stream_apple.offline import evaluation"),
             ("config", "from stream_apple.core.learner.learner import Learner"),
             ("core", "import confluent_kafka"),
             ("runtime.snapshots", "from confluent_kafka import Consumer"),

@@ -28,16 +28,15 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
-from stream_apple.study.dataset import read_batch, read_timed_batch
-from stream_apple.study.evaluation import ALIKE, Run, Schedule, evaluate
-from stream_apple.study.event_epochs import cut_by_time
-from stream_apple.study.plot import draw_learning_curve, picture_file
-from stream_apple.study.sharding.lockstep import Exchange
-from stream_apple.study.sharding.sharded import Dealt, Sharding, Together, deal_by_time, evaluate_together
+from stream_apple.offline.dataset import read_batch, read_timed_batch
+from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
+from stream_apple.offline.event_epochs import Dealt, deal_by_time
+from stream_apple.offline.plot import draw_learning_curve, picture_file
+from stream_apple.offline.sharding.lockstep import Exchange
+from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
 from stream_apple.whole_files import whole_file
 
 _IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"
@@ -155,7 +154,7 @@ def command(
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
     schedule, found = Schedule(**share._asdict()), dict[str, object]()
-    dealt = None
+    dealt: Dealt | None = None
     if spans.epoch_length is None:
         time_like = TimeLike()
         batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
@@ -197,22 +196,16 @@ def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
 
 def _by_time(
     whole: Batch, timestamps: NDArray[np.int64], spans: _Spans, schedule: Schedule, sharding: Sharding | None
-) -> tuple[Batch, Schedule, Dealt | None, dict[str, object]]:
+) -> tuple[Batch, Schedule, Dealt, dict[str, object]]:
     """The examples that are not too far ahead, when their epochs end, who gets them, and what was found of times."""
-    length, dealt = spans.epoch_length or 0, None
-    if sharding is None:
-        epochs = cut_by_time(timestamps, EpochClock(length, spans.max_ahead))
-        rows, far_ahead, late, count = epochs.rows, epochs.far_ahead, epochs.late, len(epochs.ends) + 1
-        schedule = schedule._replace(keep_order=True, ends=epochs.ends)
-    else:
-        dealt = deal_by_time(timestamps, length, spans.max_ahead, sharding.shards)
-        rows, far_ahead, late, count = dealt.rows, dealt.far_ahead, dealt.late, dealt.most_epochs
-        schedule = schedule._replace(keep_order=True)
-    _tell_of_far_ahead(far_ahead, timestamps, spans.max_ahead)
-    learners = 1 if sharding is None else sharding.shards
-    tell_of_short_epochs(length, len(rows) // learners, count, "--epoch-length {}")
-    found: dict[str, object] = {"epochs": count, "late": late, "far_ahead": len(far_ahead)}
-    return whole.select(rows), schedule, dealt, found
+    length, learners = spans.epoch_length or 0, 1 if sharding is None else sharding.shards
+    dealt = deal_by_time(timestamps, length, spans.max_ahead, learners)
+    schedule = schedule._replace(keep_order=True, ends=dealt.ends if sharding is None else None)
+    _tell_of_far_ahead(dealt.far_ahead, timestamps, spans.max_ahead)
+    count = dealt.most_epochs
+    tell_of_short_epochs(length, len(dealt.rows) // learners, count, "--epoch-length {}")
+    found: dict[str, object] = {"epochs": count, "late": dealt.late, "far_ahead": len(dealt.far_ahead)}
+    return whole.select(dealt.rows), schedule, dealt, found
 
 
 def _found(together: Together, choice: ShardChoice) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""The learner without a stream: on files, for choosing settings and for checking what a worker published."""
+"""Methods are compared on sets of data, as papers compare them."""

@@ -112,7 +112,7 @@ def _data_set(name: str, path: Path, table: object, where: str) -> DataSet | Non
 
 
 def _taken(given: dict[str, Any], key: str, where: str, expected: str, is_right: Any) -> Any:  # noqa: ANN401  TOML
-    """The value of `key`, taken out of the table; None if it is not there."""
+    """Take the value of `key` out of the table; None if it is not there."""
     if key not in given:
         return None
     value = given.pop(key)

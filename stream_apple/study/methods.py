@@ -59,7 +59,7 @@ METHODS: dict[str, StudyMethod] = {
 
 
 def vowpal_version() -> str | None:
-    """Of the installed package of Vowpal Wabbit; None if there is none."""
+    """The version of the installed package of Vowpal Wabbit; None if there is none."""
     try:
         return version("vowpalwabbit")
     except PackageNotFoundError:

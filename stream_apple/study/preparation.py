@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, Loss
 from stream_apple.errors import InputFileError
+from stream_apple.offline.dataset import read_batch
 from stream_apple.study.data_sets import DataSet
-from stream_apple.study.dataset import read_batch
 from stream_apple.study.tasks import Problem
 from stream_apple.whole_files import whole_file
 
@@ -81,6 +81,11 @@ def load_arrays(arrays: Path) -> Batch:
         return Batch(**{name: kept[name] for name in Batch._fields if name in kept})
 
 
+def load_set(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:
+    """Prepare the set, and load it; see `prepare`."""
+    return load_arrays(prepare(data_set, rows, loss, folder, columns).arrays)
+
+
 def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arrays: Path) -> None:
     batch = read_batch([data_set.path], _LIMITS, columns=columns)
     labelled = np.flatnonzero(~np.isnan(batch.labels))
@@ -112,7 +117,7 @@ def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arr
 def _labels(
     labels: NDArray[np.float64], labelled: NDArray[np.int64], data_set: DataSet, problem: Problem, loss: Loss
 ) -> NDArray[np.float64]:
-    """As they are learned: 0 and 1 (logistic: -1 and 1), or scaled to the range that the manifest names."""
+    """Make the labels that are learned: 0 and 1 (logistic: -1 and 1), or scaled to the range of the manifest."""
     found = np.unique(labels[labelled])
     if problem == "binary":
         if len(found) != 2:

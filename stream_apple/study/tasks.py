@@ -31,7 +31,7 @@ class Task(NamedTuple):
     loss: Loss
 
     def options(self) -> Options:
-        """Of the learner; for Vowpal Wabbit, what it shares with the learner."""
+        """The options of the learner; Vowpal Wabbit has in common with it what is named here."""
         given: dict[str, Any] = {"loss": self.loss, "bits": self.bits, "learning_rate": self.rate}
         if self.alpha is not None:
             given["alpha"] = self.alpha
@@ -49,7 +49,7 @@ class Task(NamedTuple):
 
 
 class LossesSoFar(NamedTuple):
-    """Mean losses of the scores of all training examples so far; NaN-free, None where nothing was labelled."""
+    """The mean losses of all training examples so far, which are never NaN; None where nothing was labelled."""
 
     examples: int
     loss: float
@@ -79,10 +79,10 @@ class Measures(NamedTuple):
         return self.test_error if problem == "binary" else self.test_loss
 
     def to_json(self) -> dict[str, Any]:
-        """As a map that JSON can hold."""
+        """Make a map of it that JSON can hold."""
         return {**self._asdict(), "ends": [list(end) for end in self.ends]}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """The inverse; TypeError or KeyError if it is no such map."""
+        """Read such a map; TypeError or KeyError if it is none."""
         return cls(**{**found, "ends": tuple(LossesSoFar(*end) for end in found["ends"])})

@@ -18,7 +18,7 @@ import numpy as np
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Discretise, Loss, Method, Options
-from stream_apple.study.dataset import read_batch
+from stream_apple.offline.dataset import read_batch
 
 EPOCHS, TEST = 6, 0.2
 

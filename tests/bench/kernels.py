@@ -29,8 +29,8 @@ from yardsticks import Addresses, Memory, Run, vowpal_wabbit
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options
-from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Schedule, epoch_ends
+from stream_apple.offline.dataset import read_batch
+from stream_apple.offline.evaluation import Schedule, epoch_ends
 
 ROUNDS = 5
 EXAMPLES, BITS = 20_000, (18, 20, 22, 24)

@@ -23,8 +23,8 @@ from yardsticks import Run, vowpal_wabbit
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Schedule, epoch_ends
+from stream_apple.offline.dataset import read_batch
+from stream_apple.offline.evaluation import Schedule, epoch_ends
 
 ROUNDS, CHUNK = 5, 1000
 SAME_LOSS = 1e-4  # two runs with the same features differ by so much, see the tests of parity

@@ -36,7 +36,7 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.study.sharding.planted_pairs import plant_pairs
+from stream_apple.study.experiments.planted_pairs import plant_pairs
 
 BITS, SEED = 18, 7
 DEADLINE_S = 900.0

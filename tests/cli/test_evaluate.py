@@ -13,10 +13,10 @@ from pyarrow import parquet
 from stream_apple.cli.evaluate import command
 from stream_apple.core.batch import Limits
 from stream_apple.core.learner.options import Options
-from stream_apple.study.dataset import read_batch
-from stream_apple.study.evaluation import Result as Pass
-from stream_apple.study.evaluation import Schedule
-from stream_apple.study.evaluation import evaluate as measured
+from stream_apple.offline.dataset import read_batch
+from stream_apple.offline.evaluation import Result as Pass
+from stream_apple.offline.evaluation import Schedule
+from stream_apple.offline.evaluation import evaluate as measured
 
 KEYS = [
     "method", "examples", "progressive_loss", "linear_progressive_loss", "best_constant_loss", "progressive_error",

@@ -16,7 +16,7 @@ from stream_apple.core.batch import Limits
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, csv_text, read_examples
 from stream_apple.files.errors import MOST_PARTS
-from stream_apple.study.dataset import read_batch
+from stream_apple.offline.dataset import read_batch
 
 _READ = (
     "import sys\n"
@@ -209,7 +209,7 @@ def test_wide_examples_are_decoded_a_few_at_once(tmp_path: Path, monkeypatch: py
     path.write_text("".join(f"{row % 2} " + " ".join(f"{row + n}:1" for n in range(1, 9)) + "\n" for row in range(50)))
     limits = Limits(100, 1 << 20, 1e9, -1e9, 1e9, binary=False)
     whole = read_batch([path], limits)
-    monkeypatch.setattr("stream_apple.study.dataset.CHUNK_BYTES", 100)
+    monkeypatch.setattr("stream_apple.offline.dataset.CHUNK_BYTES", 100)
     for name, column in read_batch([path], limits)._asdict().items():
         assert column.tolist() == getattr(whole, name).tolist()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from stream_apple.study.data_sets import DataSet
 
 TableCell = str | int | float | bool | None
-"""Of a table; None is nothing."""
+"""What a cell of a table holds; None is shown as a dash."""
 
 
 class Inquiry(NamedTuple):

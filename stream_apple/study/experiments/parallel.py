@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.evaluation import Schedule
+from stream_apple.offline.evaluation import Schedule
+from stream_apple.offline.sharding.lockstep import Exchange
+from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
-from stream_apple.study.preparation import load_arrays, prepare
-from stream_apple.study.sharding.lockstep import Exchange
-from stream_apple.study.sharding.planted_pairs import plant_pairs
-from stream_apple.study.sharding.sharded import Sharding, Together, evaluate_together
+from stream_apple.study.experiments.planted_pairs import plant_pairs
+from stream_apple.study.preparation import load_set
 
 SHARDS, PASSES, ALPHA, BITS = 8, 5, 0.25, 20
 PLANTED_EPOCHS = 12
@@ -55,7 +53,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     seconds: list[tuple[TableCell, ...]] = []
     features: list[tuple[TableCell, ...]] = []
     for name, data_set in inquiry.sets.items():
-        batch = _rows(data_set, inquiry)
+        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"spaces"}))
         found: dict[str, list[Together]] = {column: [] for column in TABLE_1}
         for column, given in TABLE_1.items():
             options = Options(loss="logistic", bits=BITS, **given)
@@ -84,13 +82,8 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     yield _planted(inquiry)
 
 
-def _rows(data_set: DataSet, inquiry: Inquiry) -> Batch:
-    facts = prepare(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"spaces"}))
-    return load_arrays(facts.arrays)
-
-
 def _mean(found: list[Together], name: str) -> float | None:
-    """Of a measure, over splits; None where a test part has one label alone."""
+    """The mean of a measure over splits; None where a test part has one label alone."""
     values = [each.last_pass_features if name == "last_pass_features" else each.run.facts()[name] for each in found]
     known = [value for value in values if isinstance(value, float)]
     return float(np.mean(known)) if known else None

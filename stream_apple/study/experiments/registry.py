@@ -11,9 +11,9 @@ from stream_apple.study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
-        "tuples": "selected tuples of higher order (sALR, hsALR) beside AnJE, KDB and a random forest",
-        "regularisation": "L2 and L1, lazily and densely: the same weights; error, size and seconds",
-        "hashing": "features that share slots, beside the product's table at the same sizes",
+        "tuples": "pairs and triples of attributes, all and the best share, beside other methods and a random forest",
+        "regularisation": "what L2 and L1 do to the error of a linear model, and to its size",
+        "hashing": "features that share slots beside features that are evicted, in tables of the same sizes",
         "personal": "personal weights beside shared ones: spam not caught, with planted users",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
@@ -37,7 +37,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def sets_of(experiment: Experiment, found: Mapping[str, DataSet]) -> dict[str, DataSet]:
-    """Those of the data sets that it is made for; ConfigurationError if there are none."""
+    """The data sets that the experiment is made for; ConfigurationError if there are none."""
     chosen = {name: found[name] for name in experiment.sets if name in found}
     if experiment.sets and not chosen:
         raise ConfigurationError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stream_apple.errors import ConfigurationError
+from stream_apple.offline.plot import empty_figure
 from stream_apple.study.experiments.experiment import Plot, StudyFinding, TableCell
 from stream_apple.study.report.markdown import NOTHING, spelled, table
 
@@ -60,13 +61,7 @@ class FindingReport:
 
 def draw_plot(plot: Plot, title: str, path: Path) -> None:
     """Draw the curves; the suffix decides the format. ConfigurationError if matplotlib is not installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigurationError(
-            "expected matplotlib to draw figures, found none: pip install 'stream-apple[study]'"
-        ) from None
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = empty_figure((7, 4.5))
     axes = figure.subplots()
     for place, curve in enumerate(plot.curves):
         colour = f"C{place % 10}"
@@ -95,7 +90,7 @@ def _section(finding: StudyFinding, figure: str) -> list[str]:
 
 
 def _shown(cell: TableCell) -> str:
-    """As it stands in a table: integers whole, other numbers to four significant digits."""
+    """Spell a cell: integers whole, other numbers to four significant digits."""
     if isinstance(cell, str):
         return cell.replace("|", "\\|")
     if cell is None:

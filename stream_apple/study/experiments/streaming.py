@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.study import evaluation
+from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
-from stream_apple.study.logistic.sparse_rows import SparseRows
-from stream_apple.study.logistic.trial import load_rows
 from stream_apple.study.methods import vowpal_version
+from stream_apple.study.preparation import load_set
 from stream_apple.study.runs import one_pass, river_pass, vowpal
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner, pass_over, river_version
@@ -74,9 +74,9 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     with Journal(inquiry.out / "runs.jsonl") as journal:
         for name, data_set in inquiry.sets.items():
             found: dict[str, list[PassMeasures]] = {label: [] for label in learners}
-            rows, _ = load_rows(data_set, _ALL, inquiry.out / "sets")
+            batch = load_set(data_set, _ALL, "logistic", inquiry.out / "sets")
             for seed in range(inquiry.seeds):
-                stream = beginning_of(rows, min(inquiry.rows, EXAMPLES), seed)
+                stream = beginning_of(batch, min(inquiry.rows, EXAMPLES), seed)
                 for label, learner in learners.items():
                     inquiry.tell("passes", done, steps)
                     found[label].append(_measured(learner, data_set, stream, seed, journal))
@@ -86,15 +86,13 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     yield from findings_of(measures)
 
 
-def beginning_of(rows: SparseRows, examples: int, seed: int) -> SparseRows:
-    """The first so many examples of a shuffle of all rows."""
-    order = np.random.default_rng(seed).permutation(len(rows.labels))
-    return rows.select(order[:examples])
+def beginning_of(batch: Batch, examples: int, seed: int) -> Batch:
+    """The first so many examples of a shuffle of all."""
+    order = np.random.default_rng(seed).permutation(len(batch.labels))
+    return batch.select(order[:examples])
 
 
-def _measured(
-    learner: StreamLearner, data_set: DataSet, stream: SparseRows, seed: int, journal: Journal
-) -> PassMeasures:
+def _measured(learner: StreamLearner, data_set: DataSet, stream: Batch, seed: int, journal: Journal) -> PassMeasures:
     """What the journal has of this pass, or the pass, which it then keeps."""
     key = _key(learner, data_set, len(stream.labels), seed)
     if key not in journal.records:

@@ -1,261 +1,150 @@
-"""sALR and hsALR of Zaidi et al. beside AnJE, KDB, sKDB and a random forest: errors by order and by share of tuples.
+"""Tuples of attributes: what selecting them costs and saves, by method `tuples` of the learner.
 
-Rounds of two-fold cross-validation; the paper's Activity, Avazu, SUSY and HIGGS are not asked for.
+Zaidi, Petitjean and Webb select among all tuples of n attributes (sALR), or level by level (hsALR). The learner does
+both on a stream: it counts and learns in one pass, and selects at the ends of epochs. Beside it stand its other methods
+on the same intervals, and a random forest on the numbers as they are.
 """
 
 from collections.abc import Iterator, Mapping
-from statistics import fmean, stdev
-from typing import NamedTuple
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_apple.study.experiments.experiment import (
-    Experiment,
-    Inquiry,
-    Plot,
-    PlotLine,
-    StudyFinding,
-    TableCell,
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import InputFileError
+from stream_apple.offline.evaluation import Result, Schedule, evaluate, split
+from stream_apple.study.experiments.experiment import Experiment, Inquiry, Plot, PlotLine, StudyFinding, TableCell, slug
+from stream_apple.study.preparation import load_set
+
+ORDERS = (2, 3)
+SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
+"""The shares of the tuples that are kept: the paper's t."""
+MOST_FEATURES = 512
+"""A wider set has words for features: it has too many tuples."""
+TREES = 100
+FOREST = "random forest"
+
+_INTERVALS: Mapping[str, Any] = MappingProxyType({"loss": "logistic", "discretise": "quantile", "bins": 16})
+"""So many bins give each of a few whole numbers, such as the ranks of cards, an interval of its own."""
+_BY_DESCRIPTION: Mapping[str, Any] = MappingProxyType({"discretise": "mdl", "bins": None})
+
+BASELINES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {name: {"method": name} for name in ("linear", "quadratic", "apple")}
 )
-from stream_apple.study.tuples.attributes import AttributeTable, read_attributes
-from stream_apple.study.tuples.discretisation import discretised
-from stream_apple.study.tuples.fitting import TupleChoice, TupleScore
-from stream_apple.study.tuples.trials import (
-    SHARES,
-    FoldRunner,
-    Trial,
-    TrialResult,
-    orders_of,
-    planned_trials,
-    two_folds,
-    variants,
+ALL_TUPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"all tuples": {}, "from naive Bayes": {"warm_start": "naive_bayes"}, "cuts by MDL": _BY_DESCRIPTION}
 )
-
-_EXPECTED: Mapping[str, str] = {
-    "covtype": (
-        "6.6 % of the rows, class 2 against the others, one round of two folds. n = 1: AnJE .261, all .2296; n = 2: "
-        "AnJE .232, all .2229, information at t = .6 .1951 with 13.8k parameters, validation .2198, random .2282, "
-        "hsALR .2214; n = 3: AnJE .194, all .1928, information at t = .1 .1580 with 86k, validation .1662, random "
-        ".2165, hsALR .1835; forest .133 raw, .140 on bins. The paper, on seven classes and all rows: information is "
-        "better than validation for n = 2, validation for n = 3."
-    ),
-    "poker": (
-        "4.2 % of the rows, nothing against one pair: all single attributes .46 (majority .456); AnJE of pairs .012, "
-        "all pairs .0000; hsALR of pairs .046 at t = .6, 0 at t = .8; forest .339."
-    ),
-}
-
-
-_PROTOCOL = (
-    "the paper has two rounds of two-fold cross-validation (`--seeds 2`), cuts by MDL, 5 passes, 0-1 loss; Covtype "
-    "with 581,012 examples, 13 attributes of 333 values, 7 classes. Reported with t = .9, by information, for ALR², "
-    "sALR² and hsALR²: SUSY .1989, .1985, .1988; HIGGS .2629, .2620, .2600; Activity .0012, .0011 (t = .2), .0030, and "
-    ".0045 by features; Avazu .1219 by features, where about .17 is what the most frequent class errs."
+SELECTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        f"{selection}{label}": {"selection": selection, "hierarchical": by_level}
+        for label, by_level in (("", False), (", by level", True))
+        for selection in ("mi", "cv")
+    }
 )
+"""Each mapping has a name for the tables, and options of the learner."""
 
 
-class _Results(NamedTuple):
-    """Of one set: each trial on every fold."""
+class Trial(NamedTuple):
+    """One way to learn. The order is 0 for methods without tuples."""
 
     name: str
-    table: AttributeTable
-    orders: tuple[int, ...]
-    found: dict[Trial, list[TrialResult]]
-    chosen_orders: list[int]
-
-    def mean(self, trial: Trial) -> float | None:
-        """Its error."""
-        return fmean(each.worth.error for each in self.found[trial]) if trial in self.found else None
-
-    def parameters(self, trial: Trial) -> int:
-        """On average."""
-        return round(fmean(each.parameters for each in self.found[trial]))
-
-    def best(self, order: int, score: TupleScore, *, by_level: bool = False) -> Trial:
-        """The share of least error: a choice that needs the answers, as in the paper's figures."""
-        trials = [_selected(order, score, share, by_level=by_level) for share in SHARES]
-        return min(trials, key=lambda trial: self.mean(trial) or 0.0)
+    order: int
+    share: float
+    options: Options
 
 
-def _selected(order: int, score: TupleScore, share: float, *, by_level: bool = False) -> Trial:
-    return Trial(order, TupleChoice(order, score, share, by_level))
+def planned_trials() -> list[Trial]:
+    """The baselines; then for each order all tuples, and each share of them by each selection."""
+    trials = [Trial(name, 0, 1.0, Options(**_INTERVALS, **given)) for name, given in BASELINES.items()]
+    for order in ORDERS:
+        tuples = {**_INTERVALS, "method": "tuples", "order": order}
+        trials += [Trial(name, order, 1.0, Options(**{**tuples, **given})) for name, given in ALL_TUPLES.items()]
+        trials += [
+            Trial(name, order, share, Options(**tuples, **given, selection_share=share))
+            for name, given in SELECTIONS.items()
+            for share in SHARES
+        ]
+    return trials
 
 
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
+    trials = planned_trials()
     for name, data_set in inquiry.sets.items():
-        table = read_attributes(data_set.path, min(inquiry.rows, data_set.rows or inquiry.rows))
-        results = _try_all(name, table, inquiry)
-        yield _data(results)
-        yield _summary(results)
-        for order in results.orders:
-            yield _by_share(results, order)
-        yield _choices(results)
-        yield _everything(results)
+        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"attributes"}))
+        if (features := len(np.unique(batch.keys))) > MOST_FEATURES:
+            raise InputFileError(f"{data_set.path}: expected at most {MOST_FEATURES} features, found {features:,}")
+        found: dict[Trial, list[Result]] = {}
+        for done, trial in enumerate(trials):
+            inquiry.tell(name, done, len(trials) + 1)
+            schedules = [Schedule(seed=seed) for seed in range(inquiry.seeds)]
+            found[trial] = [evaluate(batch, trial.options, schedule).result for schedule in schedules]
+        inquiry.tell(name, len(trials), len(trials) + 1)
+        forest = fmean(forest_error(batch, seed) for seed in range(inquiry.seeds))
+        inquiry.tell(name, len(trials) + 1, len(trials) + 1)
+        for order in ORDERS:
+            yield _by_share(name, order, found, forest)
+        yield _everything(name, found, forest)
 
 
-def _try_all(name: str, table: AttributeTable, inquiry: Inquiry) -> _Results:
-    everything = np.arange(len(table.labels))
-    orders = orders_of(len(discretised(table, everything, "quantile").cardinalities))
-    trials = planned_trials(orders)
-    results = _Results(name, table, orders, {trial: [] for trial in trials}, [])
-    total, done = inquiry.seeds * 2 * len(trials), 0
-    for seed in range(inquiry.seeds):
-        for fold in two_folds(table, seed):
-            runner = FoldRunner(fold)
-            results.chosen_orders.append(runner.chosen_order())
-            for trial in trials:
-                inquiry.tell(name, done, total)
-                results.found[trial].append(runner.run(trial))
-                done += 1
-    inquiry.tell(name, total, total)
-    return results
+def forest_error(batch: Batch, seed: int) -> float:
+    """The test error of a random forest on the same split, on the numbers as they are."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    columns = np.unique(batch.keys)
+    trained, tested = split(batch, Schedule(seed=seed))
+    forest = RandomForestClassifier(TREES, random_state=seed)
+    forest.fit(_dense(trained, columns), trained.labels)
+    return float((forest.predict(_dense(tested, columns)) != tested.labels).mean())
 
 
-def _data(results: _Results) -> StudyFinding:
-    table = results.table
-    rows = np.arange(len(table.labels))
-    quantile, mdl = discretised(table, rows, "quantile"), discretised(table, rows, "mdl")
-    shares = np.bincount(table.labels) / len(rows)
-    cells: list[tuple[TableCell, ...]] = [
-        ("examples", len(rows)),
-        ("attributes", len(table.names)),
-        ("values, by quantiles", int(quantile.cardinalities.sum())),
-        ("values, by minimum description length", int(mdl.cardinalities.sum())),
-        ("classes", len(table.classes)),
-        ("error of the most frequent class", 1.0 - float(shares.max())),
-        ("orders tried", ", ".join(map(str, results.orders))),
-        ("order that AnJE chooses on the reservoir, by fold", ", ".join(map(str, results.chosen_orders))),
-    ]
-    title = f"{results.name}: the data"
-    return StudyFinding(f"{results.name}-data", title, ("what", "how much"), tuple(cells), _PROTOCOL)
+def _dense(batch: Batch, columns: NDArray[np.uint64]) -> NDArray[np.float32]:
+    matrix = np.zeros((len(batch.labels), len(columns)), np.float32)
+    rows = np.repeat(np.arange(len(batch.labels)), np.diff(batch.indptr))
+    matrix[rows, np.searchsorted(columns, batch.keys)] = batch.values
+    return matrix
 
 
-def _summary(results: _Results) -> StudyFinding:
-    """A row an order, as in the reference, with the curves of error by order."""
-    columns = ("n", "AnJE", "KDB", "sKDB", "ALR, all tuples", "parameters", "sALR, information", "t",
-               "parameters of it", "sALR, validation", "t of it", "random, t of information",
-               "hsALR, t = .9")  # fmt: skip
-    rows: list[tuple[TableCell, ...]] = []
-    for order in results.orders:
-        everything = Trial(order, TupleChoice(order))
-        information, validation = results.best(order, "mi"), results.best(order, "cv")
-        drawn = _selected(order, "random", _share(information))
-        rows.append((
-            str(order),
-            *(results.mean(Trial(order, name)) for name in ("AnJE", "KDB", "sKDB")),
-            results.mean(everything), results.parameters(everything),
-            results.mean(information), _share(information), results.parameters(information),
-            results.mean(validation), _share(validation),
-            results.mean(drawn),
-            results.mean(_selected(order, "mi", 0.9, by_level=True)),
-        ))  # fmt: skip
-    forests = [Trial(0, "forest"), Trial(0, "forest on bins")]
-    rows += [(str(each.method), results.mean(each), *[None] * (len(columns) - 2)) for each in forests]
-    chosen = {"AnJE": 1, "KDB": 2, "sKDB": 3, "ALR, all tuples": 4, "sALR, information": 6, "sALR, validation": 9}
-    x = tuple(float(order) for order in results.orders)
-    lines = [
-        PlotLine(label, x, tuple(_number(row[column]) for row in rows[: len(x)])) for label, column in chosen.items()
-    ]
-    lines += [PlotLine(str(row[0]), (0.0,), (_number(row[1]),)) for row in rows[len(x) :]]
-    return StudyFinding(
-        f"{results.name}-by-order",
-        f"{results.name}: test error by order n, t being that of the least test error",
-        columns,
-        tuple(rows),
-        _EXPECTED.get(results.name, ""),
-        Plot("order n", "test error", tuple(lines)),
-    )
+def _mean(results: list[Result], measure: str) -> float | None:
+    values = [getattr(result, measure) for result in results]
+    return None if None in values else fmean(values)
 
 
-def _by_share(results: _Results, order: int) -> StudyFinding:
-    """The paper's figure: error by t."""
-    kinds = {
-        "sALR, information": TupleChoice(order),
-        "sALR, validation": TupleChoice(order, "cv"),
-        "random": TupleChoice(order, "random"),
-    }
-    if order > 1:
-        kinds["hsALR, information"] = TupleChoice(order, by_level=True)
-        kinds["hsALR, validation"] = TupleChoice(order, "cv", by_level=True)
-        kinds["hsALR(*), features"] = TupleChoice(order, of_features=True)
-    everything = results.mean(Trial(order, TupleChoice(order)))
-    rows: list[tuple[TableCell, ...]] = []
-    for share in SHARES:
-        trials = [Trial(order, choice._replace(share=share)) for choice in kinds.values()]
-        rows.append((f"{share:g}", *map(results.mean, trials)))
-    rows.append(("1", *[everything] * len(kinds)))
+def _by_share(name: str, order: int, found: Mapping[Trial, list[Result]], forest: float) -> StudyFinding:
+    """The paper's figure: test error by the share of tuples that is kept."""
+    errors = {(trial.name, trial.order, trial.share): _mean(results, "test_error") for trial, results in found.items()}
+    everything = errors["all tuples", order, 1.0]
+    rows = [(f"{share:g}", *(errors[each, order, share] for each in SELECTIONS)) for share in SHARES]
+    rows.append(("1", *[everything] * len(SELECTIONS)))
     x = (*SHARES, 1.0)
-    lines = [PlotLine(label, x, tuple(_number(row[1 + place]) for row in rows)) for place, label in enumerate(kinds)]
-    lines += [
-        PlotLine(label, (0.0,), (_number(results.mean(trial)),))
-        for label, trial in (("AnJE", Trial(order, "AnJE")), ("forest", Trial(0, "forest")))
-    ]
+    curves = [PlotLine(each, x, _heights(row[place] for row in rows)) for place, each in enumerate(SELECTIONS, 1)]
+    levels = {each: errors[each, 0, 1.0] for each in BASELINES} | {FOREST: forest}
+    curves += [PlotLine(each, (0.0,), _heights([error])) for each, error in levels.items()]
     return StudyFinding(
-        f"{results.name}-by-share-{order}",
-        f"{results.name}: test error by share t of the tuples kept, n = {order}",
-        ("t", *kinds),
+        f"{slug(name)}-by-share-{order}",
+        f"{name}: test error by the share of the tuples of {order} attributes that is kept",
+        ("share", *SELECTIONS),
         tuple(rows),
-        plot=Plot("t", "test error", tuple(lines)),
+        plot=Plot("share", "test error", tuple(curves)),
     )
 
 
-def _choices(results: _Results) -> StudyFinding:
-    """What validating in the paper's way, and cuts by description length, change."""
+def _heights(cells: Iterator[TableCell] | list[float | None]) -> tuple[float, ...]:
+    return tuple(cell if isinstance(cell, float) else float("nan") for cell in cells)
+
+
+def _everything(name: str, found: Mapping[Trial, list[Result]], forest: float) -> StudyFinding:
+    measures = ("test_error", "test_loss", "progressive_loss", "features_per_example", "seconds")
     rows: list[tuple[TableCell, ...]] = []
-    for order in results.orders:
-        for choice in variants(order):
-            ours, other = Trial(order, choice), Trial(order, choice, "mdl")
-            paper = Trial(order, choice._replace(validation="reservoir"))
-            steps = [fmean(each.step for each in results.found[trial]) for trial in (ours, paper)]
-            rows.append((
-                f"{_named(choice)}, n = {order}, t = {choice.share:g}",
-                results.mean(ours), results.mean(paper), *steps, results.mean(other),
-            ))  # fmt: skip
-    return StudyFinding(
-        f"{results.name}-choices",
-        f"{results.name}: test error by how steps and tuples are validated, and by cuts",
-        ("tuples", "by rows that teach", "by a part of the reservoir", "step", "step by the part", "cuts by MDL"),
-        tuple(rows),
-        "the paper validates on a part of the reservoir alone, whose steps are too small for more rows."
-        + (" By MDL, 86 values, selection gains nothing for n = 2: .2128, .2131." if results.name == "covtype" else ""),
-    )
+    for trial, results in found.items():
+        tuples = (trial.order, trial.share) if trial.order else (None, None)
+        rows.append((trial.name, *tuples, *(_mean(results, measure) for measure in measures)))
+    rows.append((FOREST, None, None, forest, *[None] * (len(measures) - 1)))
+    columns = ("learner", "order", "share", *(measure.replace("_", " ") for measure in measures))
+    return StudyFinding(f"{slug(name)}-all", f"{name}: all that was tried", columns, tuple(rows))
 
 
-def _everything(results: _Results) -> StudyFinding:
-    columns = ("method", "n", "t", "cuts", "validated on", "error", "sd of folds", "rmse", "log loss", "parameters",
-               "step", "seconds")  # fmt: skip
-    rows: list[tuple[TableCell, ...]] = []
-    for trial, found in results.found.items():
-        method, errors = trial.method, [each.worth.error for each in found]
-        choice = method if isinstance(method, TupleChoice) else None
-        rows.append((
-            _named(method), trial.order,
-            choice and choice.share, trial.discretisation, choice and choice.validation,
-            fmean(errors), stdev(errors),
-            fmean(each.worth.rmse for each in found), fmean(each.worth.log_loss for each in found),
-            *(_known(fmean(getattr(each, name) for each in found)) for name in ("parameters", "step", "seconds")),
-        ))  # fmt: skip
-    return StudyFinding(f"{results.name}-all", f"{results.name}: all that was tried", columns, tuple(rows))
-
-
-def _named(method: str | TupleChoice) -> str:
-    if not isinstance(method, TupleChoice):
-        return method
-    if method.share == 1.0:
-        return "ALR"
-    return "hsALR(*)" if method.of_features else f"{'hsALR' if method.by_level else 'sALR'} {method.score}"
-
-
-def _share(trial: Trial) -> float:
-    return trial.method.share if isinstance(trial.method, TupleChoice) else 1.0
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _number(cell: TableCell) -> float:
-    return float(cell) if isinstance(cell, int | float) else float("nan")
-
-
-EXPERIMENT = Experiment(_run, ("covtype", "covtype-7", "poker"), ("sklearn",))
+EXPERIMENT = Experiment(_run, ("covtype", "letter", "magic04", "poker"), ("sklearn",))

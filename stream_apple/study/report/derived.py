@@ -27,13 +27,15 @@ def ratio(value: float | None, reference: float | None) -> float | None:
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """Of all seeds; None if one is missing: means over different seeds can't be compared."""
+    """The mean of all seeds; None if one is missing: means over different seeds can't be compared."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known and len(known) == len(values) else None
 
 
 class GeometricMean(NamedTuple):
-    """Of ratios. `low` and `high`: one standard error of the mean of the logarithms to each side; None of a single one.
+    """The geometric mean of ratios, and what lies one standard error of their logarithms below and above it.
+
+    `low` and `high` are None where there is a single ratio.
 
     left_out  ratios that have no logarithm: 0, or a reference of 0
     """
@@ -46,7 +48,7 @@ class GeometricMean(NamedTuple):
 
 
 def geometric_mean(pairs: Iterable[tuple[float | None, float | None]]) -> GeometricMean | None:
-    """Of value over reference; pairs with a missing one do not count. None if there is no ratio."""
+    """The mean of value over reference; pairs with a missing one do not count. None if there is no ratio."""
     known = [(value, reference) for value, reference in pairs if value is not None and reference is not None]
     logarithms = [math.log(value / reference) for value, reference in known if value > 0 and reference > 0]
     if not logarithms:
@@ -93,7 +95,7 @@ def paired_difference(errors: Sequence[float | None], others: Sequence[float | N
 
 
 def student(degrees: int) -> float:
-    """Below which 97.5 % of Student's distribution with so many degrees of freedom lie."""
+    """The number below which 97.5 % of Student's distribution with so many degrees of freedom lie."""
     if degrees <= len(_STUDENT):
         return _STUDENT[degrees - 1]
     z = _NORMAL

@@ -50,7 +50,7 @@ def write_tables(finished: Sequence[tuple[Task, Measures]], outcomes: Outcomes, 
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """None becomes an empty cell."""
+    """Write the table; None becomes an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(header)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_apple.errors import ConfigurationError
+from stream_apple.offline.plot import empty_figure
 from stream_apple.study.preparation import SetFacts
 from stream_apple.study.report.claims import SLOW
 from stream_apple.study.report.derived import quartiles, ratio
@@ -23,12 +23,6 @@ def draw_figures(outcomes: Outcomes, folder: Path) -> list[str]:
 
     ConfigurationError if matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigurationError(
-            "expected matplotlib to draw figures, found none: pip install 'stream-apple[study]'"
-        ) from None
     missing = []
     slow = [
         facts.name
@@ -49,7 +43,7 @@ def draw_figures(outcomes: Outcomes, folder: Path) -> list[str]:
         7: lambda figure: _bars(figure, outcomes, outcomes.sets, (_FEATURES,)),
     }
     for number, draw in drawings.items():
-        figure, path = Figure(layout="constrained"), folder / f"figure-{number}.png"
+        figure, path = empty_figure(), folder / f"figure-{number}.png"
         path.unlink(missing_ok=True)
         if (reason := draw(figure)) is not None:
             missing.append(f"Figure {number} is missing: {reason}.")

@@ -16,7 +16,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def spelled(value: float | None, digits: int = 4) -> str:
-    """To so many significant digits, without an exponent where it can be; a dash for None."""
+    """Spell a number with so many significant digits, without an exponent where it can be; a dash for None."""
     if value is None:
         return NOTHING
     if value == 0:
@@ -31,17 +31,17 @@ def spelled(value: float | None, digits: int = 4) -> str:
 
 
 def numbers(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Each value."""
+    """Spell each value."""
     return [spelled(value, digits) for value in values]
 
 
 def hundredths(values: Sequence[float | None], _digits: int = 2) -> list[str]:
-    """Each value with two decimals."""
+    """Spell each value with two decimals."""
     return [NOTHING if value is None else f"{round(value, 2) + 0.0:.2f}" for value in values]
 
 
 def emphasised(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Each value, the least ones in bold."""
+    """Spell each value, the least ones in bold."""
     known = [value for value in values if value is not None]
     least = min(known, default=None)
     return [

@@ -14,9 +14,11 @@ BEST, CHOSEN = "-best", "-chosen"
 
 
 class Outcome(NamedTuple):
-    """A line on a set. By seed: test errors and progressive losses. Features per example of seed 0's pass.
+    """What a line showed on a set.
 
-    ends  by seed, at the end of each epoch
+    errors    of the test part, by seed; `losses` are progressive, by seed
+    features  of an example, in the pass of seed 0
+    ends      by seed, at the end of each epoch
     """
 
     errors: Sequence[float | None]
@@ -28,12 +30,12 @@ class Outcome(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """Mean over the seeds; None if one failed."""
+        """The mean test error of the seeds; None if one failed."""
         return mean_of(self.errors)
 
     @property
     def loss(self) -> float | None:
-        """Mean progressive loss over the seeds; None if one failed."""
+        """The mean progressive loss of the seeds; None if one failed."""
         return mean_of(self.losses)
 
 
@@ -65,31 +67,31 @@ class Outcomes(NamedTuple):
     cells: Cells
 
     def get(self, label: str, data_set: str) -> Outcome | None:
-        """Of one line on one set; None if it was not run."""
+        """What one line showed on one set; None if it was not run."""
         return self.cells.get((label, data_set))
 
     def error(self, label: str, data_set: str) -> float | None:
-        """Mean test error."""
+        """The mean test error of the line on the set."""
         outcome = self.get(label, data_set)
         return None if outcome is None else outcome.error
 
     def seconds(self, label: str, data_set: str) -> float | None:
-        """As measured alone."""
+        """The seconds of the line on the set, when nothing else ran."""
         outcome = self.get(label, data_set)
         return None if outcome is None else outcome.seconds
 
     def features(self, label: str, data_set: str) -> float | None:
-        """Mean of an example of the pass."""
+        """The mean number of features of an example in the pass."""
         outcome = self.get(label, data_set)
         return None if outcome is None else outcome.features
 
     def relative_error(self, label: str, data_set: str) -> float | None:
-        """Between the best and the worst of our linear, quadratic and cubic; of those that were run."""
+        """Where the error lies between the best and the worst of linear, quadratic and cubic, if they were run."""
         baselines = [self.error(name, data_set) for name in BASELINES]
         return relative_error(self.error(label, data_set), baselines)
 
     def relative_time(self, line: Line, data_set: str) -> float | None:
-        """Over the seconds of the linear predictor of the same program."""
+        """The seconds, divided by those of the linear predictor of the same program."""
         return ratio(self.seconds(line.label, data_set), self.seconds(line.program, data_set))
 
     def claimed(self) -> list[Line]:
@@ -129,7 +131,7 @@ def gather_outcomes(campaign: Campaign) -> Outcomes:
 
 
 def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Outcome | None:
-    """Of all seeds; None if it was not run on the set."""
+    """What all seeds showed; None if it was not run on the set."""
     runs = [campaign.measures("error", facts.name, contender, seed) for seed in range(campaign.settings.seeds)]
     found = [run for run in runs if run is not None]
     if len(found) < len(runs):
@@ -146,13 +148,13 @@ def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Out
 
 
 def best_of(grid: Sequence[Outcome]) -> Outcome | None:
-    """That of the least mean test error, as in the paper: a choice that needs the answers."""
+    """Choose the least mean test error, as in the paper: that needs the answers."""
     known = [outcome for outcome in grid if outcome.error is not None]
     return min(known, key=lambda outcome: outcome.error or 0.0, default=None)
 
 
 def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
-    """For each seed, that of its least progressive loss: a choice that anybody could make before the test."""
+    """Choose for each seed the least progressive loss: anybody could do that before the test."""
     known = [outcome for outcome in grid if outcome.loss is not None]
     if not known:
         return None

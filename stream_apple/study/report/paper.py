@@ -40,16 +40,16 @@ class PaperRow(NamedTuple):
     seconds: Mapping[str, float]
 
     def relative_error(self, label: str) -> float | None:
-        """As the paper defines it."""
+        """The relative error as the paper defines it."""
         return relative_error(self.errors.get(label), [self.errors[name] for name in BASELINES])
 
     def relative_time(self, label: str) -> float | None:
-        """Over linear's."""
+        """The seconds, divided by those of linear."""
         return ratio(self.seconds.get(label), self.seconds["linear"])
 
 
 def read_paper(path: Path) -> dict[str, PaperRow]:
-    """Name of the set -> its row; ConfigurationError says what is wrong with the file."""
+    """Read the rows by the names of their sets; ConfigurationError says what is wrong with the file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t"))

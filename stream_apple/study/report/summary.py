@@ -21,7 +21,7 @@ _COUNTED = "Of mean errors, whose differences may be noise. A win: no baseline h
 
 
 def summary_page(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow], notes: Sequence[str]) -> str:
-    """The whole page.
+    """Make the whole page.
 
     paper  the paper's rows by its names of the sets; empty if they are not to be shown
     notes  what the reader must know first: methods that could not be run, pictures that could not be drawn
@@ -159,7 +159,7 @@ def _by_set(
 
 
 def _epochs(campaign: Campaign) -> list[str]:
-    """For each method that grows, at its largest alpha: the worst ratio, and the final one."""
+    """Show the worst ratio and the test error of each method that grows, at its largest alpha."""
     settings = campaign.settings
     found = [
         contender

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.study import evaluation
+from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.methods import METHODS, vowpal_version
 from stream_apple.study.preparation import SetFacts, load_arrays, prepare
@@ -55,7 +55,7 @@ def contenders(settings: StudySettings) -> list[Contender]:
 
 
 def prepare_all(data_sets: Sequence[DataSet], settings: StudySettings, folder: Path, jobs: int) -> Iterator[SetFacts]:
-    """Each set, prepared; in the order in which they are done."""
+    """Prepare the sets, and give each as it is done."""
     make = partial(_prepare, rows=settings.rows, settings=settings, folder=folder / "sets")
     for _, facts in run_all(make, list(data_sets), jobs):
         yield facts
@@ -107,7 +107,7 @@ class Campaign:
         return best
 
     def measures(self, purpose: Purpose, data_set: str, contender: Contender, seed: int) -> Measures | None:
-        """Of a run at the chosen rate; None if there is none."""
+        """What the run at the chosen rate showed; None if there is none."""
         rate = self.rate(data_set, contender)
         return None if rate is None else self.finished.get(self._task(purpose, data_set, contender, rate, seed))
 
@@ -118,7 +118,7 @@ class Campaign:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of all that has learned."""
+        """The versions of all that has learned."""
         return {**self._ours, **self._theirs}
 
     def _pairs(self) -> Iterator[tuple[str, Contender]]:
@@ -168,7 +168,7 @@ class Campaign:
 
 
 def expected_cost(task: Task, facts: SetFacts) -> float:
-    """About proportional to the seconds of a run: examples times features, and what starting it costs."""
+    """A number in proportion to the seconds of a run: examples times features, and what starting it costs."""
     s, method = facts.nonzeros, task.method
     features = s
     if "cubic" in method:
@@ -189,7 +189,7 @@ def _arrays(path: Path) -> Batch:
 
 
 def _run(task: Task, sets: Mapping[str, SetFacts]) -> Measures:
-    """In a process of the pool."""
+    """Do the task, in a process of the pool."""
     arrays = sets[task.data_set].arrays
     batch = _arrays(arrays)
     if METHODS[task.method].is_vowpal:

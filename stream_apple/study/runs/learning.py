@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.study.evaluation import Run, Schedule, epoch_ends, evaluate
+from stream_apple.offline.evaluation import Run, Schedule, epoch_ends, evaluate
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
 
 REPEATED_S = 5.0
@@ -16,12 +16,12 @@ REPEATS = 3
 
 
 def schedule_of(task: Task) -> Schedule:
-    """Split and epochs."""
+    """The split and the epochs of a task."""
     return Schedule(epochs=max(task.epochs, 1), seed=task.seed)
 
 
 def learn(task: Task, batch: Batch) -> Measures:
-    """One pass; a model that overflows has failed. Of timed runs, the median of the seconds counts."""
+    """Do one pass; a model that overflows has failed. Timed runs are repeated, and the median of the seconds counts."""
     options, schedule = task.options(), schedule_of(task)
     try:
         run = evaluate(batch, options, schedule)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.study.evaluation import Schedule, evaluate
-from stream_apple.study.logistic.sparse_rows import SparseRows
-from stream_apple.study.logistic.trial import batch_of
+from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.study.runs.river_pass import numbered
 from stream_apple.study.runs.vowpal import run_vowpal, write_vowpal_text
 
 REPEATS = 3  # of the product's pass, which takes less than a tenth of a second: the quickest counts
@@ -53,34 +53,40 @@ class PassMeasures(NamedTuple):
 
 
 def river_version() -> str | None:
-    """Of the installed package; None if there is none."""
+    """The version of the installed package of River; None if there is none."""
     try:
         return version("river")
     except PackageNotFoundError:
         return None
 
 
-def pass_over(learner: StreamLearner, rows: SparseRows) -> PassMeasures:
-    """Predict, then learn, each example in order; labels are 0 and 1.
+def pass_over(learner: StreamLearner, batch: Batch) -> PassMeasures:
+    """Predict, then learn, each example in order; labels are -1 and 1.
 
     subprocess.CalledProcessError if a process that learns for us fails.
     """
     if learner.options is not None:
-        error, seconds, size = _product(learner.options, rows)
+        error, seconds, size = _product(learner.options, batch)
     else:
         with tempfile.TemporaryDirectory() as scratch:
             if learner.river is not None:
-                error, seconds, size = _river(learner.river, rows, Path(scratch))
+                error, seconds, size = _river(learner.river, batch, Path(scratch))
             else:
-                error, seconds, size = _vowpal(learner.arguments or (), rows, Path(scratch))
-    return PassMeasures(len(rows.labels), error, seconds, size, os.getloadavg()[0])
+                error, seconds, size = _vowpal(learner.arguments or (), batch, Path(scratch))
+    return PassMeasures(len(batch.labels), error, seconds, size, os.getloadavg()[0])
 
 
-def _product(given: Mapping[str, Any], rows: SparseRows) -> tuple[float, float, float | None]:
+def _labelled(batch: Batch, *, logistic: bool) -> Batch:
+    """The examples with the labels that the loss is for: -1 and 1, or 0 and 1."""
+    return batch if logistic else batch._replace(labels=np.where(batch.labels > 0.0, 1.0, 0.0))
+
+
+def _product(given: Mapping[str, Any], batch: Batch) -> tuple[float, float, float | None]:
     options = Options(**given)
-    batch = batch_of(rows, logistic=options.loss == "logistic")
+    labelled = _labelled(batch, logistic=options.loss == "logistic")
     results = [
-        evaluate(batch, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result for _ in range(REPEATS)
+        evaluate(labelled, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result
+        for _ in range(REPEATS)
     ]
     error = results[0].progressive_error
     if error is None:
@@ -88,20 +94,20 @@ def _product(given: Mapping[str, Any], rows: SparseRows) -> tuple[float, float, 
     return error, min(result.seconds for result in results), options.model_bytes() / 1e6
 
 
-def _vowpal(arguments: tuple[str, ...], rows: SparseRows, scratch: Path) -> tuple[float, float, float | None]:
+def _vowpal(arguments: tuple[str, ...], batch: Batch, scratch: Path) -> tuple[float, float, float | None]:
     text, scores = scratch / "examples.vw", scratch / "scores"
-    write_vowpal_text(batch_of(rows, logistic="logistic" in arguments), text)
+    write_vowpal_text(_labelled(batch, logistic="logistic" in arguments), text)
     found = run_vowpal(["-d", str(text), "-p", str(scores), *arguments])
     predictions = np.loadtxt(scores, ndmin=1)
     middle = 0.0 if "logistic" in arguments else 0.5
-    error = float(((predictions > middle) != (rows.labels > 0.5)).mean())
+    error = float(((predictions > middle) != (batch.labels > 0.0)).mean())
     return error, found["seconds"], None
 
 
-def _river(model: str, rows: SparseRows, scratch: Path) -> tuple[float, float, float | None]:
-    """In a process of its own, whose memory can be measured."""
+def _river(model: str, batch: Batch, scratch: Path) -> tuple[float, float, float | None]:
+    """Do the pass in a process of its own, whose memory can be measured."""
     path = scratch / "examples.npz"
-    np.savez(path, **rows._asdict())
+    np.savez(path, **numbered(batch)._asdict())
     command = [sys.executable, "-m", "stream_apple.study.runs.river_pass", model, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  our own module
     found = json.loads(done.stdout.splitlines()[-1])

@@ -4,7 +4,7 @@ error    share of examples whose class was not what the model said before it lea
 seconds  of predicting and learning; making River's dictionaries is not counted
 bytes    by which the most memory that the process had is above what it had before it learned
 
-MODEL is one of `RIVER_MODELS`, EXAMPLES a file of rows as `SparseRows` has them, written by `numpy.savez`.
+MODEL is one of `RIVER_MODELS`, EXAMPLES a file of `NumberedExamples`, written by `numpy.savez`.
 """
 
 import json
@@ -13,15 +13,39 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_apple.study.logistic.sparse_rows import SparseRows
+from stream_apple.core.batch import Batch
 
 DENSE_UP_TO = 1000
-"""With more features than these, what is 0 is left out: it would be most of the time. Else it is given, which River's
-trees need: to them, a feature that is missing is not one that is 0."""
+"""With more features than these, what is 0 is left out, or it would take most of the time. With fewer it is given, as
+River's trees need it: to them, a feature that is missing is not one that is 0."""
+
+
+class NumberedExamples(NamedTuple):
+    """`n` examples whose features are numbered from 0 to `size` - 1.
+
+    indptr   int64[n + 1]: the features of example i are those from indptr[i] to before indptr[i + 1]
+    columns  int64[z]: their numbers
+    values   float64[z]
+    labels   bool[n]: whether the label is the larger of two
+    """
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float64]
+    labels: NDArray[np.bool_]
+    size: int
+
+
+def numbered(batch: Batch) -> NumberedExamples:
+    """The examples with their features numbered in the order of their keys."""
+    keys, columns = np.unique(batch.keys, return_inverse=True)
+    values = batch.values.astype(np.float64)
+    return NumberedExamples(batch.indptr, columns.astype(np.int64), values, batch.labels > 0.0, len(keys))
 
 
 class Incremental(Protocol):
@@ -56,27 +80,27 @@ def _logistic() -> Any:  # noqa: ANN401  River's
 RIVER_MODELS: Mapping[str, Callable[[], Incremental]] = MappingProxyType(
     {"adaptive-random-forest": _forest, "hoeffding-adaptive-tree": _tree, "scaled-logistic": _logistic}
 )
-"""With the settings that they come with, but for the forest's ten trees, which is its default too, and seeds."""
+"""They have their default settings, which for the forest are ten trees, and fixed seeds."""
 
 
-def dictionaries_of(rows: SparseRows) -> Iterator[tuple[dict[int, float], bool]]:
-    """Each example as River takes it, a dictionary, and whether its label is 1. Rows have each column once."""
-    zeros = dict.fromkeys(range(rows.size), 0.0) if rows.size <= DENSE_UP_TO else {}
-    for row, label in enumerate(rows.labels.tolist()):
-        part = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
-        yield zeros | dict(zip(rows.columns[part].tolist(), rows.values[part].tolist(), strict=True)), label > 0.5
+def dictionaries_of(examples: NumberedExamples) -> Iterator[tuple[dict[int, float], bool]]:
+    """Each example as River takes it, a dictionary, and its label. An example has each feature once."""
+    zeros = dict.fromkeys(range(examples.size), 0.0) if examples.size <= DENSE_UP_TO else {}
+    for row, label in enumerate(examples.labels.tolist()):
+        part = slice(int(examples.indptr[row]), int(examples.indptr[row + 1]))
+        yield zeros | dict(zip(examples.columns[part].tolist(), examples.values[part].tolist(), strict=True)), label
 
 
-def learn_progressively(model: Incremental, rows: SparseRows) -> dict[str, float]:
-    """Predict, then learn, each example; no opinion counts as the class of label 0."""
+def learn_progressively(model: Incremental, examples: NumberedExamples) -> dict[str, float]:
+    """Predict, then learn, each example; no opinion counts as the smaller label."""
     wrong, seconds, before = 0, 0.0, _memory("VmRSS")
-    for features, positive in dictionaries_of(rows):
+    for features, positive in dictionaries_of(examples):
         started = time.perf_counter()
         said = model.predict_one(features)
         model.learn_one(features, positive)
         seconds += time.perf_counter() - started
         wrong += bool(said) != positive
-    return {"error": wrong / len(rows.labels), "seconds": seconds, "bytes": _memory("VmHWM") - before}
+    return {"error": wrong / len(examples.labels), "seconds": seconds, "bytes": _memory("VmHWM") - before}
 
 
 def _memory(which: str) -> int:
@@ -86,9 +110,9 @@ def _memory(which: str) -> int:
     return 1024 * int(found.split()[1])
 
 
-def _load(path: Path) -> SparseRows:
+def _load(path: Path) -> NumberedExamples:
     with np.load(path) as kept:
-        return SparseRows(kept["indptr"], kept["columns"], kept["values"], kept["labels"], int(kept["size"]))
+        return NumberedExamples(kept["indptr"], kept["columns"], kept["values"], kept["labels"], int(kept["size"]))
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.study.evaluation import epoch_ends, split
+from stream_apple.offline.evaluation import epoch_ends, split
 from stream_apple.study.methods import METHODS
 from stream_apple.study.runs.learning import REPEATED_S, REPEATS, means_at, schedule_of
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
 
 
 def learn_with_vowpal(task: Task, batch: Batch, folder: Path) -> Measures:
-    """One pass over the training examples, then a test without learning.
+    """Do one pass over the training examples, then a test without learning.
 
     folder  keeps the examples as text, for the runs of the same split
     """
@@ -69,7 +69,7 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
 
 
 def _seconds(task: Task, trained: Batch, tested: Batch, scratch: Path) -> float:
-    """Of learning and scoring in one pass. What is read is Vowpal Wabbit's own binary cache, not text."""
+    """Measure learning and scoring in one pass, which reads Vowpal Wabbit's own binary cache and not text."""
     text, cache = scratch / "all.vw", scratch / "cache"
     write_vowpal_text(trained, text)
     write_vowpal_text(tested, text, labelled=False)
@@ -95,7 +95,7 @@ def _arguments(task: Task, trained: int) -> list[str]:
 
 
 def run_vowpal(arguments: Sequence[str]) -> dict[str, Any]:
-    """One pass in a process of its own: Vowpal Wabbit can end a process, and its memory ends with it."""
+    """Do one pass in a process of its own: Vowpal Wabbit can end a process, and its memory ends with it."""
     command = [sys.executable, "-m", "stream_apple.study.runs.vowpal_pass", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  our own module
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from support.oracles.ranking import Predicted, auc, calibration_error
 
 from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, RECENT, PredictorQuality, QualityReport, Span
-from stream_apple.study.binary_measures import binary_measures, places_of
+from stream_apple.offline.binary_measures import binary_measures, places_of
 
 SPANS: tuple[Span, ...] = ("whole", "epoch", "last_epoch", "recent")
 # Each in a bin of its own, so that the histogram's AUC is exact.

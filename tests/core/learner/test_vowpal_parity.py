@@ -12,7 +12,7 @@ from support.required import SharedFile
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Method, Options
-from stream_apple.study.dataset import read_batch
+from stream_apple.offline.dataset import read_batch
 
 PLANTED = Path(__file__).parents[2] / "bench" / "planted.py"
 LIMITS = Limits(100_000, 1 << 30, 1e6, -1e9, 1e9, binary=False)

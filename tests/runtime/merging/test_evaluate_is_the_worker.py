@@ -12,10 +12,11 @@ from simulation.process import TOPICS, Process
 from simulation.world import outputs_of
 from support.records import DECODER
 
+from stream_apple.offline.evaluation import Schedule
+from stream_apple.offline.event_epochs import deal_by_time
+from stream_apple.offline.sharding.lockstep import Exchange
+from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
 from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.study.evaluation import Schedule
-from stream_apple.study.sharding.lockstep import Exchange
-from stream_apple.study.sharding.sharded import Sharding, deal_by_time, evaluate_together
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

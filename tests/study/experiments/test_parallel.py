@@ -7,7 +7,7 @@ import numpy as np
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments import parallel
 from stream_apple.study.experiments.experiment import Inquiry
-from stream_apple.study.sharding.planted_pairs import FEATURES, plant_pairs
+from stream_apple.study.experiments.planted_pairs import FEATURES, plant_pairs
 
 
 def test_tables_of_a_product_that_is_found(tmp_path: Path) -> None:

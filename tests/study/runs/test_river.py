@@ -5,12 +5,11 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
-from study.logistic.sample_rows import dense, random_rows, rows_from
 from support.required import unavailable
 
-from stream_apple.study.logistic.sparse_rows import SparseRows, fold
+from stream_apple.core.batch import Batch
 from stream_apple.study.runs.one_pass import StreamLearner, pass_over, river_version
-from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively
+from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively, numbered
 
 
 class Recorder:
@@ -30,14 +29,23 @@ class Recorder:
         self.calls.append(("learn", x, y))
 
 
-ROWS = rows_from([(1.0, {2: 0.5}), (0.0, {0: 1.0, 1: -2.0}), (0.0, {}), (1.0, {1: 4.0})], 3)
+def batch_from(examples: list[tuple[float, dict[int, float]]]) -> Batch:
+    """Of (label, number of the feature -> value)."""
+    indptr = np.array([0, *np.cumsum([len(features) for _, features in examples])], np.int64)
+    hashes = np.sort(np.random.default_rng(1).integers(1, 1 << 63, 12, np.uint64))
+    keys = hashes[[number for _, features in examples for number in features]]
+    values = np.array([value for _, features in examples for value in features.values()], np.float32)
+    return Batch(indptr, keys, values, np.array([label for label, _ in examples]), np.ones(len(examples)))
 
 
-def planted(examples: int) -> SparseRows:
+ROWS = numbered(batch_from([(1.0, {2: 0.5}), (-1.0, {0: 1.0, 1: -2.0}), (-1.0, {}), (1.0, {1: 4.0})]))
+
+
+def planted(examples: int) -> Batch:
     """The label is whether the first of four numbers is above 0."""
     rng = np.random.default_rng(7)
     values = rng.normal(size=(examples, 4))
-    return rows_from([(float(x[0] > 0), dict(enumerate(x.tolist()))) for x in values], 4)
+    return batch_from([(1.0 if x[0] > 0 else -1.0, dict(enumerate(x.tolist()))) for x in values])
 
 
 def test_zeros_are_given_where_features_are_few() -> None:
@@ -51,7 +59,7 @@ def test_zeros_are_given_where_features_are_few() -> None:
 
 
 def test_each_is_predicted_before_it_is_learned() -> None:
-    """In order; no opinion is the class of label 0, and counts as right or wrong like any other."""
+    """In order; no opinion is the smaller label, and counts as right or wrong like any other."""
     model = Recorder([None, None, True, True])
     found = learn_progressively(model, ROWS)
     assert found["error"] == 2 / 4  # the first by having no opinion, the third by a wrong one
@@ -89,7 +97,7 @@ def test_the_version_is_river_s() -> None:
 
 
 def test_the_product_s_error_is_progressive() -> None:
-    """Both losses, labels 0 and 1 as they are in the rows; what is learned later can't help what came before."""
+    """Both losses; what is learned later can't help what came before."""
     rows = planted(600)
     for options in ({"loss": "logistic", "method": "linear"}, {"method": "linear"}):
         learner = StreamLearner(options=options)
@@ -101,11 +109,13 @@ def test_the_product_s_error_is_progressive() -> None:
 
 
 def test_vowpal_wabbit_is_given_the_same() -> None:
-    """Its error is ours: same examples, order, loss, rate and bits; with a row in which one column stands twice."""
+    """Its error is ours: same examples, order, loss, rate and bits."""
     pytest.importorskip("vowpalwabbit")
-    rows = random_rows(np.random.default_rng(3), 500, 12)
-    rows = fold(rows, rows.columns, None, 12)
-    assert len(dense(rows)) == 500
+    rng = np.random.default_rng(3)
+    rows = batch_from([
+        (1.0 if rng.random() < 0.3 + 0.4 * (0 in chosen) else -1.0, {i: float(rng.normal()) for i in chosen})
+        for chosen in (sorted(rng.permutation(12)[: rng.integers(7)].tolist()) for _ in range(500))
+    ])  # fmt: skip
     for loss in ("logistic", "squared"):
         for arguments, method in (((), "linear"), (("-q", "::"), "quadratic")):
             theirs = pass_over(StreamLearner(arguments=("--loss_function", loss, *arguments)), rows)
@@ -117,4 +127,4 @@ def test_vowpal_wabbit_is_given_the_same() -> None:
 def test_a_model_that_fails_is_not_passed_over() -> None:
     """An unknown one, say: the process ends with a fault, and so does the experiment."""
     with pytest.raises(subprocess.CalledProcessError):
-        pass_over(StreamLearner(river="oracle"), ROWS)
+        pass_over(StreamLearner(river="oracle"), planted(3))

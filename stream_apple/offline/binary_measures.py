@@ -1,0 +1,114 @@
+"""AUC and calibration of scores that are all at hand: exact, where the worker's are of histograms.
+
+What they mean, and the bins of calibration, are those of `stream_apple.core.learner.predictor_quality`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins
+
+
+class BinaryMeasures(NamedTuple):
+    """How good scores are for examples with two labels, weighted by importance; None where nothing can be measured.
+
+    auc                area under the ROC curve: None unless there are examples of both labels
+    calibration_error  mean distance of a bin's mean prediction from its share of the larger label
+    """
+
+    auc: float | None
+    calibration_error: float | None
+
+
+class Quality(NamedTuple):
+    """The measures of the training examples before they were learned, and of the test examples.
+
+    What is published has them, and so has the linear predictor alongside, and apple alone where a mixture is published.
+    """
+
+    progressive: BinaryMeasures
+    linear_progressive: BinaryMeasures
+    apple_progressive: BinaryMeasures
+    test: BinaryMeasures
+    linear_test: BinaryMeasures
+    apple_test: BinaryMeasures
+
+    def facts(self) -> dict[str, float | None]:
+        """The numbers under names such as `linear_test_auc`."""
+        return {
+            f"{name}_{measure}": value
+            for name, measures in self._asdict().items()
+            for measure, value in measures._asdict().items()
+        }
+
+
+NO_QUALITY = Quality(*[BinaryMeasures(None, None)] * 6)
+"""What there is where labels are not just two."""
+
+
+def quality_of(
+    labels: NDArray[np.float64],
+    trained: tuple[Batch, Scores],
+    tested: tuple[Batch, Scores],
+    *,
+    logistic: bool,
+    mixed: bool,
+) -> Quality:
+    """Measure the scores of both parts: all is None unless `labels`, float64[n] of all examples, are just two."""
+    pair, nothing = np.unique(labels[~np.isnan(labels)]), BinaryMeasures(None, None)
+    if len(pair) != 2:
+        return NO_QUALITY
+
+    def measured(part: Batch, scores: NDArray[np.float64]) -> BinaryMeasures:
+        return binary_measures(part.labels, part.weights, places_of(scores, pair, logistic=logistic), float(pair[1]))
+
+    return Quality(
+        *(
+            measured(part, each) if mixed or each is not scores.apple else nothing
+            for part, scores in (trained, tested)
+            for each in (scores.predictions, scores.linear, scores.apple)
+        )
+    )
+
+
+def places_of(scores: NDArray[np.float64], pair: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
+    """The probabilities, float64[n], that scores stand for: log-odds, or what lies between the pair of labels."""
+    if logistic:
+        odds = np.exp(-np.abs(scores))
+        return np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
+    low, high = float(pair.min()), float(pair.max())
+    return np.clip((scores - low) / (high - low), 0.0, 1.0)
+
+
+def binary_measures(
+    labels: NDArray[np.float64], weights: NDArray[np.float64], places: NDArray[np.float64], positive: float
+) -> BinaryMeasures:
+    """Measure places, float64[n], of examples with these labels, NaN for none; `positive` is the larger label."""
+    counted = ~np.isnan(labels) & (weights > 0.0)
+    weights, places, labels = weights[counted], places[counted], labels[counted]
+    positives = np.where(labels == positive, weights, 0.0)
+    return BinaryMeasures(_auc(positives, weights - positives, places), _calibration_error(positives, weights, places))
+
+
+def _auc(positives: NDArray[np.float64], negatives: NDArray[np.float64], places: NDArray[np.float64]) -> float | None:
+    """The share of pairs, of weights, in which the positive has the higher place; equal ones count one half."""
+    pairs = float(positives.sum()) * float(negatives.sum())
+    if pairs == 0.0:
+        return None
+    _, rank = np.unique(places, return_inverse=True)
+    won, lost = np.bincount(rank, positives), np.bincount(rank, negatives)
+    return float((won * (np.cumsum(lost) - lost / 2.0)).sum()) / pairs
+
+
+def _calibration_error(
+    positives: NDArray[np.float64], weights: NDArray[np.float64], places: NDArray[np.float64]
+) -> float | None:
+    """A bin's |sum of weight * (place - is positive)|, over all weight: its weight cancels out."""
+    if not len(places):
+        return None
+    excess = np.bincount(calibration_bins(places), weights * places - positives, CALIBRATION_BINS)
+    return float(np.abs(excess).sum() / weights.sum())

@@ -1,0 +1,111 @@
+"""Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.example import Example, encode_example, key_of
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.errors import InputFileError
+from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, TimeLike, read_examples
+
+CHUNK = 10_000  # examples encoded and decoded at once
+CHUNK_BYTES = 16 << 20  # of their messages, after which a chunk of fewer ends: examples may be wide
+
+
+def read_batch(
+    paths: Sequence[Path],
+    limits: Limits,
+    roles: ColumnRoles = BY_NAME,
+    columns: frozenset[str] = frozenset(),
+    key_field: str | None = None,
+    time_like: TimeLike | None = None,
+) -> Batch:
+    """Read all examples of the files, in order. InputFileError names the first that the stream would not take.
+
+    roles      what the columns are for, in files that have them
+    columns    fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
+    key_field  which field holds the keys of the records, if one does
+    time_like  sees the examples as they pass
+    """
+    decoder, numbers, seen = Decoder(limits, columns), count(), time_like or TimeLike()
+    read = ((path, seen.passing(read_examples(path, None, roles, key_field))) for path in paths)
+    parts = (_decoded(examples, path, decoder, limits, numbers) for path, examples in read)
+    return _joined(list(chain.from_iterable(parts)), paths)
+
+
+def read_timed_batch(
+    paths: Sequence[Path],
+    limits: Limits,
+    times: EventTimes,
+    roles: ColumnRoles = BY_NAME,
+    columns: frozenset[str] = frozenset(),
+    key_field: str | None = None,
+) -> tuple[Batch, NDArray[np.int64]]:
+    """Read the same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
+    decoder, numbers = Decoder(limits, columns), count()
+    parts: list[Batch] = []
+    timestamps: list[int] = []
+    for path in paths:
+        examples = _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
+        parts.extend(_decoded(examples, path, decoder, limits, numbers))
+    return _joined(parts, paths), np.array(timestamps, np.int64)
+
+
+def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
+    """Pass the examples on as they come, and append each timestamp."""
+    for example in examples:
+        if example.timestamp_ms is None:
+            raise AssertionError("expected a timestamp of each example, found none")
+        timestamps.append(example.timestamp_ms)
+        yield example
+
+
+def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
+    """Make one batch of them; InputFileError if there is no part."""
+    if not parts:
+        raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
+    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
+    joined: dict[str, NDArray[Any]] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
+    }
+    return Batch(indptr, **joined)
+
+
+def _decoded(
+    examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits, numbers: Iterator[int]
+) -> Iterator[Batch]:
+    """Decode the examples of the file `path`, in chunks that stay valid when the next one comes.
+
+    numbers  gives each example's running number, over all files
+    """
+    first = 1
+    while chunk := _messages(examples, numbers):
+        messages = [message for message, _ in chunk]
+        decoded = decoder.decode(messages)
+        for record in np.flatnonzero(decoded.reasons):
+            reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
+            fault = explain(reason, place, messages[record], limits)
+            raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
+        first += len(chunk)
+        batch = decoded.batch
+        if "users" in decoder.columns:
+            batch = batch._replace(users=users_of([key for _, key in chunk]))
+        owned: dict[str, NDArray[Any]] = {name: column.copy() for name, column in batch._asdict().items()}
+        yield Batch(**owned)
+
+
+def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:
+    """Encode the next examples, with their keys: so few at once that neither number nor size is large."""
+    chunk: list[tuple[bytes, bytes]] = []
+    size = 0
+    while len(chunk) < CHUNK and size < CHUNK_BYTES and (example := next(examples, None)) is not None:
+        chunk.append((encode_example(example), key_of(example, next(numbers))))
+        size += len(chunk[-1][0])
+    return chunk

@@ -1,0 +1,261 @@
+"""One pass over examples: progressive validation on the first part, test on the rest.
+
+The protocol of Agarwal et al. 2014, section 3.1: a random split, one pass, epochs of equal length.
+"""
+
+import itertools
+import math
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.update import loss_of
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import ProgressiveLoss
+from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
+from stream_apple.offline.class_measures import ClassErrors, class_errors
+
+ALIKE = 0.005
+"""Losses that differ by a smaller share say nothing about methods."""
+
+
+class Schedule(NamedTuple):
+    """How the examples are used.
+
+    epochs         end an epoch after each `epochs`-th part of the training examples; or,
+    doubling       if it is given, after doubling * 2^k examples (k = 0, 1, ...)
+    test_fraction  share of the examples, at the end, that is only scored
+    seed           of the shuffle
+    keep_order     no shuffle
+    ends           if it is given, in place of both: after so many training examples an epoch ends, ascending
+    """
+
+    epochs: int = 6
+    doubling: int | None = None
+    test_fraction: float = 0.2
+    seed: int = 0
+    keep_order: bool = False
+    ends: tuple[int, ...] | None = None
+
+
+class Result(NamedTuple):
+    """What one pass showed. Losses and errors are weighted means; None where there is nothing to average.
+
+    Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would;
+    the best constant is the one that turns out to be best for the training examples.
+    Errors are shares of examples on the wrong side of the middle between the labels, where there are just two; of the
+    softmax loss, of wrong classes.
+    Seconds are those of learning and testing, without reading.
+    """
+
+    method: str
+    examples: int
+    progressive_loss: float | None
+    linear_progressive_loss: float | None
+    best_constant_loss: float | None
+    progressive_error: float | None
+    test_loss: float | None
+    linear_test_loss: float | None
+    test_error: float | None
+    features_per_example: float | None
+    parents: int
+    seconds: float
+
+    def verdict(self, alone: float | None = None) -> str:
+        """Say in a sentence whether the method was worth it, by progressive loss beside linear's; "" without labels.
+
+        alone  the progressive loss of apple's own score, where a mixture is what was learned
+        """
+        subject = self.method if alone is None else "the mixture"
+        reference, name = self.linear_progressive_loss, "linear"
+        if self.method == "linear":
+            reference, name = self.best_constant_loss, "the best constant"
+        if self.progressive_loss is None or reference is None:
+            return ""
+        if reference == 0.0:
+            return f"{subject} is {'worse than' if self.progressive_loss else 'as good as'} {name}, whose loss is 0"
+        change = self.progressive_loss / reference - 1.0
+        besides = "" if alone is None else f"; apple alone would be {_difference(alone / reference - 1.0)}"
+        if abs(change) < ALIKE:
+            said = f"{subject} is as good as {name}: its progressive loss differs by less than {ALIKE:.1%}"
+            return said + besides
+        worse = "worse than" if change > 0 else "better than"
+        return f"{subject} is {worse} {name}: its progressive loss is {_difference(change)} {name}'s{besides}"
+
+
+class AppleAlone(NamedTuple):
+    """The mean losses of apple's own score where a mixture is published, else None."""
+
+    apple_progressive_loss: float | None = None
+    apple_test_loss: float | None = None
+
+
+class Run(NamedTuple):
+    """The result, and the training examples in the order learned with their scores; of the softmax loss, all errors."""
+
+    result: Result
+    alone: AppleAlone
+    quality: Quality
+    scores: Scores
+    trained: Batch
+    logistic: bool
+    errors: ClassErrors | None = None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a mixture is published."""
+        return self.alone.apple_progressive_loss is not None
+
+    def facts(self) -> dict[str, object]:
+        """All numbers under flat names: the result's, apple's own, and those of two labels, or of classes."""
+        errors = self.errors._asdict() if self.errors is not None else {}
+        return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
+
+    def verdict(self) -> str:
+        """Say what `Result.verdict` says."""
+        return self.result.verdict(self.alone.apple_progressive_loss)
+
+    def apple_losses(self) -> NDArray[np.float64]:
+        """float64[n]: the loss of apple's own score of each training example; NaN without a label."""
+        return _apple_losses(self.scores, self.trained, logistic=self.logistic)
+
+    def linear_losses(self) -> NDArray[np.float64]:
+        """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
+        return _linear_losses(self.scores, self.trained, logistic=self.logistic)
+
+
+def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
+    """After how many training examples an epoch ends; the last end is `examples`, where nothing is expanded."""
+    if schedule.ends is not None:
+        return [*itertools.takewhile(lambda end: end < examples, schedule.ends), examples]
+    if schedule.doubling is not None:
+        first = schedule.doubling
+        doubled = (first << k for k in itertools.count())
+        return [*itertools.takewhile(lambda end: end < examples, doubled), examples]
+    length = max(1, math.ceil(examples / schedule.epochs))
+    return [*range(length, examples, length), examples]
+
+
+def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:
+    """The training examples in the order learned, and the test examples."""
+    order = np.arange(len(batch.labels))
+    if not schedule.keep_order:
+        order = np.random.default_rng(schedule.seed).permutation(order)
+    trained_size = len(order) - int(len(order) * schedule.test_fraction)
+    return batch.select(order[:trained_size]), batch.select(order[trained_size:])
+
+
+class Learned(NamedTuple):
+    """What learning has come to, besides scores.
+
+    progress  of all training examples, in their order
+    parents   of the model
+    """
+
+    progress: ProgressiveLoss
+    features_per_example: float | None
+    parents: int
+    seconds: float
+
+
+def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
+    """Learn the first part of the batch in one pass, then score the rest."""
+    trained, tested = split(batch, schedule)
+    trained_size = len(trained.labels)
+    learner, scores = Learner(options), Scores.empty(trained_size)
+    learner.warm_up()
+
+    started = time.perf_counter()
+    for start, stop in itertools.pairwise([0, *epoch_ends(trained_size, schedule)]):
+        learner.learn(trained, start, stop, scores)
+        if stop < trained_size:
+            learner.end_epoch()
+    test_scores = learner.score(tested)
+    seconds = time.perf_counter() - started
+
+    features = learner.features_per_example if learner.examples else None
+    learned = Learned(learner.progress, features, parents_of(learner), seconds)
+    return run_of(options, learned, (trained, scores), (tested, test_scores))
+
+
+def parents_of(learner: Learner) -> int:
+    """How many monomials of it are parents, the constant left out."""
+    return int(learner.census().parents[1:].sum())
+
+
+def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
+    """Measure the examples learned and those only scored, each with their scores."""
+    (trained, scores), (tested, test_scores) = training, testing
+    logistic = options.loss == "logistic"
+    progress = learned.progress
+    labels = np.concatenate([trained.labels, tested.labels])
+    errors = class_errors(training, testing) if options.classes else None
+    result = Result(
+        method=options.method,
+        examples=len(labels),
+        progressive_loss=_number(progress.progressive_loss),
+        linear_progressive_loss=_number(progress.linear_progressive_loss),
+        best_constant_loss=_number(progress.best_constant_loss),
+        progressive_error=errors.progressive_error if errors else _error(labels, trained, scores.predictions),
+        test_loss=_mean(test_scores.losses, tested),
+        linear_test_loss=_mean(_linear_losses(test_scores, tested, logistic=logistic), tested),
+        test_error=errors.test_error if errors else _error(labels, tested, test_scores.predictions),
+        features_per_example=learned.features_per_example,
+        parents=learned.parents,
+        seconds=learned.seconds,
+    )
+    alone = AppleAlone()
+    if options.mixed:
+        alone = AppleAlone(
+            _mean(_apple_losses(scores, trained, logistic=logistic), trained),
+            _mean(_apple_losses(test_scores, tested, logistic=logistic), tested),
+        )
+    quality = NO_QUALITY
+    if errors is None:
+        quality = quality_of(labels, training, testing, logistic=logistic, mixed=options.mixed)
+    return Run(result, alone, quality, scores, trained, logistic, errors)
+
+
+def _difference(change: float) -> str:
+    """Spell the distance from the reference, which is a share of it."""
+    return f"{abs(change):.1%} {'above' if change > 0 else 'below'}"
+
+
+def _number(loss: float) -> float | None:
+    return None if math.isnan(loss) else loss
+
+
+def _apple_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
+    found = scores.apple_losses  # of classes: NaN else
+    return _losses(scores.apple, part.labels, logistic=logistic) if np.isnan(found).all() else found
+
+
+def _linear_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
+    found = scores.linear_losses
+    return _losses(scores.linear, part.labels, logistic=logistic) if np.isnan(found).all() else found
+
+
+def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
+    """The loss of each score."""
+    return np.array([loss_of(logistic, score, label) for score, label in zip(scores, labels, strict=True)])
+
+
+def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:
+    """Share of wrong signs, with the middle of the two labels as zero; None if there are not just two."""
+    labels = np.unique(whole[~np.isnan(whole)])
+    if len(labels) != 2:
+        return None
+    # Scores of the logistic loss are log-odds, whose middle is 0: that of its labels -1 and 1 too.
+    middle = float(labels.mean())
+    wrong: NDArray[np.float64] = ((scores > middle) != (part.labels > middle)).astype(np.float64)
+    return _mean(wrong, part)
+
+
+def _mean(values: NDArray[np.float64], part: Batch) -> float | None:
+    labelled = ~np.isnan(part.labels)
+    weight = float(part.weights[labelled].sum())
+    return float((values * part.weights)[labelled].sum()) / weight if weight > 0 else None

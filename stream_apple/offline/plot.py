@@ -1,0 +1,64 @@
+"""The learning curve as a picture. Needs the extra `study`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.offline.evaluation import Run
+
+
+def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:
+    """[at most points, 2]: labelled examples seen, mean of the losses so far."""
+    known = np.asarray(losses)[~np.isnan(losses)]
+    at = np.unique(np.geomspace(1, max(len(known), 1), points).astype(int))
+    means = np.cumsum(known)[at - 1] / at if len(known) else np.zeros(0)
+    return np.column_stack([at[: len(means)], means])
+
+
+def picture_file(path: Path) -> Path:
+    """The file that a picture for `path` is written to; ConfigurationError if its suffix is that of none."""
+    known = empty_figure(asked_by="--plot: ").canvas.get_supported_filetypes()
+    if not path.suffix.removeprefix("."):
+        return path.with_name(f"{path.name.rstrip('.')}.png")
+    if path.suffix[1:].lower() not in known:
+        raise ConfigurationError(
+            f"--plot {path}: expected a suffix of {', '.join(f'.{suffix}' for suffix in known)}, found {path.suffix}"
+        )
+    return path
+
+
+def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") -> Any:  # noqa: ANN401  untyped library
+    """A figure of matplotlib; ConfigurationError if matplotlib is not installed.
+
+    size      in inches; None: as matplotlib has it
+    asked_by  what the error's message begins with
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigurationError(
+            f"{asked_by}expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
+        ) from None
+    return Figure(figsize=size, layout="constrained")
+
+
+def draw_learning_curve(run: Run, path: Path) -> None:
+    """Draw the progressive loss so far; the suffix decides the format.
+
+    What is published has a line, and so have the linear predictor alongside and, with a mixture, apple alone.
+    """
+    figure = empty_figure((7, 4), "--plot: ")
+    axes = figure.subplots()
+    axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
+    if run.mixed:
+        axes.semilogx(*learning_curve(run.apple_losses()).T, label="apple alone")
+    if run.result.method != "linear":
+        axes.semilogx(*learning_curve(run.linear_losses()).T, label="linear, alongside")
+    axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss of predictions made before learning")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path)

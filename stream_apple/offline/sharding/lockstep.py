@@ -1,0 +1,160 @@
+"""Learners side by side, each with a stream of its own, that wait for each other at the end of every round.
+
+What workers come to that merge models with `patience = "forever"`, without Kafka. A round is `every` epochs. A learner
+stops before its first example of a later round, having ended its epoch; once all have stopped or have no more
+examples, those that stand at the end of the earliest round are merged in ascending order, and go on with the one model.
+
+- A stream that skips rounds is in those merges only at whose ends it stops; it waits there for the others.
+- A stream that has ended is in no merge any more: the others don't wait for it. (A worker would: there might be more.)
+- Where a stream's clock is put back, a round may come twice, and is merged twice. (A worker merges a round once.)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.merging.merge import Parents, adopt, merge, warm_up_merging
+from stream_apple.core.learner.merging.mergeable import check_mergeable
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import ModelError
+
+
+class Exchange(NamedTuple):
+    """How models are merged: which new parents stay, and how many epochs a round has."""
+
+    parents: Parents = "votes"
+    every: int = 1
+
+
+class ShardStream(NamedTuple):
+    """The examples of one learner, n rows, in the order learned.
+
+    epochs  int64[n]: an epoch ends where the number rises; where it falls, nothing does
+    """
+
+    batch: Batch
+    epochs: NDArray[np.int64]
+
+
+class Shard:
+    """One learner and its stream.
+
+    scores  of its examples, NaN for those that are to come
+    held    the round at whose end it waits; None while there is nothing to wait for
+    """
+
+    def __init__(self, number: int, learner: Learner, stream: ShardStream) -> None:
+        self.learner = learner
+        self.stream = stream
+        self.scores = Scores.empty(len(stream.batch.labels))
+        self.held: int | None = None
+        self._number = number
+        self._at = 0
+        self._epoch = -1
+        self._changes = [*(np.flatnonzero(np.diff(stream.epochs)) + 1).tolist(), len(stream.epochs)]
+        self._change = 0
+        self._before = np.zeros_like(self.learned)
+
+    @property
+    def learned(self) -> NDArray[np.int64]:
+        """A copy of what the learner has counted, as `Scalars.counts` has it."""
+        counts: NDArray[np.int64] = self.learner.sums["counts"].astype(np.int64)
+        return counts
+
+    @property
+    def last_pass(self) -> NDArray[np.int64]:
+        """What it has counted since the last pass over the stream began."""
+        return self.learned - self._before
+
+    def learn_on(self, every: int, *, nominate: bool) -> None:
+        """Learn up to the end of the round, or of the stream; `every` is 0 if there are no rounds."""
+        while self.held is None and self._at < len(self.stream.epochs):
+            epoch = int(self.stream.epochs[self._at])
+            ended, self._epoch = self._epoch, epoch
+            if -1 < ended < epoch:
+                self.learner.end_epoch(nominate=nominate)
+                if every and ended // every < epoch // every:
+                    self.held = ended // every
+                    return
+            stop = self._changes[self._change]
+            self._learn(self._at, stop, self.scores)
+            self._at, self._change = stop, self._change + 1
+
+    def learn_again(self) -> None:
+        """Learn all of the stream once more, without an end of an epoch."""
+        size = len(self.stream.epochs)
+        self._before = self.learned
+        self._learn(0, size, Scores.empty(size))
+
+    def _learn(self, start: int, stop: int, scores: Scores) -> None:
+        try:
+            self.learner.learn(self.stream.batch, start, stop, scores)
+        except ModelError as error:
+            raise ModelError(f"shard {self._number}: {error}", error.row) from error
+
+
+class Lockstep:
+    """All learners with their streams, and the merges between them.
+
+    rosters  who was in each merge, in the order of merges: (round, numbers of shards)
+    """
+
+    def __init__(self, options: Options, streams: Sequence[ShardStream], exchange: Exchange | None) -> None:
+        """`exchange`: None if nobody is merged. ConfigurationError for options of models that can't be."""
+        if exchange is not None:
+            check_mergeable(options)
+        self.options = options
+        self.exchange = exchange
+        self.shards = [Shard(number, Learner(options), stream) for number, stream in enumerate(streams)]
+        self.rosters: list[tuple[int, tuple[int, ...]]] = []
+
+    def warm_up(self) -> None:
+        """Compile everything on throw-away models."""
+        self.shards[0].learner.warm_up()
+        if self.exchange is not None:
+            warm_up_merging(self.options)
+
+    def learn(self) -> None:
+        """Learn all of the streams in one pass, with a merge at the end of each round."""
+        self._learn_on(0 if self.exchange is None else self.exchange.every)
+        while waiting := [shard.held for shard in self.shards if shard.held is not None]:
+            self._merge(min(waiting))
+            self._learn_on(0 if self.exchange is None else self.exchange.every)
+
+    def learn_in_passes(self, passes: int) -> None:
+        """Learn all of the streams so many times; all become one model at the end of each pass, and only there.
+
+        Epochs end in the first pass alone, each learner growing by itself; then no feature is added (Agarwal et al.
+        2014, section 3.2). ValueError if nobody is to be merged.
+        """
+        if self.exchange is None:
+            raise ValueError("expected an exchange at the end of each pass, found none")
+        self._learn_on(0)
+        for number in range(passes):
+            if number:
+                for shard in self.shards:
+                    shard.learn_again()
+            for shard in self.shards:
+                shard.held = number
+            self._merge(number)
+
+    def _learn_on(self, every: int) -> None:
+        for shard in self.shards:
+            shard.learn_on(every, nominate=self.exchange is not None)
+
+    def _merge(self, number: int) -> None:
+        """Have those that wait at the end of this round become one model, and go on."""
+        if self.exchange is None:
+            raise AssertionError("expected an exchange where somebody waits, found none")
+        roster = [which for which, shard in enumerate(self.shards) if shard.held == number]
+        parents = self.exchange.parents
+        merged = merge([self.shards[which].learner for which in roster], parents=parents).model
+        for which in roster:
+            shard = self.shards[which]
+            adopt(shard.learner, merged, included=True, roster_size=len(roster), parents=parents)
+            shard.held = None
+        self.rosters.append((number, tuple(roster)))

@@ -1,0 +1,118 @@
+"""One stream dealt to several learners: who gets which example, in which epoch of its own, and what comes of it.
+
+Example i, in the order learned, is of shard i mod P; examples of the test part, which follow, are scored by the shard
+that they would come to next.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.class_progress import ClassProgress
+from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import ProgressiveLoss
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES
+from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
+from stream_apple.offline.event_epochs import Dealt
+from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, Shard, ShardStream
+
+
+class Sharding(NamedTuple):
+    """How the learners work together.
+
+    exchange  how models are merged; None: they are not
+    passes    so many over the examples, with a merge after each and growth in the first alone; None: one, with a merge
+              at the end of each round
+    """
+
+    shards: int
+    exchange: Exchange | None
+    passes: int | None = None
+
+    @property
+    def models(self) -> int:
+        """How many there are at once: one for each shard, and the one that they become."""
+        return self.shards + (self.exchange is not None)
+
+
+class Together(NamedTuple):
+    """What several learners came to.
+
+    lockstep            the learners, and who was in each merge
+    last_pass_features  features an example in the last pass; None without examples
+    """
+
+    run: Run
+    lockstep: Lockstep
+    last_pass_features: float | None
+
+
+def streams_of(trained: Batch, shards: NDArray[np.int64], epochs: NDArray[np.int64], count: int) -> list[ShardStream]:
+    """The stream of each of `count` shards; `shards` and `epochs` are int64[n], of each example."""
+    rows = [np.flatnonzero(shards == shard) for shard in range(count)]
+    return [ShardStream(trained.select(of_one), epochs[of_one]) for of_one in rows]
+
+
+def evaluate_together(
+    batch: Batch, options: Options, schedule: Schedule, sharding: Sharding, dealt: Dealt | None = None
+) -> Together:
+    """Learn the first part of the batch, then score the rest, as `evaluate` does with one learner.
+
+    dealt  of the examples of the batch, in their order, which the schedule then keeps; None: example i, in the order
+           learned, is of shard i mod P, and the ends of epochs are those of one learner: before the first example
+           behind such an end, wherever it is dealt to
+    """
+    trained, tested = split(batch, schedule)
+    size = len(trained.labels)
+    if dealt is None:
+        shards = np.arange(len(batch.labels)) % sharding.shards
+        epochs = np.searchsorted(epoch_ends(size, schedule), np.arange(size), side="right").astype(np.int64)
+    else:
+        shards, epochs = dealt.shards, dealt.epochs[:size]
+    lockstep = Lockstep(options, streams_of(trained, shards[:size], epochs, sharding.shards), sharding.exchange)
+    lockstep.warm_up()
+
+    started = time.perf_counter()
+    if sharding.passes is None:
+        lockstep.learn()
+    else:
+        lockstep.learn_in_passes(sharding.passes)
+    test_scores = Scores.empty(len(tested.labels))
+    for number, shard in enumerate(lockstep.shards):
+        own = np.flatnonzero(shards[size:] == number)
+        _put(test_scores, own, shard.learner.score(tested.select(own)))
+    seconds = time.perf_counter() - started
+
+    scores = Scores.empty(size)
+    for number, shard in enumerate(lockstep.shards):
+        _put(scores, np.flatnonzero(shards[:size] == number), shard.scores)
+    progress = _progress_of(options)
+    progress.add(trained, scores, 0, size)
+    parents = max(parents_of(shard.learner) for shard in lockstep.shards)
+    learned = Learned(progress, _features(lockstep.shards, last=False), parents, seconds)
+    run = run_of(options, learned, (trained, scores), (tested, test_scores))
+    return Together(run, lockstep, _features(lockstep.shards, last=True))
+
+
+def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
+    """Write scores of these rows where they belong."""
+    for column, values in zip(whole, part, strict=True):
+        column[rows] = values
+
+
+def _features(shards: list[Shard], *, last: bool) -> float | None:
+    """The mean number of features of an example, with all shards; `last`: in the last pass. None without examples."""
+    counts = [shard.last_pass if last else shard.learned for shard in shards]
+    examples = sum(int(each[EXAMPLES]) for each in counts)
+    return sum(int(each[FEATURES]) for each in counts) / examples if examples else None
+
+
+def _progress_of(options: Options) -> ProgressiveLoss:
+    """A loss that has counted nothing yet, for the rows of all shards in their order."""
+    if options.classes:
+        return ClassProgress(classes=options.classes, mixed=options.mixed)
+    return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)

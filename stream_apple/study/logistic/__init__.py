@@ -1,1 +1,0 @@
-"""Logistic regression by stochastic gradient descent, as a lecture has it: lazily regularised, hashed, personalised."""

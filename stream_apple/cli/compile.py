@@ -48,7 +48,9 @@ def command(target: str | None) -> None:
 def _named(chosen: dict[str, str] | None) -> str | None:
     """The settings that differ from the default, as in a configuration."""
     prefix = "STREAM_APPLE_LEARNER__"
-    return chosen and ", ".join(f"{name.removeprefix(prefix).lower()} = {value}" for name, value in chosen.items())
+    if chosen is None:
+        return None
+    return ", ".join(f"{name.removeprefix(prefix).lower()} = {value}" for name, value in chosen.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:

@@ -91,7 +91,7 @@ class _Cache(FunctionCache):
         return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
 
 
-class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
+class Kernel(CPUDispatcher):
     """Compiled for the types of its arguments. A constant is of the type of its value: Numba's own compile it again.
 
     While Numba infers the type of a variable that starts as 0, calls with it are calls with the constant 0 at first; so
@@ -105,10 +105,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
 
     def enable_caching(self) -> None:
         """Keep compiled code on disk."""
-        self._cache = _Cache(self.py_func)
+        self._cache = cast("Any", _Cache)(self.py_func)
 
 
-class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _LinkedLibrary(JITCodeLibrary):
     """LLVM's code of a routine: it is optimised, and made machine code, with the kernels that it is linked to."""
 
     def finalize(self) -> None:
@@ -118,21 +118,21 @@ class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _LinkOnly(AnalysisPass):  # type: ignore[misc]
+class _LinkOnly(AnalysisPass):
     """What is compiled goes to a library that is only linked."""
 
     _name = "link_only"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Numba has no types
 
     def run_pass(self, state: Any) -> bool:  # noqa: ANN401
-        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = cast("Any", _LinkedLibrary)(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         return False
 
 
-class _RoutineCompiler(CompilerBase):  # type: ignore[misc]
+class _RoutineCompiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_LinkOnly, AnnotateTypes)

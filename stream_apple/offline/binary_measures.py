@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.kernels.rows import Scores
 
 
 class ClassErrors(NamedTuple):

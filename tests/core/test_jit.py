@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -52,7 +53,8 @@ class TestRoutines:
     def test_kernels_have_their_code(self) -> None:
         """Inlined or not; a constant is a number of its type, for which nothing is compiled again."""
         assert _sum_of_quarters(5) == 0.25 + 2.5
-        assert [len(each.overloads) for each in (_sum_of_quarters, _quarter)] == [1, 1]  # type: ignore[attr-defined]
+        compiled: list[Any] = [_sum_of_quarters, _quarter]
+        assert [len(each.overloads) for each in compiled] == [1, 1]
 
     @pytest.mark.parametrize("function", [_half, _quarter])
     def test_python_can_not_call_them(self, function: Callable[[float], float]) -> None:

@@ -14,7 +14,7 @@ from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
 from stream_apple.core.learner.state.table import FREE, PARENT, U1, Index, find
-from stream_apple.core.learner.state.work import Work, example_features
+from stream_apple.core.learner.state.work import Origins, Work, example_features
 
 Places = NDArray[np.int64]
 Means = NDArray[np.float64]
@@ -44,7 +44,8 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
     order = np.argsort(candidates)
     cost, earned, presence = np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(len(candidates))
     totals = np.zeros(3)
-    _look(model, work, (parents, candidates[order]), (cost, earned, presence), totals)
+    origins = work.origins if model.rule.kept.counts else None
+    _look(model, work, origins, (parents, candidates[order]), (cost, earned, presence), totals)
     examples = max(totals[0], 1.0)
     back = np.empty_like(presence)
     back[order] = presence
@@ -55,7 +56,12 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
 
 @kernel
 def _look(
-    model: Model, work: Work, places: tuple[Places, Places], sums: tuple[Means, Means, Means], totals: Means
+    model: Model,
+    work: Work,
+    origins: Origins | None,
+    places: tuple[Places, Places],
+    sums: tuple[Means, Means, Means],
+    totals: Means,
 ) -> None:
     """Add up cost, earned, presence; totals: examples, products, base features."""
     recent, slots, features = model.recent, model.table.slots, work.features
@@ -68,7 +74,7 @@ def _look(
             offset = half * RECENT_FEATURES
             span = np.uint64(offset + first), np.uint64(offset + end)
             example = example_features(recent.keys, recent.values, recent.roles, span[0], span[1])
-            found, _ = expand(model, example, False, work)  # noqa: FBT003  by position: it is compiled
+            found, _ = expand(model, example, False, work, origins)  # noqa: FBT003  by position: it is compiled
             totals[0] += 1.0
             totals[2] += end - first
             first = end

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 from stream_apple.core.learner.progressive_loss import LossReport, ProgressiveLoss, add_example, has_label
 

@@ -10,10 +10,13 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
-from stream_apple.core.learner.kernels.apple import Scores, process
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
+from stream_apple.core.learner.kernels.mixed import process_mixed
 from stream_apple.core.learner.kernels.mixture import effective_weights
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
+from stream_apple.core.learner.kernels.plain import process_plain
+from stream_apple.core.learner.kernels.rows import Scores
+from stream_apple.core.learner.kernels.shared import process_shared
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
@@ -258,13 +261,22 @@ class Learner:
             self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
-        """Run the kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
+        """Run the family's kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
+        model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
+        decay = model.decay if model.rule.decay.active else None
+        trust = model.start if len(model.start) else None
+        origins = work.origins if self.options.counted else None
         if self.options.classes:
             check_labels(batch.labels[start:stop], self.options.classes)
-            row = process_classes(self._model, self._work, self._class_work, batch, scores, start, stop, learn)
+            row = process_classes(model, work, self._class_work, *rows)
+        elif self.options.mixed:
+            row = process_mixed(model, decay, trust, origins, work, *rows)
+        elif self.options.collisions == "share":
+            row = process_shared(model, decay, work, *rows)
         else:
-            row = process(self._model, self._work, batch, scores, start, stop, learn)
+            tuples = model.tuples if self.options.method == "tuples" else None
+            row = process_plain(model, decay, trust, origins, tuples, work, *rows)
         if row >= 0:
             raise ModelError(
                 f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",

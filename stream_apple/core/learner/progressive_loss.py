@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
-from stream_apple.core.learner.kernels.apple import Scores
+from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 

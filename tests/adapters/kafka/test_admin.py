@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Producer
-from confluent_kafka.admin import ListOffsetsResultInfo
+from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]
 from support.ports import free_ports
 from support.waiting import DEADLINE_S
 

@@ -24,7 +24,7 @@ from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.decay import use_of
 from stream_apple.core.learner.kernels.naive_bayes import CAUTION
 from stream_apple.core.learner.kernels.residuals import forget_residuals
-from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Model
+from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Decay, Model
 from stream_apple.core.learner.state.table import (
     BARRED,
     BUCKET,
@@ -118,7 +118,7 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
 
 
 @part
-def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
+def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: Index) -> Index:
     """Give newcomers[:wanted] slots: free ones, else the least useful of the bucket. Returns the new `found`.
 
     A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x: with an empty one its
@@ -139,8 +139,10 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             counts[OCCUPIED] += 1
         else:
             first = bucket_of(table.tags, key) << U3
-            decays = model.rule.decay.active
-            place = least_useful_now(model, first) if decays else least_useful(table.slots, first)
+            if decay is not None:  # noqa: SIM108  what is not there is not compiled
+                place = least_useful_now(model, decay, first)
+            else:
+                place = least_useful(table.slots, first)
             if place == NOWHERE:
                 counts[REFUSED] += 1
                 continue
@@ -157,9 +159,9 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             begin_counts(table.counts[place], work.origins.newcomers[m])
         if model.rule.tuples.ablating:
             table.ablations[place] = 0.0
-        if model.rule.decay.l1 > 0.0:
-            for which in range(len(model.decay.drawn)):
-                table.stamps[place, which] = model.decay.drawn[which]
+        if decay is not None and model.rule.decay.l1 > 0.0:
+            for which in range(len(decay.drawn)):
+                table.stamps[place, which] = decay.drawn[which]
         features.slot[found] = place
         features.x[found] = x
         features.weight[found] = 0.0
@@ -186,12 +188,12 @@ def least_useful(slots: Slots, first: Index) -> Index:
 
 
 @part
-def least_useful_now(model: Model, first: Index) -> Index:
+def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
     """As `least_useful`, where what the table has is not what weights are by now."""
     least, slots = NOWHERE, model.table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        use = np.float32(use_of(model.table, model.decay, model.rule.decay, first + within))
+        use = np.float32(use_of(model.table, decay, model.rule.decay, first + within))
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE

@@ -17,20 +17,22 @@ from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Element, Index
-from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, Work
+from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, Origins, Work
 
 
 @part
-def take_attributes(work: Work, example: BaseFeatures) -> None:
+def take_attributes(origins: Origins, example: BaseFeatures) -> None:
     """Have the attributes of the example's base features, each its own, where `note_newcomers` finds them."""
     for f in range(example.first, example.stop):
-        work.origins.base[f - example.first] = example.keys[f]
+        origins.base[f - example.first] = example.keys[f]
 
 
 @part
-def note_newcomers(base: BaseFeatures, work: Work, exhaustive: bool, passed: Index, wanted: Index) -> None:  # noqa: FBT001
+def note_newcomers(
+    base: BaseFeatures, work: Work, origins: Origins, exhaustive: bool, passed: Index, wanted: Index  # noqa: FBT001
+) -> None:  # fmt: skip
     """Write the origins of newcomers[wanted:wanted + passed], which are products.misses[:passed]."""
-    products, origins = work.products, work.origins
+    products = work.products
     for m in range(passed):
         at = np.uint64(products.misses[m])
         number = products.node[at]
@@ -48,9 +50,8 @@ def note_newcomers(base: BaseFeatures, work: Work, exhaustive: bool, passed: Ind
 
 
 @part
-def note_nodes(base: BaseFeatures, work: Work, head: Index, tail: Index) -> None:
+def note_nodes(base: BaseFeatures, work: Work, origins: Origins, head: Index, tail: Index) -> None:
     """Write the origins of the nodes before `tail`, products of node `head` with the last of the paired features."""
-    origins = work.origins
     node, origin = work.nodes[head], origins.nodes[head]
     for f in range(node["first"], base.paired):
         noted = origins.nodes[tail - (base.paired - f)]

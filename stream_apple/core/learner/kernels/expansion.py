@@ -38,7 +38,7 @@ from stream_apple.core.learner.state.table import (
     door_of,
     find,
 )
-from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Products, Work
+from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Origins, Products, Work
 
 REACH = np.float32(1.25)
 ESTABLISHED = np.uint8(20)  # sights
@@ -63,7 +63,9 @@ class Ends(NamedTuple):
 
 
 @part
-def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tuple[Index, Index]:  # noqa: FBT001
+def expand(
+    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None  # noqa: FBT001
+) -> tuple[Index, Index]:  # fmt: skip
     """Collect the monomials of the example: how many have slots, how many shall be given one.
 
     The former stand in `work.features` (slot and x), the constant first, then the base features; the latter in
@@ -72,30 +74,29 @@ def expand(model: Model, base: BaseFeatures, learning: bool, work: Work) -> tupl
     """
     table, scalars, rule = model.table, model.scalars, model.rule
     features, products, nodes = work.features, work.products, work.nodes
-    origins, counted = work.origins, rule.kept.counts
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)
     features.slot[0], features.x[0] = constant, 1.0
     table.slots[constant]["active"] = 1  # so it is not appended again, even if keys should sum to 0
     put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
-    if counted:
+    if origins is not None:
         origins.nodes[0]["attributes"] = U0
         origins.nodes[0]["order"] = 0
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     while queue.head < queue.tail:
-        queue, ends = multiply(table, rule, base, work, queue)
+        queue, ends = multiply(table, rule, base, work, queue, origins)
         if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
             bring_within_reach(table, base, products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends)
+        found, queue, misses = collect(model, base, work, queue, found, ends, origins)
         if learning:
             passed = filter_misses(model, work, misses)
             scalars.counts[DEFERRED] += np.int64(misses - passed)
-            if counted:
-                note_newcomers(base, work, rule.expansion.exhaustive, passed, wanted)
+            if origins is not None:
+                note_newcomers(base, work, origins, rule.expansion.exhaustive, passed, wanted)
             wanted = nominate(table, base, work, passed, wanted)
     return found, wanted
 
@@ -136,7 +137,9 @@ def bring_within_reach(table: Table, base: BaseFeatures, products: Products, hit
 
 
 @part
-def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue) -> tuple[Queue, Ends]:
+def multiply(
+    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None
+) -> tuple[Queue, Ends]:
     """Look up the products of the next nodes, WAVE or somewhat more, and list them as hits or misses."""
     products, nodes = work.products, work.nodes
     head, tail, visited = queue
@@ -160,8 +163,8 @@ def multiply(table: Table, rule: LearningRule, base: BaseFeatures, work: Work, q
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
-            if rule.kept.counts:
-                note_nodes(base, work, head, tail)
+            if origins is not None:
+                note_nodes(base, work, origins, head, tail)
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)
@@ -221,7 +224,7 @@ def fetch(slots: Slots, products: Products, hits: Index) -> None:
 
 @part
 def collect(
-    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends
+    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None
 ) -> tuple[Index, Queue, Index]:
     """Append the hits that are monomials in the table to the features, each once; how many features there are then.
 
@@ -257,8 +260,8 @@ def collect(
                     continue
                 work.nodes[tail]["origin"], work.nodes[tail]["by"] = products.node[at], by
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
-            if model.rule.kept.counts:
-                work.origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
-                work.origins.nodes[tail]["order"] = table.counts[place]["order"]
+            if origins is not None:
+                origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
+                origins.nodes[tail]["order"] = table.counts[place]["order"]
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

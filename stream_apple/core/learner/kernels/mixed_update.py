@@ -40,7 +40,7 @@ from stream_apple.core.learner.kernels.update import (
     widen,
     within_bounds,
 )
-from stream_apple.core.learner.state.model import LearningRule, Model, ModelScalars
+from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, U0, U1, Element, Index
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
@@ -95,8 +95,8 @@ def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
 
 @part
 def learn_expanded(
-    model: Model, features: ActiveFeatures, ends: tuple[Index, Index, Index], wider: bool,  # noqa: FBT001
-    mixing: Numbers64, target: Target,
+    model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
+    wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
 ) -> None:  # fmt: skip
     """Update apple, its average and the fast one: all features, which were gathered.
 
@@ -110,8 +110,8 @@ def learn_expanded(
     for t in range(U0 if wider else old, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
-            if rule.decay.l1 > 0.0 and t > U0:
-                draw_slot(model.table, model.decay, slot[t])
+            if decay is not None and rule.decay.l1 > 0.0 and t > U0:
+                draw_slot(model.table, decay, slot[t])
             widen_all(model, slot[t], abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     apple = Target(mixing[APPLE], target.label, target.importance)
@@ -120,13 +120,13 @@ def learn_expanded(
     fast = Target(mixing[FAST], target.label, target.importance)
     fast_change = change_at(rule, FAST_RATE * rule.rate, going, fast)
     first = U0
-    if rule.decay.active:  # the constant does not decay
+    if decay is not None:  # the constant does not decay
         advance(slots[slot[0]], companions[slot[0]], weight[0] + change * step[0], gradient[0], fast_change * step[0])
         first = U1
-        change = decayed_change_at(model, OF_APPLE, rule.rate, going, apple)
-        fast_change = decayed_change_at(model, OF_FAST, FAST_RATE * rule.rate, going, fast)
+        change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, going, apple)
+        fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, going, fast)
         if rule.decay.l1 > 0.0:
-            draw_expanded(model.table, model.decay, features, found)
+            draw_expanded(model.table, decay, features, found)
     for t in range(first, base):
         owner = slots[slot[t]]
         advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
@@ -147,11 +147,13 @@ def change_at(rule: LearningRule, rate: float, going: tuple[float, float], targe
 
 
 @part
-def decayed_change_at(model: Model, which: int, rate: float, going: tuple[float, float], target: Target) -> np.float32:
+def decayed_change_at(
+    rule: LearningRule, decay: Decay, which: int, rate: float, going: tuple[float, float], target: Target
+) -> np.float32:
     """As `change_at`; and the predictor's weights decay, unless its score needs no correction."""
-    if squared_slope(model.rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
-    return decay_and_change(model, which, rate, going, target)
+    return decay_and_change(rule, decay, which, rate, going, target)
 
 
 @part
@@ -169,7 +171,14 @@ def advance(owner: Element, beside: Element, learned: np.float32, gradient: np.f
 
 @part
 def learn_base(
-    model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, mixing: Numbers64, target: Target
+    model: Model,
+    decay: Decay | None,
+    features: ActiveFeatures,
+    base: Index,
+    old: Index,
+    found: Index,
+    mixing: Numbers64,
+    target: Target,
 ) -> None:
     """Update the linear predictors: features [0, base), and the newcomers [old, found) of degree 1.
 
@@ -193,16 +202,16 @@ def learn_base(
     fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
     fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, going, fast)
     first = U0
-    if rule.decay.active:
+    if decay is not None:
         advance_base(
             model, slot[0], weight[0] + change * step[0], gradient[0], slow_change * step[0], fast_change * step[0]
         )
         first = U1
-        change = decayed_change_at(model, OF_LINEAR, rule.rate, going, linear)
-        slow_change = decayed_change_at(model, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, going, slow)
-        fast_change = decayed_change_at(model, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, going, fast)
+        change = decayed_change_at(rule, decay, OF_LINEAR, rule.rate, going, linear)
+        slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, going, slow)
+        fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, going, fast)
         if rule.decay.l1 > 0.0:
-            draw_linear(model.table, model.decay, features, base)
+            draw_linear(model.table, decay, features, base)
     for t in range(first, base):
         advance_base(
             model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]

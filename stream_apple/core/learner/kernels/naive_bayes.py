@@ -81,9 +81,9 @@ def odds_of(model: Model, features: ActiveFeatures, found: Index) -> float:
 
 
 @part
-def starting_score(model: Model, odds: float) -> float:
+def starting_score(trust: NDArray[np.float64], odds: float) -> float:
     """What predictors start from."""
-    return float(min(max(model.start[TRUST] * odds, -MOST_ODDS), MOST_ODDS))
+    return float(min(max(trust[TRUST] * odds, -MOST_ODDS), MOST_ODDS))
 
 
 @part
@@ -95,11 +95,10 @@ def start_expanded(mixing: Numbers64, score: float) -> None:
 
 
 @part
-def learn_trust(model: Model, odds: float, target: Target) -> None:
+def learn_trust(trust: NDArray[np.float64], odds: float, target: Target) -> None:
     """Move trust, before the example is counted, so that the start would have had less loss."""
-    start = model.start
-    slope = target.label / (1.0 + math.exp(starting_score(model, odds) * target.label))
+    slope = target.label / (1.0 + math.exp(starting_score(trust, odds) * target.label))
     curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
-    start[CURVATURE] = KEEP * start[CURVATURE] + target.importance * curvature * odds * odds
-    moved = start[TRUST] + target.importance * slope * odds / (start[CURVATURE] + 1.0)
-    start[TRUST] = min(max(moved, 0.0), MOST_TRUST)
+    trust[CURVATURE] = KEEP * trust[CURVATURE] + target.importance * curvature * odds * odds
+    moved = trust[TRUST] + target.importance * slope * odds / (trust[CURVATURE] + 1.0)
+    trust[TRUST] = min(max(moved, 0.0), MOST_TRUST)

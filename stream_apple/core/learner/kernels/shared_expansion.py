@@ -14,7 +14,7 @@ import numpy as np
 from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, routine
 from stream_apple.core.learner.kernels.admission import admit
-from stream_apple.core.learner.state.model import TRUNCATED, Model
+from stream_apple.core.learner.state.model import TRUNCATED, Decay, Model
 from stream_apple.core.learner.state.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
 from stream_apple.core.learner.state.work import BaseFeatures, Work
 
@@ -36,7 +36,7 @@ def hash_of(key: Index, bits: Index) -> Index:
 
 @routine
 def expand_shared(
-    model: Model, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
+    model: Model, decay: Decay | None, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the slots of the example in `work.features` (slot and x): how many, and how many of them come first that
     have base features, the constant included.
@@ -56,7 +56,7 @@ def expand_shared(
             prefetch(table.tags, bucket_of(table.tags, key_of_hash(hash_of(base.keys[f], bits))))
         for f in range(base.first, base.stop):
             key = key_of_hash(hash_of(base.keys[f], bits))
-            found = _add(model, work, (key, base.values[f], np.uint8(1)), found, learning)
+            found = _add(model, decay, work, (key, base.values[f], np.uint8(1)), found, learning)
     own = found
     for t in range(U1, own):
         work.own.values[t] = features.x[t]
@@ -74,14 +74,15 @@ def expand_shared(
                 if not 0.0 < abs(x) < TOO_LARGE:
                     continue
                 key = key_of_hash(hash_of(base.keys[f] + base.keys[g], bits))
-                found = _add(model, work, (key, x, np.uint8(2)), found, learning)
+                found = _add(model, decay, work, (key, x, np.uint8(2)), found, learning)
     model.scalars.counts[TRUNCATED] += np.int64(truncated and learning)
     return _without_zeros(model, work, own, found)
 
 
 @part
 def _add(
-    model: Model, work: Work, feature: tuple[Index, np.float32, np.uint8], found: Index, learning: bool  # noqa: FBT001
+    model: Model, decay: Decay | None, work: Work, feature: tuple[Index, np.float32, np.uint8], found: Index,
+    learning: bool,  # noqa: FBT001
 ) -> Index:  # fmt: skip
     """Add a value to its slot's feature, which may be a new one; how many there are then.
 
@@ -96,7 +97,7 @@ def _add(
         work.newcomers[0]["key"], work.newcomers[0]["x"] = key, x
         work.newcomers[0]["damping"], work.newcomers[0]["degree"], work.newcomers[0]["parent"] = 0.0, degree, 0
         work.places[place - FREE] = found
-        return admit(model, work, found, U1)
+        return admit(model, decay, work, found, U1)
     owner = table.slots[place]
     if owner["active"]:
         features.x[np.uint64(work.places[place])] += x

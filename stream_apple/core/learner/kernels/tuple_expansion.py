@@ -28,7 +28,7 @@ from stream_apple.core.learner.state.table import (
     first_of,
     fitting_tags,
 )
-from stream_apple.core.learner.state.work import WAVE, BaseFeatures, Products, Work
+from stream_apple.core.learner.state.work import WAVE, BaseFeatures, Origins, Products, Work
 
 _PLACE_BITS = np.uint64(21)  # of the number of a base feature in a node's path
 _PLACE_MASK = (U1 << _PLACE_BITS) - U1
@@ -36,7 +36,8 @@ _PLACE_MASK = (U1 << _PLACE_BITS) - U1
 
 @part
 def expand_tuples(
-    model: Model, base: BaseFeatures, attributes: Words, learning: bool, work: Work  # noqa: FBT001
+    model: Model, base: BaseFeatures, attributes: Words, learning: bool, work: Work,  # noqa: FBT001
+    origins: Origins | None,
 ) -> tuple[Index, Index]:  # fmt: skip
     """What `expand` does for the other methods, and returns: how many features have slots, how many shall get one.
 
@@ -56,11 +57,11 @@ def expand_tuples(
         if queue.visited > np.uint64(model.rule.expansion.max_features):
             model.scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, work.products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends)
+        found, queue, misses = collect(model, base, work, queue, found, ends, origins)
         if learning:
             passed = filter_misses(model, work, misses)
             model.scalars.counts[DEFERRED] += np.int64(misses - passed)
-            if model.rule.kept.counts:
+            if origins is not None:
                 note_tuples(work, passed, wanted)
             wanted = nominate(table, unbarred, work, passed, wanted)
     return found, wanted

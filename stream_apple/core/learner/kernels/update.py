@@ -20,7 +20,7 @@ from stream_apple.core.learner.kernels.decay import (
     of_scale,
     shrink,
 )
-from stream_apple.core.learner.state.model import LearningRule, Model, ModelScalars
+from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
 from stream_apple.core.learner.state.work import ActiveFeatures
 
@@ -149,18 +149,20 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
 
 
 @routine
-def decay_and_change(model: Model, which: int, rate: float, going: tuple[float, float], target: Target) -> np.float32:
+def decay_and_change(
+    rule: LearningRule, decay: Decay, which: int, rate: float, going: tuple[float, float], target: Target
+) -> np.float32:
     """Decay all weights of one predictor by what the example asks for; `change_of`, in units of what the table has.
 
     which  the predictor, see `decay.py`
     going  normaliser and sensitivity
     """
     normaliser, sensitivity = going
-    logistic, score, label = model.rule.logistic, target.score, target.label
+    logistic, score, label = rule.logistic, target.score, target.label
     most = rate * target.importance
     by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
-    shrink(model.decay, model.rule.decay, which, (by, slope_of(logistic, score, label)), most)
-    return of_scale(by * normaliser, model.decay.scale[which])
+    shrink(decay, rule.decay, which, (by, slope_of(logistic, score, label)), most)
+    return of_scale(by * normaliser, decay.scale[which])
 
 
 @part
@@ -180,7 +182,9 @@ def widen(owner: Element, size: np.float32) -> None:
 
 
 @part
-def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: Index, target: Target) -> None:
+def learn_apple(
+    model: Model, decay: Decay | None, features: ActiveFeatures, within: Index, found: Index, target: Target
+) -> None:
     """Update all features of the example, which were gathered, and leave it; those before `within` are in scale."""
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
@@ -190,22 +194,22 @@ def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: In
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
-            if rule.decay.l1 > 0.0 and t > U0:
-                draw_slot(model.table, model.decay, slot[t])
+            if decay is not None and rule.decay.l1 > 0.0 and t > U0:
+                draw_slot(model.table, decay, slot[t])
             widen(owner, abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     first = U0
-    if rule.decay.active:
+    if decay is not None:
         constant = slots[slot[0]]  # it does not decay
         constant["weight"] = within_bounds(weight[0] + change * step[0])
         constant["gradient"] = gradient[0]
         constant["active"] = 0
         first = U1
-        change = decay_and_change(model, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
+        change = decay_and_change(rule, decay, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_expanded(model.table, model.decay, features, found)
+            draw_expanded(model.table, decay, features, found)
     for t in range(first, found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
@@ -214,7 +218,9 @@ def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: In
 
 
 @part
-def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target) -> None:
+def learn_linear(
+    model: Model, decay: Decay | None, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target
+) -> None:
     """Update the linear predictor: features [0, base), and the newcomers [old, found) of degree 1.
 
     They are moved together in `slot` and `x`, so this comes after `learn_apple`.
@@ -234,14 +240,14 @@ def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index
     normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     first = U0
-    if rule.decay.active:
+    if decay is not None:
         constant = slots[slot[0]]
         constant["linear_weight"] = within_bounds(weight[0] + change * step[0])
         constant["linear_gradient"] = gradient[0]
         first = U1
-        change = decay_and_change(model, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
+        change = decay_and_change(rule, decay, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_linear(model.table, model.decay, features, base)
+            draw_linear(model.table, decay, features, base)
     for t in range(first, base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned

@@ -1,4 +1,4 @@
-"""Score an example of k classes, then learn from it: the way of `kernels/apple.py` with a score for each class.
+"""Score an example of k classes, then learn from it: the way of `kernels/plain.py` with a score for each class.
 
 What is published are probabilities. Without a mixture they are apple's own. A mixture has three predictors, the linear
 one, the average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
@@ -14,9 +14,9 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.admission import admit
-from stream_apple.core.learner.kernels.apple import Scores, fetch_ahead
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixture import APPLE, FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
+from stream_apple.core.learner.kernels.rows import Scores, count_learned, example_of, is_learned
 from stream_apple.core.learner.kernels.update import leave
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
@@ -29,10 +29,10 @@ from stream_apple.core.learner.multiclass.class_update import (
     widen_classes,
 )
 from stream_apple.core.learner.multiclass.layout import BESIDE, EXPANDED, MEAN, ClassWork
-from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Mixture, Model
+from stream_apple.core.learner.state.model import Mixture, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.table import U0
-from stream_apple.core.learner.state.work import Numbers64, Work, example_features
+from stream_apple.core.learner.state.work import Numbers64, Work
 
 
 def empty_class_mixture(*, mixed: bool) -> Mixture:
@@ -48,16 +48,13 @@ def process_classes(
     model: Model, work: Work, room: ClassWork, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process`; labels are whole numbers from 0 to classes - 1, which is not checked here."""
+    """As `process_plain`; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     predictors = MEAN + 1 if rule.mixed else BESIDE + 1 if rule.alongside else EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
-        learning = learn and importance > 0.0 and not math.isnan(label)
-        first, end = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
-        example = example_features(batch.keys, batch.values, batch.roles, first, end)
-        fetch_ahead(example)
-        old, wanted = expand(model, example, learning, work)
+        learning, example = is_learned(batch, row, learn), example_of(batch, row)
+        old, wanted = expand(model, example, learning, work, None)
         base, wider = gather_classes(model, features, old, room)
         finite = True
         for which in range(predictors):
@@ -69,10 +66,8 @@ def process_classes(
         if not learning:
             leave(slots, features, old)
             continue
-        found = admit(model, work, old, wanted)
-        counts[EXAMPLES] += 1
-        counts[NONZEROS] += np.int64(example.stop - example.first)
-        counts[FEATURES] += np.int64(found)
+        found = admit(model, None, work, old, wanted)
+        count_learned(counts, example, found)
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example)

@@ -12,6 +12,9 @@ GROWN_AT = 3  # index of `Recent.filled`
 EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
 LEVEL, SEEN, SINCE = range(3)  # indices of `Tuples.state`
 
+Bounds = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
 
 class ExpansionRule(NamedTuple):
     """Which products an example may have.
@@ -107,8 +110,8 @@ class ModelScalars(NamedTuple):
 
     norm: NDArray[np.float64]
     weight: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    labels: Bounds
+    counts: Counts
 
 
 class Mixture(NamedTuple):

@@ -1,0 +1,79 @@
+"""Six predictors of which a mixture is published: score an example by each, then have each learn from it.
+
+What they are, and how they are mixed, is in `mixture.py`; how they go their steps in `mixed_update.py`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.admission import admit
+from stream_apple.core.learner.kernels.counts import count_example, take_attributes
+from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
+from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
+from stream_apple.core.learner.kernels.mixture import PREDICTORS, blend, learn_mixture, temper
+from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
+from stream_apple.core.learner.kernels.rows import (
+    Scores,
+    are_finite,
+    bounds_of,
+    count_learned,
+    example_of,
+    is_learned,
+    publish,
+    take_label,
+)
+from stream_apple.core.learner.kernels.update import Target, leave
+from stream_apple.core.learner.state.model import Decay, Model
+from stream_apple.core.learner.state.recent import keep_recent
+from stream_apple.core.learner.state.work import Origins, Work
+
+
+@kernel
+def process_mixed(
+    model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None, work: Work,
+    batch: Batch, scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
+) -> int:  # fmt: skip
+    """As `process_plain`, with the mixture's predictors."""
+    slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
+    labels, counts = model.scalars.labels, model.scalars.counts
+    for row in range(start, stop):
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        if origins is not None:
+            take_attributes(origins, example)
+        old, wanted = expand(model, example, learning, work, origins)
+        base, wider = gather_mixed(model, features, old, mixing)
+        if decay is not None:
+            decayed_scores(model.table, decay, rule.decay, features, (base, old), mixing)
+        if trust is not None:  # what is counted does not decay
+            odds = odds_of(model, features, old)
+            start_expanded(mixing, starting_score(trust, odds))
+        if not are_finite(mixing, PREDICTORS):
+            leave(slots, features, old)
+            return row
+        if learning and not rule.logistic:
+            share = take_label(labels, label)
+            if share < 1.0:
+                temper(model.mixture, share * share)
+        low, high = bounds_of(rule, labels)
+        score = blend(model.mixture, mixing, rule.logistic, low, high)
+        publish(scores, row, rule, score, mixing, label)
+        if not learning:
+            leave(slots, features, old)
+            continue
+        target = Target(score, label, batch.weights[row])
+        found = admit(model, decay, work, old, wanted)
+        count_learned(counts, example, found)
+        if trust is not None:
+            learn_trust(trust, odds, target)
+        if origins is not None:
+            count_example(model, features, found, target)
+        keep_recent(model.recent, example)
+        learn_mixture(model.mixture, mixing, rule.logistic, target, high - low)
+        learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
+        learn_base(model, decay, features, base, old, found, mixing, target)
+        if decay is not None:
+            settle_if_small(model.table, decay, rule.decay)
+    return -1

@@ -1,0 +1,128 @@
+"""One predictor of all features, and the linear one alongside: score an example, then learn from it.
+
+Adaptive polynomial expansion (Agarwal, Beygelzimer, Hsu, Langford, Telgarsky: "Scalable Nonlinear Learning with
+Adaptive Polynomial Expansions", NIPS 2014) keeps a set of *parents*. An example's features are the products of
+each parent present in it with each base feature present in it, every product once (`expansion.py`). The constant
+is the first parent: its children are the base features themselves. At an epoch's end the heaviest monomials become
+parents (`parent_selection.py`). In between it is a linear learner (`update.py`) on a table of monomials (`table.py`).
+
+A linear predictor learns alongside, in the same slots, from the base features alone: the difference between the
+two losses is what the expansion earns. Methods linear, quadratic and cubic differ in which monomials are parents.
+With method tuples features are tuples of attributes (`tuple_expansion.py`).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import kernel, part, unlikely
+from stream_apple.core.learner.kernels.ablation import add_ablations
+from stream_apple.core.learner.kernels.admission import admit
+from stream_apple.core.learner.kernels.counts import count_example, take_attributes
+from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
+from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
+from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, starting_score
+from stream_apple.core.learner.kernels.plain_descent import learn_plainly
+from stream_apple.core.learner.kernels.residuals import add_residuals
+from stream_apple.core.learner.kernels.rows import (
+    Scores,
+    are_finite,
+    bounds_of,
+    count_learned,
+    example_of,
+    is_learned,
+    publish,
+    take_label,
+)
+from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
+from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave
+from stream_apple.core.learner.state.model import EXAMPLES, Decay, LearningRule, Model, Tuples
+from stream_apple.core.learner.state.table import U0, U1, Index, Slots
+from stream_apple.core.learner.state.work import ActiveFeatures, Origins, Work
+
+
+@kernel
+def process_plain(
+    model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None,
+    tuples: Tuples | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
+    learn: bool,  # noqa: FBT001
+) -> int:  # fmt: skip
+    """Progressive validation: score each row of [start, stop), then (if `learn`) learn it; in order.
+
+    Of `decay`, `trust` (that scores start from naive Bayes), `origins` (that examples are counted by label) and
+    `tuples`, None is what the model does without: nothing is compiled for it.
+
+    Writes these rows of `scores`; a loss is NaN without a label. A row without label, or of weight zero, is scored
+    only. Returns -1; or the row whose score is not finite, which was not learned.
+    """
+    slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
+    labels, counts = model.scalars.labels, model.scalars.counts
+    for row in range(start, stop):
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        if origins is not None:
+            take_attributes(origins, example)
+        if tuples is not None:
+            old, wanted = expand_tuples(model, example, batch.attributes, learning, work, origins)
+        else:
+            old, wanted = expand(model, example, learning, work, origins)
+        mixing[APPLE], wider = gather(slots, features, old)
+        mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
+        if unlikely(rule.plain_l2 > 0.0):
+            mixing[APPLE] /= counts[EXAMPLES] + 1
+            mixing[LINEAR] /= counts[EXAMPLES] + 1
+        if decay is not None:
+            decayed_scores(model.table, decay, rule.decay, features, (base, old), mixing)
+        if trust is not None:  # what is counted does not decay
+            odds = odds_of(model, features, old)
+            mixing[APPLE] += starting_score(trust, odds)
+        if not rule.alongside:
+            mixing[LINEAR] = mixing[APPLE]
+        if not are_finite(mixing, APPLE + 1):
+            leave(slots, features, old)
+            return row
+        if learning and not rule.logistic:
+            take_label(labels, label)
+        low, high = bounds_of(rule, labels)
+        raw = mixing[APPLE]
+        mixing[APPLE] = score = min(max(raw, low), high)
+        mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
+        publish(scores, row, rule, score, mixing, label)
+        if not learning:
+            leave(slots, features, old)
+            continue
+        target = Target(score, label, batch.weights[row])
+        if tuples is not None and rule.tuples.ablating:
+            add_ablations(model, features, old, raw, target, (low, high))
+        found = admit(model, decay, work, old, wanted)
+        count_learned(counts, example, found)
+        if trust is not None:
+            learn_trust(trust, odds, target)
+        if origins is not None:
+            count_example(model, features, found, target)
+        if unlikely(rule.kept.residuals):
+            add_residuals(model, features, found, target)
+        if unlikely(rule.plain_l2 > 0.0):
+            learn_plainly(model, features, found, target, mixing[LINEAR])
+            continue
+        learn_apple(model, decay, features, U0 if wider else old, found, target)
+        if rule.alongside:
+            linear = Target(mixing[LINEAR], label, target.importance)
+            learn_linear(model, decay, features, base, old, found, linear)
+        if decay is not None:
+            settle_if_small(model.table, decay, rule.decay)
+    return -1
+
+
+@part
+def score_linear(
+    slots: Slots, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
+) -> tuple[float, Index]:
+    """The linear predictor's score, from the constant and the base features, which come first; and their number."""
+    linear, base = np.float64(0.0), U0
+    if not rule.alongside:
+        return score, base
+    while base < found and slots[features.slot[base]]["degree"] <= 1:
+        linear += slots[features.slot[base]]["linear_weight"] * features.x[base]
+        base += U1
+    return linear, base

@@ -1,0 +1,107 @@
+"""What every family of models does with a row of a batch: find its example, publish its score, count it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
+from stream_apple.core.learner.kernels.update import loss_of
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Bounds, Counts, LearningRule
+from stream_apple.core.learner.state.table import U8, Index
+from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
+
+LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
+AHEAD = np.uint64(512)  # base features: learning as many takes longer than memory
+
+
+class Scores(NamedTuple):
+    """What `learn` writes, one element a row of the batch.
+
+    predictions  float64[n]  the score given before learning: the expected label (squared loss) or the log-odds of
+                             label 1 (logistic loss)
+    losses       float64[n]  loss of the prediction, not weighted; NaN without a label
+    apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
+    linear       float64[n]  the linear predictor's score
+
+    With the softmax loss (`multiclass/`) predictions are numbers of classes: the most probable one by what is
+    published, by all features, by the linear predictor. Then there are, else NaN:
+
+    probabilities                float64[n]  that of the prediction
+    apple_losses, linear_losses  float64[n]  as losses
+    """
+
+    predictions: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    apple: NDArray[np.float64]
+    linear: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    apple_losses: NDArray[np.float64]
+    linear_losses: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, size: int) -> "Scores":
+        """Room for `size` rows."""
+        return cls(*(np.full(size, np.nan) for _ in cls._fields))
+
+
+@part
+def example_of(batch: Batch, row: int) -> BaseFeatures:
+    """The base features of the row; memory is asked for those that are AHEAD of them."""
+    first, stop = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
+    for f in range(first, stop, U8):  # keys in a cache line
+        prefetch(batch.keys, f + AHEAD)
+        prefetch(batch.values, f + AHEAD)
+    return example_features(batch.keys, batch.values, batch.roles, first, stop)
+
+
+@part
+def is_learned(batch: Batch, row: int, learn: bool) -> bool:  # noqa: FBT001
+    """Whether the row is learned: it has a label and a weight, and that is asked for."""
+    return learn and batch.weights[row] > 0.0 and not math.isnan(batch.labels[row])
+
+
+@part
+def are_finite(scores: Numbers64, count: int) -> bool:
+    """Whether the first `count` of them are."""
+    finite = True
+    for k in range(count):
+        finite &= math.isfinite(scores[k])
+    return finite
+
+
+@part
+def take_label(bounds: Bounds, label: float) -> float:
+    """Have the label within the bounds of scores; the share of their span that they spanned before, at most 1.
+
+    With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit.
+    """
+    before = bounds[1] - bounds[0]
+    bounds[0] = min(bounds[0], label)
+    bounds[1] = max(bounds[1], label)
+    after = bounds[1] - bounds[0]
+    return before / after if after > before else 1.0
+
+
+@part
+def bounds_of(rule: LearningRule, labels: Bounds) -> tuple[float, float]:
+    """Between which numbers scores are clipped."""
+    return (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (labels[0], labels[1])
+
+
+@part
+def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
+    """Write the row of `scores`; those of apple and of the linear predictor stand in `mixing`."""
+    scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
+    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
+
+
+@part
+def count_learned(counts: Counts, example: BaseFeatures, found: Index) -> None:
+    """Count an example that is learned with so many features."""
+    counts[EXAMPLES] += 1
+    counts[NONZEROS] += np.int64(example.stop - example.first)
+    counts[FEATURES] += np.int64(found)

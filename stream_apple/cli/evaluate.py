@@ -13,6 +13,7 @@ from rich import box
 from rich.table import Table
 
 from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
     Times,
@@ -20,7 +21,7 @@ from stream_apple.cli.options.example_times import (
     times_options,
 )
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import OutputFile, duration, gathered, help_all
+from stream_apple.cli.options.parameters import OutputFile, duration, gathered
 from stream_apple.cli.options.shards import ShardChoice, given_options, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import EpochSettings, load

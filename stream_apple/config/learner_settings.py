@@ -40,9 +40,8 @@ def _type_of(declaration: Declaration) -> Any:  # noqa: ANN401  any type
     return kind | None if declaration.default is None else kind
 
 
-_Declared: Any = create_model(
-    "_Declared", __base__=Section, **{name: (_type_of(each), field_of(each)) for name, each in _SETTINGS.items()}
-)
+_fields: dict[str, Any] = {name: (_type_of(each), field_of(each)) for name, each in _SETTINGS.items()}
+_Declared: Any = create_model("_Declared", __base__=Section, **_fields)
 
 
 class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be followed

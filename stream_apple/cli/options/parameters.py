@@ -1,7 +1,6 @@
-"""Parameters of commands: durations, files to be written, groups of options, and those that only experts need."""
+"""Parameters of commands: durations, files to be written, and groups of options that belong together."""
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -66,28 +65,6 @@ class OutputFolder(click.ParamType[Path]):
         if fault is not None:
             self.fail(f"expected a directory that can be written, found {fault}", param, ctx)
         return path
-
-
-def _show_help_for_experts(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
-    if value:
-        shown = copy(context.command)
-        shown.params = [copy(parameter) for parameter in shown.params]
-        for parameter in shown.params:
-            if isinstance(parameter, click.Option):
-                parameter.hidden = False
-        click.echo(shown.get_help(context))
-        context.exit()
-
-
-help_all = click.option(
-    "--help-all",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_help_for_experts,
-    help="Show this message with the options that few need, and exit.",
-)
-"""Decorates a command some of whose options are hidden."""
 
 
 def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

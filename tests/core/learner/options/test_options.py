@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stream_apple.core.learner.options import DECLARED, Options, parse_ngrams
+from stream_apple.core.learner.options import Options, parse_ngrams
+from stream_apple.core.learner.options.declared_options import DECLARED, FIRST
 
 
 @pytest.mark.parametrize(
@@ -132,10 +133,9 @@ def test_contradictions_of_discretisation(chosen: dict[str, Any], fault: str) ->
 
 
 def test_what_the_first_version_did_is_in_no_name() -> None:
-    """Nor is anything else of its models but what it had options for; today's defaults are named where they differ."""
-    first = {name: each.option.first for name, each in DECLARED.items() if each.option.first is not None}
-    assert Options(**first).identity().keys() == DECLARED.keys() - first.keys()  # type: ignore[arg-type]
-    assert Options().identity().keys() & first.keys() == {"combine", "parents", "selection", "product_budget"}
+    """Its models are named by the options that it had; today's defaults are named where they are others."""
+    assert Options(**FIRST).identity().keys() == DECLARED.keys() - FIRST.keys()  # type: ignore[arg-type]
+    assert Options().identity().keys() & FIRST.keys() == {"combine", "parents", "selection", "product_budget"}
 
 
 def test_discretisation_names_a_model() -> None:

@@ -1,4 +1,4 @@
-"""The option `--help-all` of commands that hide the options that few need from `--help`."""
+"""The option `--help-all` shows what `--help` hides: the options that few need."""
 
 from copy import copy
 

@@ -1,4 +1,4 @@
-"""The section `learner`: what is learned, and how. It is made of the declarations of a learner's options."""
+"""The section `learner` says what is learned, and how. It is made of the declarations of a learner's options."""
 
 from typing import Annotated, Any, Self
 

@@ -55,6 +55,8 @@ the configuration with the cluster.
 **Part of the model**: a model made with one value can't be continued with another. To change such a setting, begin a
 new `worker.group` ([operations](operations.md#changing-the-configuration)). The others can be changed by a restart.
 
+**Expert settings** stand apart at the end of their section: few need them.
+
 {sections}
 ## kafka
 
@@ -141,7 +143,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
             f"{facts.get('since', FIRST_VERSION)} | {about[key]} |\n"
         )
     head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|\n"
-    expert = f"\n### Expert settings of {name}\n\nFew need them.\n\n{head}{''.join(rows[True])}" if rows[True] else ""
+    expert = f"\n### Expert settings of {name}\n\n{head}{''.join(rows[True])}" if rows[True] else ""
     return f"## {name}\n\n{model.__doc__}\n\n{head}{''.join(rows[False])}{expert}"
 
 

@@ -1,4 +1,4 @@
-"""The options of `evaluate` that say what is learned: made of the declarations of a learner's options."""
+"""The options of `evaluate` that say what is learned are made of the declarations of a learner's options."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,8 @@
-"""What the declaration of an option says, for all that is made of it.
+"""What the declaration of an option holds, and the check of its value.
 
 An option is a field of a dataclass: `bits: Annotated[int | None, Option(...)] = None`, with a docstring below it. The
-checks here, the section `learner` of the configuration, its reference page and the options of `stream-apple evaluate`
-are made of these declarations.
+section `learner` of the configuration, its reference page and the options of `stream-apple evaluate` are made of these
+declarations too.
 """
 
 from collections.abc import Callable
@@ -43,19 +43,19 @@ class NumberBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Option:
-    """What an option is, besides its name, type and default.
+    """What is said of an option, besides its name, type and default.
 
     help        its text in `evaluate --help`
     bounds      of the number, or of each number of a table
     first       what the first version did: a model that has this value is named without the option. None: all models
                 are named with it
     expert      whether few need it
-    section     of the configuration that has it; "": none has, and it is for files alone
+    section     the section of the configuration that has it; "": none has it, and it is for files alone
     unit        of the number
-    pattern     what text in the configuration has to match
-    expected    a text, or a table, in words
-    parse       what makes a table of text
-    metavar     what stands for the value in `evaluate --help`
+    pattern     what a text in the configuration has to match
+    expected    what a text or a table may be, in words
+    parse       makes a table of a text
+    metavar     stands for the value in `evaluate --help`
     since       the version that had it first; "": the first one
     """
 
@@ -73,7 +73,7 @@ class Option:
 
 
 class Declaration(NamedTuple):
-    """An option with its name, its type (of a value that is given) and its default. None: it goes by the others."""
+    """An option with its name, the type of a value that is given, and its default. None goes by the other options."""
 
     name: str
     kind: Any
@@ -96,7 +96,7 @@ class Declaration(NamedTuple):
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:
-    """Of all fields of this dataclass that are declared with an `Option`, in their order."""
+    """The declarations that the fields of this dataclass are, in their order."""
     return tuple(
         Declaration(field.name, _without_none(get_args(field.type)[0]), field.default, get_args(field.type)[1])
         for field in fields(declaring)

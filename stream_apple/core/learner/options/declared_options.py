@@ -1,6 +1,6 @@
-"""The options of a learner: each one's type, bounds and default, and what it does, said once.
+"""Each option of a learner is declared here, once: its type, bounds and default, and what it does.
 
-The docstring below an option that the configuration has is its text in `docs/configuration.md`.
+The docstring below an option is its text in `docs/configuration.md`.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ BY_KEY = "key"
 
 @dataclass(frozen=True)
 class DeclaredOptions:
-    """What may be chosen. None goes by the other options."""
+    """The options as they are declared; `Options` checks them, and replaces None by what goes with the others."""
 
     method: Annotated[Method, Option("What the features are.")] = "apple"
     """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of

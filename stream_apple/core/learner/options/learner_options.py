@@ -1,4 +1,4 @@
-"""All options of a learner: checked, completed by each other, and what follows from them."""
+"""`Options` checks what was chosen for a learner, completes it, and says what follows: names, memory, columns."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -4,36 +4,16 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from stream_apple.core.learner.options import (
-    Collisions,
-    Combine,
-    Descent,
-    Discretise,
-    IntegerBounds,
-    Loss,
-    Method,
-    NumberBounds,
-    Options,
-    Selection,
-    WarmStart,
-    contradictions,
-)
+from stream_apple.core.learner.options import DECLARED, IntegerBounds, NumberBounds, Options, contradictions
 from stream_apple.core.learner.options.contradictions import CONTRADICTIONS, Condition, Contradiction
 
 PAGE = Path(__file__).parents[4] / "docs" / "choosing-a-learner.md"
 TRIED: dict[str, tuple[object, ...]] = {
-    "method": get_args(Method),
-    "loss": get_args(Loss),
-    "combine": get_args(Combine),
-    "selection": get_args(Selection),
-    "discretise": get_args(Discretise),
-    "descent": get_args(Descent),
-    "warm_start": get_args(WarmStart),
-    "collisions": get_args(Collisions),
+    **{name: each.choices for name, each in DECLARED.items() if each.choices},
     "bins": (6, 12),
     "refit_epochs": (0, 2),
     "reservoir": (100, 500),

@@ -205,14 +205,16 @@ def test_the_configuration_s_page_is_up_to_date() -> None:
 
 
 def test_the_configuration_s_page_has_every_setting() -> None:
-    """Each key is a row of its section with all columns but unit and part of the model filled."""
+    """Each key is a row of its section with all columns but unit and part of the model filled, experts' at its end."""
     parts = re.split(r"^## (\w+)$", CONFIGURATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     pages = dict(zip(parts[::2], parts[1::2], strict=True))
     for section, model in SECTIONS.items():
         if section == "kafka":
             continue
         rows = [line.strip("| ").split(" | ") for line in pages[section].splitlines() if line.startswith("| `")]
-        assert [row[0].strip("`") for row in rows] == list(model.model_fields)
+        facts = model.model_json_schema()["properties"]
+        apart = sorted(model.model_fields, key=lambda key: facts[key].get("expert", False))
+        assert [row[0].strip("`") for row in rows] == apart
         for _, kind, default, _, bounds, _, since, about in rows:
             assert all((kind, default, bounds, since))
             assert about.endswith(".")

@@ -13,6 +13,7 @@ from rich import box
 from rich.table import Table
 
 from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
     Times,
@@ -69,7 +70,7 @@ class _Output(NamedTuple):
     as_json: bool
 
 
-@click.command(name="evaluate")
+@click.command(name="evaluate", context_settings={"max_content_width": 100})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @learner_options
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
@@ -103,6 +104,7 @@ class _Output(NamedTuple):
 @click.option("--predictions", type=OutputFile(), help="Write progressive predictions.")
 @click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: study).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@help_all
 @gathered(
     learner=LearnerChoice,
     share=_Pass,

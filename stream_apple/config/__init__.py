@@ -1,8 +1,7 @@
 """What the operator decides: a TOML file, the environment on top of it, checked once before anything starts.
 
     schema.py              the settings, their defaults and bounds
-    learner_settings.py    the learner's, which come from core/learner/options; by topic in growth_settings.py,
-                           feature_settings.py, regularisation_settings.py, class_settings.py
+    learner_settings.py    the learner's, which are made of the declarations in core/learner/options
     section.py             what all sections are made of
     kafka_passthrough.py   which librdkafka properties pass through, and which are refused with a reason
     duration.py            "250ms", "5m", "1h30m"

@@ -1,76 +1,58 @@
-"""The section `learner`: what is learned, and how. Defaults, choices and bounds are those of a learner's options."""
+"""The section `learner` says what is learned, and how. It is made of the declarations of a learner's options."""
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from stream_apple.config.class_settings import ClassSettings
-from stream_apple.config.feature_settings import DiscretisationSettings, NgramSettings, PersonalisationSettings
-from stream_apple.config.growth_settings import GrowthSettings, TupleSettings
-from stream_apple.config.regularisation_settings import RegularisationSettings
-from stream_apple.config.section import Integer, Number, Section
-from stream_apple.core.learner.options import (
-    ALPHA,
-    BITS,
-    LEARNING_RATE,
-    PARENTS,
-    PRODUCT_BUDGET,
-    Combine,
-    Loss,
-    Method,
-    Options,
-)
+from stream_apple.config.section import Boolean, Integer, Number, Section
+from stream_apple.core.learner.options import DECLARED, Declaration, IntegerBounds, Options
+
+_FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
+_SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
 
 
-class MethodSettings(Section):
-    """What features are, what is minimised, and how fast."""
-
-    method: Method = Options.method
-    """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
-    two features, `cubic` also those of three; `tuples` the products of `order` features of different attributes, an
-    attribute being what a name says before its first "=". For categories, and numbers in bins, of up to some dozens of
-    attributes: errors on covertype were .165 with `order = 3`, .194 with `quadratic`, .201 with `apple`; on hands of
-    cards .087 with pairs, .097, .255, and 0 with pairs and `warm_start`. For thousands of words: `apple`.
-    """
-    loss: Loss = Options.loss
-    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0; `softmax` for labels that are one
-    of `classes`."""
-    combine: Combine | None = None
-    """What is published. `mix`: six predictors learn, and their mixture is never noticeably worse than the linear one,
-    at any learning rate. `off`: the plain learner of the paper, and of models made before this setting was there; the
-    only choice, and the default, of the other methods."""
-    bits: Annotated[Integer, Field(ge=BITS.low, le=BITS.high)] | None = None
-    """The table of each partition has 2^bits slots of 32 bytes, one for each monomial; with `combine = "mix"` a base
-    feature takes 16 bytes more. The default is 24 with method `cubic`, and 22 with `order` above 2."""
-    alpha: Number = Field(default=Options.alpha, gt=ALPHA.above, le=ALPHA.high)
-    """An epoch's end adds parents * s^alpha parents, where s is the mean number of features of an example."""
-    parents: Annotated[Number, Field(gt=PARENTS.above, le=PARENTS.high)] | None = None
-    """See `alpha`. The default is 1 with `combine = "off"`."""
-    product_budget: Annotated[Integer, Field(ge=PRODUCT_BUDGET.low, le=PRODUCT_BUDGET.high)] | None = None
-    """How many products of parents with features an example may have in the mean: time is proportional to it. When it
-    is used up, the parents that earn least make room. The default is 500 with `discretise = "auto"`. 0: no limit, the
-    default and only choice of `combine = "off"`."""
-    learning_rate: Number = Field(default=Options.learning_rate, gt=LEARNING_RATE.above, le=LEARNING_RATE.high)
-    """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
+def field_of(declaration: Declaration) -> Any:  # noqa: ANN401  pydantic takes it for a default of any type
+    """The default, bounds and notes of a setting, for pydantic."""
+    option = declaration.option
+    notes = {name: getattr(option, name) for name in ("unit", "expected", "expert", "since")}
+    extra = {name: note for name, note in notes.items() if note}
+    if option.parse is not None:
+        return Field(default_factory=dict, json_schema_extra=extra)
+    return Field(
+        default=declaration.default, pattern=option.pattern or None, json_schema_extra=extra, **_bounds_of(declaration)
+    )
 
 
-class LearnerSettings(
-    RegularisationSettings,
-    ClassSettings,
-    NgramSettings,
-    PersonalisationSettings,
-    TupleSettings,
-    GrowthSettings,
-    DiscretisationSettings,
-    MethodSettings,
-):
+def _bounds_of(declaration: Declaration) -> dict[str, Any]:
+    bounds = declaration.option.bounds
+    if bounds is None:
+        return {}
+    closed = isinstance(bounds, IntegerBounds) or bounds.closed
+    return {"ge" if closed else "gt": bounds.low, "le": bounds.high}
+
+
+def _type_of(declaration: Declaration) -> Any:  # noqa: ANN401  any type
+    parse = declaration.option.parse
+    if parse is not None:
+        table = dict[str, Annotated[Integer, Field(**_bounds_of(declaration))]]
+        return Annotated[table, BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)]
+    kind = _FROM_TEXT.get(declaration.kind, declaration.kind)
+    return kind | None if declaration.default is None else kind
+
+
+_fields: dict[str, Any] = {name: (_type_of(each), field_of(each)) for name, each in _SETTINGS.items()}
+_Declared: Any = create_model("_Declared", __base__=Section, **_fields)
+
+
+class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be followed
     """What is learned, and how fast."""
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
         options = self.options()
-        for name in ("combine", "bits", "parents", "product_budget", "order", "selection", "bins", "reservoir"):
-            object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
+        for name, declaration in _SETTINGS.items():
+            if declaration.default is None:
+                object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
         return self
 
     def identity(self) -> dict[str, Any]:
@@ -82,11 +64,10 @@ class LearnerSettings(
         found = options.identity()
         if self.selection == options.usual_selection:
             found.pop("selection", None)
-        return {name: found[name] for name in type(self).model_fields if name in found}
+        return {name: found[name] for name in _SETTINGS if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
         """Of the learner; ValueError if they contradict each other."""
         return Options(
-            **{name: getattr(self, name) for name in LearnerSettings.model_fields},
-            max_features_per_example=max_features_per_example,
+            **{name: getattr(self, name) for name in _SETTINGS}, max_features_per_example=max_features_per_example
         )

@@ -2,8 +2,9 @@
 
     python -m stream_apple.config.reference docs/configuration.md
 
-What a setting does is the docstring below it in `schema.py` or `*_settings.py`; type, default and bounds are
-those that refuse a wrong value. `tests/test_documents.py` fails if the page is not what this module makes.
+What a setting does is the docstring below it in `schema.py`, or below the learner's option that it is; type, default
+and bounds are those that refuse a wrong value. `tests/test_documents.py` fails if the page is not what this module
+makes.
 """
 
 import ast
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from stream_apple.config.kafka_passthrough import DEFAULTS, OWNED
+from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.schema import Config
-from stream_apple.config.section import Section
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
+from stream_apple.core.learner.options import DeclaredOptions
 
 FIRST_VERSION = "0.1.0"
 """Since when a setting is there that does not say it."""
@@ -52,6 +54,8 @@ the configuration with the cluster.
 
 **Part of the model**: a model made with one value can't be continued with another. To change such a setting, begin a
 new `worker.group` ([operations](operations.md#changing-the-configuration)). The others can be changed by a restart.
+
+**Expert settings** stand apart at the end of their section: few need them.
 
 {sections}
 ## kafka
@@ -128,34 +132,31 @@ def _example() -> str:
 
 
 def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
-    about = dict(_docstrings(model))
+    about = dict(_docstrings(DeclaredOptions if model is LearnerSettings else model))
     known = {key: of_a_value(facts) for key, facts in model.model_json_schema()["properties"].items()}
     parts = Config().model_settings().get(name, {})
-    rows = [
-        f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
-        f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
-        f"{facts.get('since', FIRST_VERSION)} | {about[key]} |"
-        for key, facts in known.items()
-    ]
-    head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|"
-    return f"## {name}\n\n{model.__doc__}\n\n{head}\n" + "\n".join(rows) + "\n"
+    rows: dict[bool, list[str]] = {False: [], True: []}
+    for key, facts in known.items():
+        rows[facts.get("expert", False)].append(
+            f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
+            f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
+            f"{facts.get('since', FIRST_VERSION)} | {about[key]} |\n"
+        )
+    head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|\n"
+    expert = f"\n### Expert settings of {name}\n\n{head}{''.join(rows[True])}" if rows[True] else ""
+    return f"## {name}\n\n{model.__doc__}\n\n{head}{''.join(rows[False])}{expert}"
 
 
-def _docstrings(model: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a class of settings
-    """(field, the docstring below it) of a class and those it is made of; KeyError in `_section` if a field has none.
+def _docstrings(owner: type) -> Iterator[tuple[str, str]]:
+    """(field, the docstring below it) of a class; KeyError in `_section` if a field has none.
 
     Read from the source here, and not by pydantic when the class is made: every start of a worker would pay for it.
     """
-    for owner in model.__mro__[: model.__mro__.index(Section)]:
-        tree = ast.parse(inspect.getsource(sys.modules[owner.__module__]))
-        (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
-        for field, below in pairwise(found.body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(below, ast.Expr)
-                and isinstance(below.value, ast.Constant)
-            ):
-                yield ast.unparse(field.target), " ".join(str(below.value.value).split())
+    tree = ast.parse(inspect.getsource(sys.modules[owner.__module__]))
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
+    for field, below in pairwise(found.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(below.value.value).split())
 
 
 def _type(facts: dict[str, Any]) -> str:

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
-from stream_apple.config.learner_settings import LearnerSettings
+from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import Integer, Number, Section
-from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, IntegerBounds, Options, why_not_merged
+from stream_apple.core.learner.options import DECLARED, IntegerBounds, why_not_merged
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
@@ -136,12 +136,16 @@ class WorkerSettings(Section):
     a machine the second is refused; on different machines it takes over, and ends the first."""
     commit_interval: Duration = Field(default=500, ge=10, le=30 * SECOND)
     """A transaction is committed when it has been open for so long: readers wait until then for its predictions."""
-    commit_records: Integer = Field(default=50_000, ge=1, le=10_000_000, json_schema_extra={"unit": "records"})
+    commit_records: Integer = Field(
+        default=50_000, ge=1, le=10_000_000, json_schema_extra={"unit": "records", "expert": True}
+    )
     """A transaction also ends after this many predictions and dead letters."""
     snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
     """The longest time between two snapshots of a model that learns: a crash costs the replay of so long.
     A tenth of it is enough after the end of an epoch."""
-    fetch_records: Integer = Field(default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "records"})
+    fetch_records: Integer = Field(
+        default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "records", "expert": True}
+    )
     """Most records that the loop takes from Kafka's client at once. Results do not depend on it."""
     threads: Integer = Field(default=0, ge=0, le=256)
     """Threads that learn, each a partition at a time; 0 for as many as the process has cores, by its cgroup's limit.
@@ -251,12 +255,7 @@ class LimitSettings(Section):
 
     max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
     """Features that an example may have as it arrives, without n-grams; more make it a dead letter."""
-    max_features_per_example: Integer = Field(
-        default=Options.max_features_per_example,
-        ge=MAX_FEATURES_PER_EXAMPLE.low,
-        le=MAX_FEATURES_PER_EXAMPLE.high,
-        json_schema_extra={"unit": "features"},
-    )
+    max_features_per_example: Integer = field_of(DECLARED["max_features_per_example"])
     """Features of an example after expansion, which stops there. At least `max_features`; with `learner.ngrams`, as
     many times that as the longest n-gram has features."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})

@@ -1,17 +1,13 @@
 """The settings: their defaults and bounds, and what other parts take from them."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
-import click
 import pytest
 from pydantic import ValidationError
 
-from stream_apple.cli.evaluate import command as evaluate
-from stream_apple.config import Config, LearnerSettings, LimitSettings, load
+from stream_apple.config import Config, LimitSettings, load
 from stream_apple.config.sources import variable
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
 
 
@@ -131,68 +127,6 @@ class TestDefaults:
         first = load(None, {})
         first.kafka["client.id"] = "mine"
         assert "client.id" not in load(None, {}).kafka
-
-
-class TestOptionsOfTheLearner:
-    """The configuration, the learner and `evaluate` agree on what may be chosen."""
-
-    @pytest.mark.parametrize(
-        ("name", "value", "taken"),
-        [
-            ("method", "cubic", True),
-            ("method", "sextic", False),
-            ("loss", "logistic", True),
-            ("loss", "hinge", False),
-            ("bits", 7, False),
-            ("bits", 8, True),
-            ("bits", 30, True),
-            ("bits", 31, False),
-            ("alpha", 0.0, False),
-            ("alpha", 0.125, True),
-            ("alpha", 2.0, True),
-            ("alpha", 2.001, False),
-            ("learning_rate", 0.0, False),
-            ("learning_rate", 1e-9, True),
-            ("learning_rate", 1000.0, True),
-            ("learning_rate", 1000.1, False),
-            ("order", 5, False),
-            ("order", 0, True),
-            ("selection_share", 0.0, False),
-            ("selection_share", 1.0, True),
-            ("selection_share", 1.1, False),
-            ("selection", "best", False),
-            ("hierarchical", False, True),
-        ],
-    )
-    def test_take_the_same_values(self, name: str, value: float | str, taken: bool) -> None:  # noqa: FBT001
-        """What one of them takes the others take, and what one refuses the others refuse."""
-        option = next(option for option in evaluate.params if option.name == name)
-        for make in (
-            lambda: LearnerSettings.model_validate({name: value}),
-            lambda: Options(**{name: value}),  # type: ignore[arg-type]
-            lambda: option.type.convert(value, option, None),
-        ):
-            with nullcontext() if taken else pytest.raises((ValueError, click.BadParameter)):
-                make()
-
-    @pytest.mark.parametrize("name", list(LearnerSettings.model_fields))
-    def test_have_the_same_defaults(self, name: str) -> None:
-        """A setting that is left out is the learner's own."""
-        option = next(option for option in evaluate.params if option.name == name)
-        assert getattr(LearnerSettings().options(), name) == getattr(Options(), name)
-        # None: as the learner chooses.
-        assert option.to_info_dict()["default"] in {getattr(Options(), name), None}
-
-    @pytest.mark.parametrize("features", [1, 1 << 24, (1 << 24) + 1])
-    def test_a_feature_budget_that_is_taken_makes_a_learner(self, features: int) -> None:
-        """A worker that has started does not end on a limit that only the learner knows."""
-        try:
-            limits = LimitSettings(max_features=1, max_features_per_example=features)
-        except ValidationError:
-            with pytest.raises(ValueError, match="max_features_per_example"):
-                Options(max_features_per_example=features)
-        else:
-            Options(max_features_per_example=limits.max_features_per_example)
 
 
 class TestViews:

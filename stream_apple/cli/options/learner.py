@@ -1,41 +1,26 @@
-"""The options of `evaluate` that say what is learned: those of a learner, with their defaults and bounds."""
+"""The options of `evaluate` that say what is learned are made of the declarations of a learner's options."""
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from stream_apple.cli.options.classes import CLASS_OPTIONS
-from stream_apple.cli.options.discretisation import DISCRETISATION
-from stream_apple.cli.options.ngrams import NGRAMS, gathered_ngrams
-from stream_apple.cli.options.personalisation import PERSONALISATION
-from stream_apple.cli.options.regularisation import REGULARISATION
-from stream_apple.cli.options.tuples import TUPLE_OPTIONS
-from stream_apple.cli.options.warm_start import WARM_START
-from stream_apple.core.learner.options import (
-    ALPHA,
-    BITS,
-    LEARNING_RATE,
-    PARENTS,
-    PRODUCT_BUDGET,
-    Combine,
-    IntegerBounds,
-    Loss,
-    Method,
-    NumberBounds,
-    Options,
-    Selection,
-)
+from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options
+
+_OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
+
+_bigrams = click.option("--bigrams", is_flag=True, help=f"The same as --ngrams '{ALL_NAMESPACES}=2'.")
 
 
 class LearnerChoice:
     """The options of a learner, as they were given; None is not given, and goes by the others."""
 
-    _fields = (*(field.name for field in fields(Options) if field.name != "max_features_per_example"), "bigrams")
+    _fields = (*_OFFERED, "bigrams")
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401  each of its own type
-        self._given = gathered_ngrams(given)
+    def __init__(self, *, bigrams: bool, **given: Any) -> None:  # noqa: ANN401  each of its own type
+        if bigrams and given["ngrams"]:
+            raise click.UsageError("--bigrams: expected it without --ngrams, found both")
+        self._given = given | ({"ngrams": {ALL_NAMESPACES: 2}} if bigrams else {})
 
     def options(self, max_features_per_example: int) -> Options:
         """Of the learner; click.UsageError for those that contradict each other."""
@@ -43,81 +28,47 @@ class LearnerChoice:
             return Options(**self._given, max_features_per_example=max_features_per_example)
         except ValueError as error:
             field, _, fault = str(error).removeprefix("Options.").partition(":")
-            raise click.UsageError(f"--{field.replace('_', '-')}:{fault}") from None
-
-
-def _within(bounds: IntegerBounds | NumberBounds) -> click.ParamType[Any]:
-    if isinstance(bounds, IntegerBounds):
-        return click.IntRange(bounds.low, bounds.high)
-    return click.FloatRange(bounds.above, bounds.high, min_open=True)
-
-
-_MIXTURE, _PLAIN = Options(), Options(combine="off")
-_ALL: list[Callable[[Any], Any]] = [
-    click.option(
-        "--method",
-        type=click.Choice(get_args(Method)),
-        default=Options.method,
-        show_default=True,
-        help="What the features are.",
-    ),
-    click.option(
-        "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="What is minimised."
-    ),
-    *CLASS_OPTIONS,
-    click.option("--bits", type=_within(BITS), help="The table has 2^bits slots.  [default: 18, cubic 24]"),
-    click.option(
-        "--alpha",
-        type=_within(ALPHA),
-        default=Options.alpha,
-        show_default=True,
-        help="--parents times s^alpha parents an epoch.",
-    ),
-    click.option(
-        "--learning-rate",
-        type=_within(LEARNING_RATE),
-        default=Options.learning_rate,
-        show_default=True,
-        help="Of the adaptive update.",
-    ),
-    click.option(
-        "--combine",
-        type=click.Choice(get_args(Combine)),
-        help="mix: publish a mixture of predictors; off: apple's own score, as in the paper.  [default: apple mix]",
-    ),
-    click.option(
-        "--parents",
-        type=_within(PARENTS),
-        help=f"See --alpha.  [default: {_MIXTURE.parents:g} in a mixture, else {_PLAIN.parents:g}]",
-    ),
-    click.option(
-        "--selection",
-        type=click.Choice(get_args(Selection)),
-        help="How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi and cv "
-        "are for --method tuples, mi for apple too, with --loss logistic.  "
-        f"[default: {_MIXTURE.selection} in a mixture, else {_PLAIN.selection}; tuples mi, cv with squared loss]",
-    ),
-    click.option(
-        "--product-budget",
-        type=_within(PRODUCT_BUDGET),
-        help="Mean features an example that growth keeps to; 0: no limit.  "
-        f"[default: {_MIXTURE.product_budget} in a mixture, else {_PLAIN.product_budget}]",
-    ),
-    click.option(
-        "--fallback", is_flag=True, help="One parent an epoch is the first of the smallest degree (the paper's rule)."
-    ),
-    *REGULARISATION,
-    *TUPLE_OPTIONS,
-    WARM_START,
-    *NGRAMS,
-    *DISCRETISATION,
-    *PERSONALISATION,
-]
+            raise click.UsageError(f"{_spelled(field)}:{fault}") from None
 
 
 def learner_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command with the options of `LearnerChoice`."""
     # From the last to the first, as decorators are applied.
-    for option in reversed(_ALL):
-        command = option(command)
+    for name, declaration in reversed(_OFFERED.items()):
+        if name == "ngrams":
+            command = _bigrams(command)
+        command = _option(declaration)(command)
     return command
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _option(declaration: Declaration) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    option, parse = declaration.option, declaration.option.parse
+    about: dict[str, Any] = {"help": option.help, "hidden": option.expert, "metavar": option.metavar}
+    if declaration.kind is bool:
+        about["is_flag"] = True
+    elif parse is not None:
+        about["callback"] = lambda _context, _parameter, text: _parsed(parse, text or "")
+    else:
+        about |= {"type": _type_of(declaration), "default": declaration.default}
+        about["show_default"] = declaration.default not in {None, ""}
+    return click.option(_spelled(declaration.name), **about)
+
+
+def _type_of(declaration: Declaration) -> click.ParamType[Any] | None:
+    bounds = declaration.option.bounds
+    if isinstance(bounds, IntegerBounds):
+        return click.IntRange(bounds.low, bounds.high)
+    if bounds is not None:
+        return click.FloatRange(bounds.low, bounds.high, min_open=not bounds.closed)
+    return click.Choice(declaration.choices) if declaration.choices else None
+
+
+def _parsed(parse: Callable[[str], dict[str, int]], text: str) -> dict[str, int]:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None

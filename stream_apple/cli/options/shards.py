@@ -53,6 +53,7 @@ _ALL: list[Callable[[Any], Any]] = [
     click.option(
         "--merge-parents",
         type=click.Choice(("votes", "union")),
+        hidden=True,
         help="With --shards: which new parents stay in a merge, as many as each has in the mean, or all.  "
         "[default: votes, with --passes union]",
     ),
@@ -61,11 +62,13 @@ _ALL: list[Callable[[Any], Any]] = [
         type=click.IntRange(1),
         default=1,
         show_default=True,
+        hidden=True,
         help="With --shards: so many epochs from one merge to the next.",
     ),
     click.option(
         "--passes",
         type=click.IntRange(1),
+        hidden=True,
         help="With --shards: learn so many times, merge at the end of each pass instead, grow in the first alone.",
     ),
 ]

@@ -6,11 +6,8 @@ What single options may be stands with each; nothing is said twice of what anoth
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
-from stream_apple.core.learner.options.discretisation import Discretisation
-from stream_apple.core.learner.options.multi_class import CLASSES
-from stream_apple.core.learner.options.regularisation import L1, L2
-from stream_apple.core.learner.options.tuple_options import ORDER
+from stream_apple.core.learner.options.declaration import IntegerBounds, NumberBounds
+from stream_apple.core.learner.options.declared_options import CLASSES, FIRST
 
 _SPOKEN = frozenset({"method", "loss"})  # whose values are named after them: "method linear", not "method = linear"
 
@@ -98,6 +95,7 @@ _TUPLES: dict[str, Allowed] = {"method": ("tuples",)}
 _NO_TUPLES: dict[str, Allowed] = {"method": Except("tuples")}
 _SOFTMAX: dict[str, Allowed] = {"loss": ("softmax",)}
 _PLAIN: dict[str, Allowed] = {"descent": ("plain",)}
+_ABOVE_0 = NumberBounds(0, 1000)
 _FOR_TUPLES = "it says which tuples are learned from"
 _GROWTH = "it says how apple grows"
 _NO_CUTS = "no cuts are made"
@@ -121,17 +119,17 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         "how often monomials were learned is kept in a mixture",
     ),
     _row({"combine": ("off",)}, "product_budget", (0,), "what parents earn is measured in a mixture"),
-    _row({"discretise": ("none",)}, "bins", (Discretisation.FIRST["bins"],), _NO_CUTS),
-    _row({"discretise": ("none",)}, "reservoir", (Discretisation.FIRST["reservoir"],), _NO_CUTS),
+    _row({"discretise": ("none",)}, "bins", (FIRST["bins"],), _NO_CUTS),
+    _row({"discretise": ("none",)}, "reservoir", (FIRST["reservoir"],), _NO_CUTS),
     _row({"discretise": ("none",)}, "discretise_namespaces", ("",), _NO_CUTS),
     _row({"discretise": ("none",)}, "refit_epochs", (0,), _NO_CUTS),
-    _row({"discretise": ("mdl",)}, "bins", (Discretisation.FIRST["bins"],), "it finds how many by itself"),
+    _row({"discretise": ("mdl",)}, "bins", (FIRST["bins"],), "it finds how many by itself"),
     _row({"loss": Except("logistic")}, "warm_start", ("none",), _TWO_LABELS),
     _row(_PLAIN, "warm_start", ("none",), _ADAPTIVE),
     _row(_NO_TUPLES, "order", (0,), _FOR_TUPLES),
     _row(_NO_TUPLES, "selection_share", (1.0,), _FOR_TUPLES),
     _row(_NO_TUPLES, "hierarchical", (False,), _FOR_TUPLES),
-    _row(_TUPLES, "order", ORDER, "tuples have so many attributes"),
+    _row(_TUPLES, "order", IntegerBounds(1, 4), "tuples have so many attributes"),
     _row({"order": (1,)}, "selection_share", (1.0,), "the features are the base features"),
     _row(_TUPLES, "alpha", (1.0,), _GROWTH),
     _row(_TUPLES, "parents", (1.0,), _GROWTH),
@@ -143,10 +141,10 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row(_PLAIN, "collisions", ("evict",), _ADAPTIVE),
     _row({"selection": Except("weight")}, "collisions", ("evict",), _OWN_SLOT),
     _row({"warm_start": ("naive_bayes",)}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"method": ("quadratic",), "l1": L1}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"method": ("quadratic",), "l2": L2}, "collisions", ("evict",), _OWN_SLOT),
+    _row({"method": ("quadratic",), "l1": _ABOVE_0}, "collisions", ("evict",), _OWN_SLOT),
+    _row({"method": ("quadratic",), "l2": _ABOVE_0}, "collisions", ("evict",), _OWN_SLOT),
     _row({"collisions": ("share",)}, "refit_epochs", (0,), "weights of intervals that are gone can't be told apart"),
-    _row(_PLAIN, "l2", L2, "steps are 1 / (l2 * (t + 1)) long"),
+    _row(_PLAIN, "l2", _ABOVE_0, "steps are 1 / (l2 * (t + 1)) long"),
     _row(_PLAIN, "l1", (0.0,), _ADAPTIVE),
     _row({"combine": ("mix",)}, "descent", ("adaptive",), "the mixture's predictors differ by their rates"),
     _row(

@@ -1,32 +1,15 @@
-"""All options of a learner, and what of them names a model."""
+"""`Options` checks what was chosen for a learner, completes it, and says what follows: names, memory, columns."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
-from stream_apple.core.learner.options.bounds import IntegerBounds, NumberBounds
-from stream_apple.core.learner.options.collisions import Collision
 from stream_apple.core.learner.options.contradictions import refuse_contradictions
-from stream_apple.core.learner.options.discretisation import Discretisation
-from stream_apple.core.learner.options.multi_class import MultiClass
-from stream_apple.core.learner.options.ngrams import Ngrams
-from stream_apple.core.learner.options.personalisation import Personalisation
-from stream_apple.core.learner.options.regularisation import Regularisation
-from stream_apple.core.learner.options.tuple_options import TupleOptions
-from stream_apple.core.learner.options.warm_start import WarmStartOptions
+from stream_apple.core.learner.options.declared_options import BY_KEY, DECLARED, FIRST, DeclaredOptions, Selection
+from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, checked_ngrams
 
-Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
-Loss = Literal["squared", "logistic", "softmax"]
-Combine = Literal["mix", "off"]
-Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
-
-
-BITS = IntegerBounds(8, 30)
-ALPHA = NumberBounds(0, 2)
-LEARNING_RATE = NumberBounds(0, 1000)
-MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
-PARENTS = NumberBounds(0, 100)
-PRODUCT_BUDGET = IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high)
-
+RESERVOIR_ENTRIES = 1 << 15
+"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
+manifest, which has them all, stays below Kafka's default limit for a message."""
 
 # Of what `state/table.py` and `state/work.py` make, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
@@ -35,100 +18,53 @@ _SCRATCH_BYTES = 92  # for each feature of an example
 _ORIGINS_BYTES = 48  # likewise, if examples are counted by label
 _TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
 _PLACE_BYTES = 4  # of each slot, where features share them
+_STAMP_BYTES = 8  # of what `kernels/decay.py` has beside each slot
 _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
+_ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
+_EXAMPLE_BYTES = 24  # size, label and priority
+_COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
 
-_PLAIN = {"combine": "off", "parents": 1.0, "product_budget": 0}
+_PLAIN = {name: FIRST[name] for name in ("combine", "parents", "product_budget", "bins", "reservoir")}
 """The learner of the paper, and of the first version."""
 _MIXED = {"combine": "mix", "parents": 2.0, "product_budget": 1000}
-
-_BUDGET_OF_BOTH = 500
-"""With values and their intervals, whose products are many: a tenth of the speed is worth more than the rest."""
-
-_FIRST: dict[str, object] = {
-    **_PLAIN,
-    "selection": "weight",
-    "fallback": False,
-    **Regularisation.FIRST,
-    **Discretisation.FIRST,
-    **WarmStartOptions.FIRST,
-    **TupleOptions.FIRST,
-    **MultiClass.FIRST,
-    **Personalisation.FIRST,
-    **Collision.FIRST,
-    **Ngrams.FIRST,
-}
-"""What the first version did before these were options: its models are named without them."""
-
-
-def _bits_of(method: Method, order: int) -> int:
-    """The default size of the table."""
-    if method == "cubic":
-        return 24
-    return 22 if order > 2 else 18
+_OF_BOTH = {"bins": 6, "reservoir": 150}
+"""With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""
+_BUDGET_OF_BOTH = {"product_budget": 500}
+"""Then products are many: a tenth of the speed is worth more than the rest."""
 
 
 @dataclass(frozen=True)
-class Options(
-    Regularisation, Discretisation, WarmStartOptions, TupleOptions, MultiClass, Personalisation, Collision, Ngrams
-):
+class Options(DeclaredOptions):
     """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
 
-    Further options stand with what they are about, in the classes that this one is made of.
-
-    A value out of its bounds raises ValueError. None is replaced by the default that goes with the other options:
-    those of method apple are `combine = "mix"` and what goes with it; with `combine = "off"`, and for the other
-    methods, the plain learner's.
-
-    bits            the table has 2^bits slots; 18, 24 for method cubic (Agarwal et al. 2014, section 3.1), and 22 for
-                    tuples of more than two
-    alpha           floor(parents * s^alpha) monomials become parents when an epoch ends; s is the mean number of
-                    non-zeros
-    combine         mix: learn six predictors and publish their mixture; off: publish apple's own score
-    parents         see alpha; 2 in a mixture, else 1
-    selection       evidence: by weight times scale, less for monomials seen seldom; weight: without that; ssm: by the
-                    share of squared residuals that the monomial explains (the paper's heuristic of that name); mi: by
-                    the mutual information of its presence and the label. Of method tuples, how tuples are scored
-                    where some are left out: mi: by their mutual information with the label, the default with logistic
-                    loss; cv: by the loss without them
-    product_budget  products looked up an example, in the mean; growth keeps to it; 0: no limit; mixture 1000, or 500
-                    with discretise = auto, else 0
-    fallback        one of an epoch's parents is the first non-parent of the smallest degree (the paper's rule)
+    A value out of its bounds raises ValueError, and so do options that don't go together. None is replaced by the
+    default that goes with the other options: those of method apple are `combine = "mix"` and what goes with it; with
+    `combine = "off"`, and for the other methods, the plain learner's.
     """
 
-    method: Method = "apple"
-    loss: Loss = "squared"
-    bits: int | None = None
-    alpha: float = 1.0
-    learning_rate: float = 0.5
-    max_features_per_example: int = 65_536
-    combine: Combine | None = None
-    parents: float | None = None
-    selection: Selection | None = None
-    product_budget: int | None = None
-    fallback: bool = False
-
     def __post_init__(self) -> None:
-        self._check_choice("method", Method)
+        DECLARED["method"].check(self.method)
         self._fill()
-        for name, kind in (("loss", Loss), ("combine", Combine), ("selection", Selection)):
-            self._check_choice(name, kind)
-        for name, bounds in (
-            ("bits", BITS),
-            ("alpha", ALPHA),
-            ("learning_rate", LEARNING_RATE),
-            ("max_features_per_example", MAX_FEATURES_PER_EXAMPLE),
-            ("parents", PARENTS),
-            ("product_budget", PRODUCT_BUDGET),
-        ):
-            if not bounds.hold(value := getattr(self, name)):
-                raise ValueError(f"Options.{name}: expected {bounds}, found {value!r}")
-        self._check_discretisation()
-        self._check_warm_start()
-        self._check_tuples()
-        self._check_collisions()
-        self._check_ngrams(self.personalise)
-        self._check_regularisation()
+        for name, declaration in DECLARED.items():
+            declaration.check(getattr(self, name))
+        if "" in (names := self.namespaces_to_discretise) and names != ("",):
+            found = self.discretise_namespaces
+            raise ValueError(f"Options.discretise_namespaces: expected names with commas between, found {found!r}")
+        object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams, self._namespace_of_users))
         refuse_contradictions(self)
+
+    def _fill(self) -> None:
+        """Replace what is None."""
+        order = (2 if self.method == "tuples" else 0) if self.order is None else self.order
+        defaults: dict[str, object] = _PLAIN | {"order": order, "selection": self.usual_selection}
+        defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
+        if self._mixes:
+            defaults |= _MIXED
+        if self.discretise == "auto":
+            defaults |= _OF_BOTH | (_BUDGET_OF_BOTH if self._mixes else {})
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
 
     @property
     def mixed(self) -> bool:
@@ -147,6 +83,11 @@ class Options(
         return "evidence" if self._mixes else "weight"
 
     @property
+    def selects_tuples(self) -> bool:
+        """Whether some tuples will be left out (Zaidi, Petitjean, Webb: sALR^n, and hsALR^n level by level)."""
+        return bool(self.order) and self.selection_share != 1.0
+
+    @property
     def counted(self) -> bool:
         """Whether examples are counted by label beside slots."""
         chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
@@ -157,11 +98,36 @@ class Options(
         """Whether what each monomial adds to predictions is measured beside slots."""
         return self.selects_tuples and self.selection == "cv"
 
+    @property
+    def namespaces_to_discretise(self) -> tuple[str, ...]:
+        """The names; ("",) for all."""
+        return tuple(name.strip() for name in self.discretise_namespaces.split(","))
+
+    @property
+    def _namespace_of_users(self) -> str | None:
+        return self.personalise if self.personalise not in {"", BY_KEY} else None
+
+    def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
+        """By name; and of all other namespaces. Of that of users there are none: a pair of users is no user."""
+        sizes = dict(self.ngrams)
+        others = sizes.pop(ALL_NAMESPACES, 1)
+        if (users := self._namespace_of_users) is not None:
+            sizes[users] = 1
+        return sizes, others
+
+    @property
+    def longest_ngram(self) -> int:
+        """So many features at most: an example gets fewer than so many times its features. 1 without n-grams."""
+        return max(dict(self.ngrams).values(), default=1)
+
     def wanted_columns(self) -> frozenset[str]:
         """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
-        wanted = {"attributes"} if self.method == "tuples" else set()
-        wanted |= {"spaces"} if self.discretise_namespaces or self.ngrams else set()
-        return frozenset(wanted) | self._columns_of_users()
+        wanted = {
+            "attributes": self.method == "tuples",
+            "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
+            "users": self.personalise == BY_KEY,
+        }
+        return frozenset(name for name, reason in wanted.items() if reason)
 
     @property
     def class_blocks(self) -> int:
@@ -171,40 +137,34 @@ class Options(
     def model_bytes(self) -> int:
         """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
         slots = 1 << int(self.bits or 0)
-        each = _SLOT_BYTES + (_COMPANION_BYTES if self.mixed else 0) + self._stamps_bytes(mixed=self.mixed)
-        table = slots * each + slots // 8 * _BUCKET_BYTES
-        residuals = slots * _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        counts = slots * _COUNTS_BYTES if self.counted else 0
-        scratch = _SCRATCH_BYTES + (_ORIGINS_BYTES if self.counted else 0)
+        each = _SLOT_BYTES
+        each += _COMPANION_BYTES if self.mixed else 0
+        each += (5 if self.mixed else 2) * _STAMP_BYTES if self.l1 > 0.0 else 0
+        each += _RESIDUALS_BYTES if self.selection == "ssm" else 0
+        each += _COUNTS_BYTES if self.counted else 0
+        each += _ABLATION_BYTES if self.ablated else 0
+        each += _PLACE_BYTES if self.collisions == "share" else 0
+        each += 4 * self.classes * self.class_blocks
+        scratch = _SCRATCH_BYTES
+        scratch += _ORIGINS_BYTES if self.counted else 0
         scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
-        ablations = slots * _ABLATION_BYTES if self.ablated else 0
-        beside = residuals + counts + ablations + self._discretisation_bytes(classes=self.classes)
-        beside += slots * 4 * self.classes * self.class_blocks
-        beside += slots * _PLACE_BYTES if self.collisions == "share" else 0
+        prepared = self._discretisation_bytes()
         if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES
-            beside += _PREPARED_BYTES
-        return table + beside + self.max_features_per_example * scratch
+            prepared += _PREPARED_BYTES
+        return slots * each + slots // 8 * _BUCKET_BYTES + prepared + self.max_features_per_example * scratch
+
+    def _discretisation_bytes(self) -> int:
+        if self.discretise == "none":
+            return 0
+        examples = int(self.reservoir or 0)
+        counted = examples * min(self.classes, examples) * _COUNT_BYTES if self.discretise == "mdl" else 0
+        sampled = 2 * examples * _EXAMPLE_BYTES if self.refit_epochs else 0
+        return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES + counted + sampled
 
     def identity(self) -> dict[str, Any]:
         """What names a model: all options but those that have the value that they had before they were options."""
         found = asdict(self)
-        named = {name: value for name, value in found.items() if name not in _FIRST or value != _FIRST[name]}
+        named = {name: value for name, value in found.items() if name not in FIRST or value != FIRST[name]}
         # As it is read back from a message, where it may be compared.
         return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named
-
-    def _check_choice(self, name: str, kind: Any) -> None:  # noqa: ANN401  a Literal
-        value, choices = getattr(self, name), get_args(kind)
-        if value not in choices:
-            raise ValueError(f"Options.{name}: expected one of {', '.join(choices)}, found {value!r}")
-
-    def _fill(self) -> None:
-        """Replace what is None."""
-        self._fill_order(tuples=self.method == "tuples")
-        defaults = {"bits": _bits_of(self.method, int(self.order or 0))} | (_MIXED if self._mixes else _PLAIN)
-        defaults["selection"] = self.usual_selection
-        if self._mixes and self.discretise == "auto":
-            defaults["product_budget"] = _BUDGET_OF_BOTH
-        for name, default in defaults.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import ALONE, TOO_LARGE, Batch
 from stream_apple.core.jit import kernel, routine
-from stream_apple.core.learner.options.personalisation import BY_KEY
+from stream_apple.core.learner.options import BY_KEY
 from stream_apple.core.learner.preparation.namespaces import space_key
 
 _ZERO = np.uint64(0)

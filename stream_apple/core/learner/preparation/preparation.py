@@ -123,7 +123,7 @@ class Preparation:
 
 def ngrams_of(options: Options) -> NgramSizes | None:
     """Which n-grams are features of examples too; None if none are asked for."""
-    return ngram_sizes(*options.ngrams_of_namespaces(options.personalise)) if options.ngrams else None
+    return ngram_sizes(*options.ngrams_of_namespaces()) if options.ngrams else None
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:

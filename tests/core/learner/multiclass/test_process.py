@@ -196,7 +196,7 @@ def test_memory_is_counted() -> None:
     ("given", "fault"),
     [
         ({"loss": "softmax"}, "Options.classes: expected an integer from 2 to 1000 with loss softmax, found 0"),
-        ({"loss": "softmax", "classes": 1001}, "from 2 to 1000 with loss softmax, found 1001"),
+        ({"loss": "softmax", "classes": 1001}, "Options.classes: expected an integer from 0 to 1000, found 1001"),
         ({"classes": 3}, "Options.classes: expected 0 with loss squared, found 3"),
         ({"loss": "softmax", "classes": 3, "combine": "off", "selection": "ssm"}, "Options.selection"),
         (

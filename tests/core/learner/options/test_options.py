@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from stream_apple.core.learner.options import (
-    ALPHA,
-    BITS,
-    LEARNING_RATE,
-    MAX_FEATURES_PER_EXAMPLE,
-    Options,
-    parse_ngrams,
-)
+from stream_apple.core.learner.options import Options, parse_ngrams
+from stream_apple.core.learner.options.declared_options import DECLARED, FIRST
 
 
 @pytest.mark.parametrize(
@@ -46,7 +40,7 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
         ({"hierarchical": True}, "hierarchical: expected False with method apple, found True"),
         ({"selection": "cv"}, "selection: expected evidence, weight, ssm or mi with method apple, found 'cv'"),
         ({"method": "tuples", "order": 0}, "order: expected an integer from 1 to 4 with method tuples, found 0"),
-        ({"method": "tuples", "order": 5}, "order: expected an integer from 1 to 4 with method tuples, found 5"),
+        ({"method": "tuples", "order": 5}, "order: expected an integer from 0 to 4, found 5"),
         (
             {"method": "tuples", "selection_share": 0.0},
             "selection_share: expected a number above 0 and at most 1, found 0.0",
@@ -115,17 +109,6 @@ def test_other_models_keep_their_names() -> None:
     assert Options(method="tuples").identity()["order"] == 2
 
 
-def test_bounds_are_included_where_they_say_so() -> None:
-    """The least and the largest value of each option make a learner's options."""
-    Options(bits=BITS.low, alpha=5e-324, learning_rate=5e-324, max_features_per_example=MAX_FEATURES_PER_EXAMPLE.low)
-    Options(
-        bits=BITS.high,
-        alpha=ALPHA.high,
-        learning_rate=LEARNING_RATE.high,
-        max_features_per_example=MAX_FEATURES_PER_EXAMPLE.high,
-    )
-
-
 @pytest.mark.parametrize(
     ("chosen", "fault"),
     [
@@ -147,6 +130,12 @@ def test_contradictions_of_discretisation(chosen: dict[str, Any], fault: str) ->
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**chosen)
     assert str(caught.value) == f"Options.{fault}"
+
+
+def test_what_the_first_version_did_is_in_no_name() -> None:
+    """Its models are named by the options that it had; today's defaults are named where they are others."""
+    assert Options(**FIRST).identity().keys() == DECLARED.keys() - FIRST.keys()  # type: ignore[arg-type]
+    assert Options().identity().keys() & FIRST.keys() == {"combine", "parents", "selection", "product_budget"}
 
 
 def test_discretisation_names_a_model() -> None:

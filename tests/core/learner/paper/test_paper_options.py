@@ -25,16 +25,16 @@ def test_bits_go_by_the_method(method: Method, bits: int) -> None:
         ({"combine": "off", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with loss squared"),
         ({"descent": "steep"}, "descent: expected one of adaptive, plain, found 'steep'"),
         ({"combine": "off", "loss": "logistic", "descent": "plain"}, "l2: expected a number above 0 and at most 1000"),
-        ({"l2": -1.0}, "l2: expected 0, or a number above 0 and at most 1000, found -1.0"),
-        ({"method": "linear", "l1": 1001.0}, "l1: expected 0, or a number above 0 and at most 1000, found 1001.0"),
-        ({"l1": float("nan")}, "l1: expected 0, or a number above 0 and at most 1000, found nan"),
+        ({"l2": -1.0}, "l2: expected a number from 0 to 1000, found -1.0"),
+        ({"method": "linear", "l1": 1001.0}, "l1: expected a number from 0 to 1000, found 1001.0"),
+        ({"l1": float("nan")}, "l1: expected a number from 0 to 1000, found nan"),
         (
             {"combine": "off", "loss": "logistic", "descent": "plain", "l2": 0.1, "l1": 0.1},
             "l1: expected 0 with descent = plain, found 0.1",
         ),
         (
             {"combine": "off", "loss": "logistic", "descent": "plain", "l2": float("nan")},
-            "l2: expected 0, or a number above 0",
+            "l2: expected a number from 0 to 1000, found nan",
         ),
     ],
 )

@@ -1,0 +1,108 @@
+"""What the declaration of an option holds, and the check of its value.
+
+An option is a field of a dataclass: `bits: Annotated[int | None, Option(...)] = None`, with a docstring below it. The
+section `learner` of the configuration, its reference page and the options of `stream-apple evaluate` are made of these
+declarations too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, NamedTuple, get_args
+
+
+class IntegerBounds(NamedTuple):
+    """The integers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def hold(self, value: float) -> bool:
+        """Whether the value lies within."""
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"an integer from {self.low} to {self.high}"
+
+
+class NumberBounds(NamedTuple):
+    """The numbers from `low`, which is excluded unless `closed`, to `high`, which is included."""
+
+    low: float
+    high: float
+    closed: bool = False
+
+    def hold(self, value: float) -> bool:
+        """Whether the value lies within; NaN does not."""
+        return self.low < value <= self.high or (self.closed and value == self.low)
+
+    def __str__(self) -> str:
+        low, high = f"{self.low:g}", f"{self.high:g}"
+        return f"a number from {low} to {high}" if self.closed else f"a number above {low} and at most {high}"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is said of an option, besides its name, type and default.
+
+    help        its text in `evaluate --help`
+    bounds      of the number, or of each number of a table
+    first       what the first version did: a model that has this value is named without the option. None: all models
+                are named with it
+    expert      whether few need it
+    section     the section of the configuration that has it; "": none has it, and it is for files alone
+    unit        of the number
+    pattern     what a text in the configuration has to match
+    expected    what a text or a table may be, in words
+    parse       makes a table of a text
+    metavar     stands for the value in `evaluate --help`
+    since       the version that had it first; "": the first one
+    """
+
+    help: str
+    bounds: IntegerBounds | NumberBounds | None = None
+    first: object = None
+    expert: bool = False
+    section: str = "learner"
+    unit: str = ""
+    pattern: str = ""
+    expected: str = ""
+    parse: Callable[[str], dict[str, int]] | None = None
+    metavar: str | None = None
+    since: str = ""
+
+
+class Declaration(NamedTuple):
+    """An option with its name, the type of a value that is given, and its default. None goes by the other options."""
+
+    name: str
+    kind: Any
+    default: Any
+    option: Option
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that it may be; () if it is no choice."""
+        found = get_args(self.kind)
+        return found if all(isinstance(each, str) for each in found) else ()
+
+    def check(self, value: Any) -> None:  # noqa: ANN401  an option's value has its own type
+        """ValueError for a value that is none of the choices, or out of bounds."""
+        if self.choices and value not in self.choices:
+            raise ValueError(f"Options.{self.name}: expected one of {', '.join(self.choices)}, found {value!r}")
+        bounds = self.option.bounds
+        if bounds is not None and self.option.parse is None and not bounds.hold(value):
+            raise ValueError(f"Options.{self.name}: expected {bounds}, found {value!r}")
+
+
+def declarations_of(declaring: type) -> tuple[Declaration, ...]:
+    """The declarations that the fields of this dataclass are, in their order."""
+    return tuple(
+        Declaration(field.name, _without_none(get_args(field.type)[0]), field.default, get_args(field.type)[1])
+        for field in fields(declaring)
+    )
+
+
+def _without_none(kind: Any) -> Any:  # noqa: ANN401  any type
+    given = [each for each in get_args(kind) if each is not NoneType]
+    return given[0] if NoneType in get_args(kind) else kind

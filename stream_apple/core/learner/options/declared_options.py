@@ -1,0 +1,332 @@
+"""Each option of a learner is declared here, once: its type, bounds and default, and what it does.
+
+The docstring below an option is its text in `docs/configuration.md`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from stream_apple.core.learner.options.declaration import IntegerBounds, NumberBounds, Option, declarations_of
+from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, NGRAM, Ngrams, parse_ngrams
+
+Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
+Loss = Literal["squared", "logistic", "softmax"]
+Combine = Literal["mix", "off"]
+Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
+Descent = Literal["adaptive", "plain"]
+WarmStart = Literal["none", "naive_bayes"]
+Discretise = Literal["none", "quantile", "mdl", "auto"]
+Collisions = Literal["evict", "share"]
+
+BITS = IntegerBounds(8, 30)
+ALPHA = NumberBounds(0, 2)
+LEARNING_RATE = NumberBounds(0, 1000)
+CLASSES = IntegerBounds(2, 1000)
+"""Of softmax; the other losses have 0."""
+MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
+BY_KEY = "key"
+"""The user is the record's key."""
+
+
+@dataclass(frozen=True)
+class DeclaredOptions:
+    """The options as they are declared; `Options` checks them, and replaces None by what goes with the others."""
+
+    method: Annotated[Method, Option("What the features are.")] = "apple"
+    """What is learned from: `apple` lets products of features grow; `linear` has none; `quadratic` has all products of
+    two features, `cubic` also those of three; `tuples` the products of `order` features of different attributes, an
+    attribute being what a name says before its first "=". For categories, and numbers in bins, of up to some dozens of
+    attributes: errors on covertype were .165 with `order = 3`, .194 with `quadratic`, .201 with `apple`; on hands of
+    cards .087 with pairs, .097, .255, and 0 with pairs and `warm_start`. For thousands of words: `apple`.
+    """
+    loss: Annotated[Loss, Option("What is minimised.")] = "squared"
+    """What is minimised: `squared` for numbers; `logistic` for labels 1, and -1 or 0; `softmax` for labels that are one
+    of `classes`."""
+    classes: Annotated[
+        int,
+        Option(
+            "With --loss softmax: labels are whole numbers from 0 to CLASSES - 1.",
+            IntegerBounds(0, CLASSES.high),
+            first=0,
+        ),
+    ] = 0
+    """With `loss = "softmax"` from 2 to 1000, else 0: labels are whole numbers from 0 to classes - 1, a prediction is
+    the most probable class, with its probability. For labels that exclude each other and have no order; of two classes,
+    `logistic` makes more, as it mixes six predictors where this mixes three. So `learning_rate` matters more: twice the
+    default took 7 to 11 % off the loss of two sets with 10 and 20 classes, and added 1 % to that of one with 29. A slot
+    takes 20 bytes more for each class (8 with method `linear`, 16 with others or `combine = "off"`): many classes need
+    few `bits`. Time grows as classes times features.
+    """
+    bits: Annotated[int | None, Option("The table has 2^bits slots.  [default: 18, cubic 24]", BITS)] = None
+    """The table of each partition has 2^bits slots of 32 bytes, one for each monomial; with `combine = "mix"` a base
+    feature takes 16 bytes more. The default is 24 with method `cubic`, and 22 with `order` above 2."""
+    learning_rate: Annotated[float, Option("Of the adaptive update.", LEARNING_RATE)] = 0.5
+    """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters."""
+    combine: Annotated[
+        Combine | None,
+        Option(
+            "mix: publish a mixture of predictors; off: apple's own score, as in the paper.  [default: apple mix]",
+            first="off",
+        ),
+    ] = None
+    """What is published. `mix`: six predictors learn, and their mixture is never noticeably worse than the linear one,
+    at any learning rate. `off`: the plain learner of the paper, and of models made before this setting was there; the
+    only choice, and the default, of the other methods."""
+    alpha: Annotated[float, Option("--parents times s^alpha parents an epoch.", ALPHA, expert=True)] = 1.0
+    """An epoch's end adds parents * s^alpha parents, where s is the mean number of features of an example."""
+    parents: Annotated[
+        float | None,
+        Option("See --alpha.  [default: 2 in a mixture, else 1]", NumberBounds(0, 100), first=1.0, expert=True),
+    ] = None
+    """See `alpha`. The default is 1 with `combine = "off"`."""
+    selection: Annotated[
+        Selection | None,
+        Option(
+            "How parents are chosen; ssm is the paper's other heuristic, with --combine off; mi and cv are for "
+            "--method tuples, mi for apple too, with --loss logistic.  [default: evidence in a mixture, else weight; "
+            "tuples mi, cv with squared loss]",
+            first="weight",
+            expert=True,
+        ),
+    ] = None
+    """How an epoch's end chooses parents with method `apple`. `evidence`: by weight times scale, less for monomials
+    seen seldom; the default of a mixture. `weight`: without that; the default of `combine = "off"`. `mi`: by what a
+    monomial's presence tells of the label, its summand of the mutual information (`loss = "logistic"`; 32 bytes a
+    slot more). `ssm`: by the squared residuals it meets, the paper's other heuristic (`combine = "off"`; 16 bytes a
+    slot more). The default is best as a rule. In a mixture, share of wrong signs in one pass of `mi` / `evidence`:
+    cards .348/.358, covtype .224/.221, letter .106/.104, magic04 .160/.159, a9a .152/.152; with `combine = "off"`
+    `mi` cost more. With
+    method `tuples`, how the tuples are scored that `selection_share` chooses from: `mi`, the default with logistic
+    loss, by their mutual information with the label; `cv` by how much greater the loss would have been without them,
+    for either loss, where attributes have very different numbers of values, since `mi` favours many (8 bytes a slot
+    more; 32 with either)."""
+    product_budget: Annotated[
+        int | None,
+        Option(
+            "Mean features an example that growth keeps to; 0: no limit.  [default: 1000 in a mixture, else 0]",
+            IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high),
+            first=0,
+            expert=True,
+        ),
+    ] = None
+    """How many products of parents with features an example may have in the mean: time is proportional to it. When it
+    is used up, the parents that earn least make room. The default is 500 with `discretise = "auto"`. 0: no limit, the
+    default and only choice of `combine = "off"`."""
+    fallback: Annotated[
+        bool,
+        Option(
+            "One parent an epoch is the first of the smallest degree (the paper's rule).",
+            first=False,
+            expert=True,
+            section="",
+        ),
+    ] = False
+    descent: Annotated[
+        Descent,
+        Option(
+            "plain: that of the paper's Theorem 1, for --combine off --loss logistic --l2 NUMBER.",
+            first="adaptive",
+            expert=True,
+            section="",
+        ),
+    ] = "adaptive"
+    """Plain descent has steps of 1 / (l2 * (t + 1)), for which Theorem 1 of Agarwal et al. 2014 holds: it has no
+    learning rate, and minimises the mean loss + l2 * |w|^2 / 2, the constant's weight included. Of weights in the table
+    only the order means something."""
+    l2: Annotated[
+        float,
+        Option(
+            "Each step shrinks all weights by so much times its rate.", NumberBounds(0, 1000, closed=True), first=0.0
+        ),
+    ] = 0.0
+    """With each step of a predictor all its weights but the constant's shrink by this much times the step's rate
+    (Vowpal Wabbit's units). Set 0.0001 to 0.001 where there are fewer examples than features: on 1,000 news
+    articles of 10,000 words the test loss of the mixture fell from .277 to .267. Else steps that become smaller by
+    themselves are enough: on 13,000 to 20,000 examples 0.00001 changed the loss by less than .003, mostly for the
+    worse, and 0.001 cost .01 to .25. It also forgets what is no longer seen."""
+    l1: Annotated[
+        float,
+        Option(
+            "Each step draws all weights to 0 by so much times its rate; products of no weight leave the table.",
+            NumberBounds(0, 1000, closed=True),
+            first=0.0,
+        ),
+    ] = 0.0
+    """As `l2`, but weights are drawn to 0 by this much times the rate, over the feature's largest value, and stay
+    there; an epoch's end frees the slots of products without weight. Set 0.00001 with method `apple` where features
+    are many and rare, the table is too small, or the model is to be read: in the mixture 34,162 products of 20news
+    became 21,809, and the test loss fell from .185 to .181; 4,618 of a9a became 3,912 at the same loss. With
+    `combine = "off"` it may cost more (20news: .227 to .270; a9a: .342 to .338). 0.0001 is too much: .005 to .08. A
+    slot takes 16 bytes more, 40 in a mixture."""
+    order: Annotated[
+        int | None,
+        Option(
+            "With --method tuples: products of so many features of different attributes.  [default: 2]",
+            IntegerBounds(0, 4),
+            first=0,
+        ),
+    ] = None
+    """With method `tuples`: features are the base features, and the products of so many of different attributes. The
+    default is 2; with 3, errors fell from .193 to .165 on covertype and from .063 to .045 on letters (12 and 16
+    attributes, 30,000 and 16,000 examples), and not on two other sets, for three to four times as many features an
+    example; 0 with other methods. What is too much for `limits.max_features_per_example` is left out."""
+    selection_share: Annotated[
+        float,
+        Option(
+            "With --method tuples: so many of them are kept when an epoch has ended.",
+            NumberBounds(0, 1),
+            first=1.0,
+            expert=True,
+        ),
+    ] = 1.0
+    """With method `tuples`: when an epoch has ended, this share of the tuples seen is kept, by `selection`, and the
+    next ones learn from these alone, the others' slots being free again. For a smaller table and fewer features an
+    example, not for accuracy: on four sets the errors of pairs with .6 were within .002 of those of all pairs, but on
+    one that fell from .087 to .053; triples bore .3 on two of them. It takes 1,000 examples; what is left out never
+    comes back; a tuple with an attribute that comes later is learned at once, and judged when the epoch ends."""
+    hierarchical: Annotated[
+        bool,
+        Option(
+            "With --selection-share: select attributes first, then pairs of those, and so on.", first=False, expert=True
+        ),
+    ] = False
+    """With a share below 1: select attributes in the first epoch, pairs of those in the second, and so on up to
+    `order`. For so many attributes that their tuples can't all be explored at once; else without it errors were smaller
+    on three sets of four. It is blind to attributes that say something only together, and attributes that come later
+    join no tuple."""
+    warm_start: Annotated[
+        WarmStart,
+        Option(
+            "naive_bayes: scores start from naive Bayes by the examples so far; with --loss logistic.", first="none"
+        ),
+    ] = "none"
+    """Where scores start, before weights have learned anything (`loss = "logistic"`). `none`: at 0. `naive_bayes`: at
+    naive Bayes by the examples counted so far, of pairs with `quadratic`, of triples with `cubic`, else of
+    features; it is believed as far as it has proved right, and weights learn the rest. For text, with any method,
+    and for categories or intervals with `quadratic` or `cubic`, where labels go by what values say together. One
+    pass, share of wrong signs, `none` / `naive_bayes`: hands of cards, quadratic .207/.023 and cubic .141/.049;
+    newsgroups, linear .105/.093 and in a mixture .099/.092; letter, quadratic .076/.072; mushrooms, linear
+    .011/.005; covtype .210/.208. Where features are many that say the same it may cost: a9a, quadratic .154/.155.
+    Only features of value 1 have a say. In a mixture the linear predictors start at 0. It takes 32 bytes a slot
+    more, and two to three times as long."""
+    ngrams: Annotated[
+        Mapping[str, int] | Ngrams,
+        Option(
+            f"Neighbours in NAMESPACE are features too, two and up to N (at most {NGRAM.high}), in the order of the "
+            f"file; {ALL_NAMESPACES!r} is all others, and nothing before the = features without a namespace.",
+            NGRAM,
+            first=(),
+            expected=f"namespaces and numbers up to {NGRAM.high}, as in {{ text = 2 }}, or text=2 in the environment",
+            parse=parse_ngrams,
+            metavar="NAMESPACE=N,...",
+        ),
+    ] = ()
+    """Namespaces whose neighbours are features too, as with Vowpal Wabbit's `--ngram`: with `{ text = 2 }` each two
+    features of `text` that follow each other in the message, with 3 each three as well. `"*"` is all namespaces that
+    are not named, `""` features without; 1 leaves one out of `"*"`. For text whose words come in their order, where
+    pairs say what their words don't: on 10,605 sentences about films, AUC .807 → .813 with `linear`, .814 → .823
+    with `apple`, at twice the features. Not where the order means nothing, as of words that are sorted by number:
+    20news so sorted, .964 → .959. Not with method `tuples`. See *Words side by side* in
+    `docs/choosing-a-learner.md`."""
+    discretise: Annotated[
+        Discretise,
+        Option(
+            "What numbers are learned as: intervals between quantiles or by mdl; auto: number and interval.",
+            first="none",
+        ),
+    ] = "none"
+    """What a numeric feature is learned as. `none`: its value. `quantile`: the interval that its value lies in,
+    between quantiles; `mdl`: between cuts that tell labels apart, so features that tell nothing stay values. `auto`:
+    both, the value and its interval: after 8,000 examples of ten tables of numbers its loss is from 38% below that of
+    the better of the two others to 0.3% above, but in the first 500 examples up to 4% above, and 1.5% where there are
+    no numbers. It is the choice for tables of numbers, at about half the speed. `quantile` is the fastest, and better
+    than values for quadratic and cubic. Text and 0/1 features stay as they are. One shuffled pass over 8,000 examples,
+    share of wrong signs without any tuning, `none` / `quantile` / `auto`: covtype .299/.258/.245, magic04
+    .197/.177/.164, letter .190/.131/.112, adult .165/.157/.155. See *Numbers as intervals* in
+    `docs/choosing-a-learner.md`."""
+    bins: Annotated[
+        int | None, Option("Most intervals.  [default: 12, auto 6]", IntegerBounds(2, 64), first=12, expert=True)
+    ] = None
+    """Most intervals of a feature with `discretise` quantile (default 12) or auto (default 6). More than 12 were worse
+    on most sets: each interval has fewer examples to learn from."""
+    reservoir: Annotated[
+        int | None,
+        Option(
+            "Cuts are made after so many examples.  [default: 500, auto 150]",
+            IntegerBounds(20, 10_000),
+            first=500,
+            expert=True,
+            unit="examples",
+        ),
+    ] = None
+    """After so many learned examples cuts are made, once and for all unless `refit_epochs` says otherwise; until then
+    values are learned as they are. The default is 500, and 150 with `auto`. More are worth it only where the first
+    examples are not like the later ones."""
+    discretise_namespaces: Annotated[
+        str,
+        Option(
+            "With commas between: those whose numbers are discretised.  [default: all]",
+            first="",
+            expert=True,
+            pattern=r"^\S{0,1000}$",
+            expected="names with commas between, and no white space",
+            metavar="NAMES",
+        ),
+    ] = ""
+    """Names of namespaces, with commas between: only their features are discretised. Empty: those of all."""
+    refit_epochs: Annotated[
+        int,
+        Option(
+            "Cuts are made anew when so many epochs have ended; 0: never.",
+            IntegerBounds(0, 10_000),
+            first=0,
+            expert=True,
+        ),
+    ] = 0
+    """Cuts are made anew when so many epochs have ended since they were made, of a random sample of `reservoir` of the
+    examples learned since. 0: never. Use it where numbers move away from what they were when the stream began, such as
+    prices, or sensors that age: one that becomes ten times as large lies in the outer intervals for ever. Cuts of a
+    feature that still fit its values stay, and its intervals with all that they have learned; of one that has moved,
+    the intervals are new features, and the old ones and their products lose their slots at once. Not with method
+    `tuples` nor with `collisions = "share"`."""
+    personalise: Annotated[
+        str,
+        Option(
+            f"Users have weights of their own: those that the features of NAMESPACE name; or, with {BY_KEY!r}, those "
+            "of the keys that `produce` would give.  [default: none have]",
+            first="",
+            pattern=r"^\S*$",
+            expected="a namespace without white space, 'key', or '' for no user",
+            metavar="NAMESPACE",
+        ),
+    ] = ""
+    """Users with weights of their own beside the shared ones: the namespace whose features name the user, such as
+    `user`, or `key` for the record's key. Use it where users come back and differ in what the same features mean to
+    them: with 100 planted users, a tenth of whom mean the opposite, a quarter less spam passes at 1 % of false alarms;
+    where nobody differs a third more does. A user without history gets the shared score. Partition the topic by user,
+    else each partition learns a fragment of every user; `bits` has to hold users times features."""
+    collisions: Annotated[
+        Collisions, Option("share: the hashing trick, for --method linear and quadratic.", first="evict", expert=True)
+    ] = "evict"
+    """What becomes of features for which the table has no room. `evict`: the least useful makes room. `share`, for the
+    methods `linear` and `quadratic`: the hashing trick, features of equal hash share a weight, which `inspect` can't
+    name. With room both are the same. Use `share` for `quadratic` where products outnumber the slots by far (20news in
+    2^18: test error .131, not .201); with `linear` it loses what `evict` keeps. The figures are in
+    `docs/choosing-a-learner.md`."""
+    max_features_per_example: Annotated[
+        int,
+        Option(
+            "Features of an example after expansion, which stops there.",
+            MAX_FEATURES_PER_EXAMPLE,
+            expert=True,
+            section="limits",
+            unit="features",
+        ),
+    ] = 65_536
+
+
+DECLARED = {each.name: each for each in declarations_of(DeclaredOptions)}
+"""Name -> declaration."""
+FIRST = {name: each.option.first for name, each in DECLARED.items() if each.option.first is not None}
+"""What the first version did before these were options: its models are named without them."""

@@ -25,6 +25,7 @@ LEARNING_RATE = NumberBounds(0, 1000)
 CLASSES = IntegerBounds(2, 1000)
 """Of softmax; the other losses have 0."""
 MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
+RESERVOIR = IntegerBounds(20, 10_000)
 BY_KEY = "key"
 """The user is the record's key."""
 
@@ -254,7 +255,7 @@ class DeclaredOptions:
         int | None,
         Option(
             "Cuts are made after so many examples.  [default: 500, auto 150]",
-            IntegerBounds(20, 10_000),
+            RESERVOIR,
             first=500,
             expert=True,
             unit="examples",

@@ -25,6 +25,10 @@ if [ -z "${NUMBA_CPU_NAME:-}" ]; then
             if has avx512f avx512bw avx512cd avx512dq avx512vl; then NUMBA_CPU_NAME=x86-64-v4; fi
         fi
     fi
+    # An image that was built on a machine without AVX-512 has no kernels for it.
+    if [ "$NUMBA_CPU_NAME" = x86-64-v4 ] && [ ! -d "$KERNELS/x86-64-v4" ] && [ -d "$KERNELS/x86-64-v3" ]; then
+        NUMBA_CPU_NAME=x86-64-v3
+    fi
 fi
 # No features besides those of the type: with them, code would be this processor's alone.
 export NUMBA_CPU_NAME NUMBA_CPU_FEATURES="${NUMBA_CPU_FEATURES:-}"

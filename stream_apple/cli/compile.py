@@ -11,18 +11,29 @@ from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.core.learner.options import CLASSES, Loss, Method
 
+_PREFIX = "STREAM_APPLE_LEARNER__"
 _FURTHER: tuple[dict[str, str], ...] = (
-    {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"},
-    {"STREAM_APPLE_LEARNER__PERSONALISE": "key"},
-    {"STREAM_APPLE_LEARNER__L1": "0.00001"},
+    {"DISCRETISE": "auto"},
+    {"PERSONALISE": "key"},
+    {"L1": "0.00001"},
+    {"METHOD": "linear", "L1": "0.00001"},
+    {"LOSS": "logistic", "SELECTION": "mi"},
+    {"LOSS": "logistic", "WARM_START": "naive_bayes"},
+    {"METHOD": "linear", "LOSS": "logistic", "WARM_START": "naive_bayes"},
+    {"METHOD": "tuples", "SELECTION_SHARE": "0.5"},
+    {"METHOD": "tuples", "LOSS": "logistic", "WARM_START": "naive_bayes"},
+    {"METHOD": "quadratic", "COLLISIONS": "share"},
 )
-"""What else has kernels of its own, with any method and loss."""
+"""What else has kernels of its own. Several of these together, which hardly anybody asks for, have others."""
 
 
 @click.command()
 @click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3; else this one.")
 def command(target: str | None) -> None:
-    """Compile every kernel into the cache on disk, so that no worker has to.
+    """Compile the kernels of all methods, losses and settings into the cache on disk, so that no worker has to.
+
+    A worker with several settings that ask for kernels of their own (of l1 or l2, warm_start, selection = "mi")
+    compiles those that it lacks when it starts.
 
     The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. What is in it is for one type of
     processor. A worker uses what was compiled for a target if NUMBA_CPU_NAME names it and NUMBA_CPU_FEATURES is set to
@@ -37,28 +48,27 @@ def command(target: str | None) -> None:
     from stream_apple.runtime.warmup import warm_up
 
     started = time.monotonic()
-    families = [*_methods_and_losses(), *_FURTHER]
+    families = [{_PREFIX + name: value for name, value in each.items()} for each in (*_methods_and_losses(), *_FURTHER)]
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
         for chosen in shown:
             settings = settings_of(load(None, chosen))
             warm_up(settings, settings.decoder())
-    say(f"every kernel is in the cache, after {time.monotonic() - started:.1f} s", err=True)
+    say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 
 def _named(chosen: dict[str, str] | None) -> str | None:
     """The settings that differ from the default, as in a configuration."""
-    prefix = "STREAM_APPLE_LEARNER__"
     if chosen is None:
         return None
-    return ", ".join(f"{name.removeprefix(prefix).lower()} = {value}" for name, value in chosen.items())
+    return ", ".join(f"{name.removeprefix(_PREFIX).lower()} = {value}" for name, value in chosen.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:
-    """Variables for each pair of them that there may be."""
+    """The settings of each pair of them that there may be."""
     for method in get_args(Method):
         for loss in get_args(Loss):
-            chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}
+            chosen = {"METHOD": method, "LOSS": loss}
             if loss == "softmax":
-                chosen["STREAM_APPLE_LEARNER__CLASSES"] = str(CLASSES.low)  # how many changes no code
+                chosen["CLASSES"] = str(CLASSES.low)  # how many changes no code
             if (method, loss) != ("tuples", "softmax"):
                 yield chosen

@@ -1,6 +1,7 @@
 """Time per named feature decoded, and per prediction encoded: `python tests/bench/decode.py`.
 
-Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often.
+Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often. Where msgspec
+is installed, JSON is also read by it, and its msgpack by the decoder: what a kept parser would cost.
 """
 
 import json
@@ -8,6 +9,8 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 
 import msgpack
 import numpy as np
@@ -66,6 +69,13 @@ def _written(example: object, form: str) -> bytes:
     return json.dumps(example).encode() if form.startswith("JSON") else packed
 
 
+def decode_by_msgspec(decoder: Decoder, values: list[bytes]) -> None:
+    """Read JSON into Python's objects, write them as msgpack, and decode that."""
+    msgspec = import_module("msgspec")
+    read, write = msgspec.json.Decoder().decode, msgspec.msgpack.Encoder().encode
+    decoder.decode([write(read(value)) for value in values])
+
+
 def main() -> None:
     """Print what was measured, on what."""
     print(header("numba", "numpy", "msgpack"))
@@ -75,6 +85,10 @@ def main() -> None:
         size = sum(map(len, values)) / RECORDS
         spent = nanoseconds(f"decode, {form}", partial(decoder.decode, values), RECORDS * FEATURES, "feature")
         print(f"decode  {form:31} {size:6.0f} bytes a record  {spent} a feature")
+        if form.startswith("JSON") and find_spec("msgspec"):
+            work = partial(decode_by_msgspec, decoder, values)
+            spent = nanoseconds(f"decode, {form}, by msgspec", work, RECORDS * FEATURES, "feature")
+            print(f"        {'by msgspec':46}  {spent} a feature")
     decoded = decoder.decode(batches()["names"])
     encoder = PredictionEncoder("examples", 3, "0123456789abcdef")
     numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456

@@ -17,11 +17,13 @@ MOST_HEAD = 16_384
 METHODS = ("GET", "HEAD")
 
 _LONGEST_ACCEPT = 1_000
-_REQUEST = re.compile(rb"\A([!-~]+) ([!-~]+) HTTP/1\.([01])\r?\n")
+# A header is a name, a colon right after it, and a value on the same line: what a proxy may read otherwise is refused.
+_HEADERS = rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[^\0\r\n]*+\r?\n)*+\r?\n"
+_REQUEST = re.compile(rb"([!-~]+) ([!-~]+) HTTP/1\.([01])\r?\n" + _HEADERS)
 _END = re.compile(rb"\r?\n\r?\n")
 _ACCEPT = re.compile(rb"^accept:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _CLOSE = re.compile(rb"^connection:[^\r\n]*\bclose\b", re.IGNORECASE | re.MULTILINE)
-_BODY = re.compile(rb"^(?:transfer-encoding:|content-length:[ \t]*0*[1-9])", re.IGNORECASE | re.MULTILINE)
+_BODY = re.compile(rb"^(?:transfer-encoding:|content-length:(?![ \t]*0+[ \t]*\r?$))", re.IGNORECASE | re.MULTILINE)
 _HOST = re.compile(r"\Ahttp://[^/?#]*", re.IGNORECASE)
 _ALWAYS = "".join(
     f"{name}: {value}\r\n"
@@ -91,9 +93,9 @@ def end_of_head(received: bytes | bytearray) -> int | None:
 
 def parse_head(data: bytes) -> Head:
     """A complete head; MalformedRequestError if it is none."""
-    found = _REQUEST.match(data)
+    found = _REQUEST.fullmatch(data)
     if found is None:
-        raise MalformedRequestError("expected a request line such as GET / HTTP/1.1")
+        raise MalformedRequestError("expected a request line such as GET / HTTP/1.1, and headers such as Host: name")
     method, target, minor = (part.decode("ascii") for part in found.groups())
     path, _, query = _HOST.sub("", target).partition("#")[0].partition("?")
     accept = _ACCEPT.search(data)

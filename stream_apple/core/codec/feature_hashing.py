@@ -7,7 +7,7 @@ is the index, mixed. Models and replays rely on these: they never change.
 import numpy as np
 
 from stream_apple.core.codec.msgpack_reader import ZERO, Bytes, word_at
-from stream_apple.core.jit import kernel, routine
+from stream_apple.core.jit import kernel, part, routine
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -97,7 +97,7 @@ def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
     return _avalanche(_hash_tail(state, word_at(buffer, at, stop - at), stop - at))
 
 
-@routine
+@part
 def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size: int) -> np.uint64:
     """`word_at` of the text that is the bytes from `name` to `gap`, a sign of equality, and those from `value` on."""
     equals = gap - name

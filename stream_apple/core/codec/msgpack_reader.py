@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.jit import routine
+from stream_apple.core.jit import part, routine
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -36,7 +36,7 @@ def byte(buffer: Bytes, at: int) -> int:
     return np.int64(buffer[np.uint64(at)])  # type: ignore[return-value]
 
 
-@routine
+@part
 def word_at(buffer: Bytes, at: int, size: int) -> np.uint64:
     """`size` <= 8 bytes, little-endian, the rest zero. For a constant size LLVM makes one load of it."""
     word = ZERO

@@ -111,8 +111,9 @@ def test_no_read_or_write_leaves_the_arrays(tmp_path: Path) -> None:
     _run(
         "import numpy; from support.oracles import wire_records\n"
         "from stream_apple.core.codec.msgpack_reader import byte\n"
+        "from support.from_python import from_python\n"
         "try:\n"
-        "    byte(numpy.zeros(1, numpy.uint8), 1)\n"
+        "    from_python(byte)(numpy.zeros(1, numpy.uint8), 1)\n"
         "    raise SystemExit('bounds are not checked')\n"
         "except IndexError:\n"
         "    pass\n"

@@ -115,7 +115,7 @@ def test_a_leader_is_overtaken_in_a_transaction() -> None:
     calls = in_two_lives(-1).broker.calls
     places = [number for number, name in enumerate(calls) if name in {"begin", "send", "flush", "commit"}][::2]
     assert len(places) > 20
-    for number in places:
+    for number in places[::2]:
         in_two_lives(number)
 
 

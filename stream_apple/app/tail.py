@@ -26,7 +26,7 @@ from stream_apple.runtime.ports import LogRange, Record
 
 TailSource = Literal["predictions", "dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 """Topic and partition."""
 _Address = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -143,7 +143,7 @@ class _Groups:
 
 def _places(
     counts: Mapping[str, int], sources: Mapping[str, TailSource], partitions: tuple[int, ...]
-) -> Iterator[_Place]:
+) -> Iterator[_TopicPartition]:
     for topic in sources:
         if topic not in counts:
             raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
@@ -154,7 +154,7 @@ def _places(
         raise ConfigurationError(f"expected partitions of {', '.join(sources)} below {most}, found {max(partitions)}")
 
 
-def _start(start: str | int, place: _Place, log: LogRange) -> int:
+def _start(start: str | int, place: _TopicPartition, log: LogRange) -> int:
     if isinstance(start, str):
         return log.low if start == "beginning" else log.high
     if not log.low <= start <= log.high:
@@ -167,7 +167,7 @@ def _start(start: str | int, place: _Place, log: LogRange) -> int:
 
 def _newest(
     reader: CommittedReader,
-    ranges: Mapping[_Place, LogRange],
+    ranges: Mapping[_TopicPartition, LogRange],
     sources: Mapping[str, TailSource],
     limit: int,
     stopping: _Stopping,
@@ -177,7 +177,7 @@ def _newest(
     back = 2 * limit + _SPARE
     while True:
         starts = {place: max(log.low, log.high - back) for place, log in ranges.items()}
-        kept: dict[_Place, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
+        kept: dict[_TopicPartition, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
         reader.begin(starts)
         while not stopping() and not reader.passed(ends):
             for message in _parsed(_next(reader, ends, follow=False, stopping=stopping), sources):
@@ -199,7 +199,7 @@ def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, Publishe
 
 
 def _next(
-    reader: CommittedReader, ends: Mapping[_Place, int], *, follow: bool, stopping: _Stopping
+    reader: CommittedReader, ends: Mapping[_TopicPartition, int], *, follow: bool, stopping: _Stopping
 ) -> list[tuple[str, Record]]:
     """The next messages; none at the ends, when following, or when it is to stop. BrokerError if none come."""
     deadline = time.monotonic() + _PATIENCE_S

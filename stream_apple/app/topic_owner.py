@@ -37,7 +37,7 @@ _FETCH, _FETCH_S = 1_000, 0.2
 _PATIENCE_S = 30.0
 _ASKED_S = 3.0
 
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 
 
 class _Message(NamedTuple):
@@ -167,7 +167,7 @@ def _dead_letter(record: Record) -> _Message:
 
 def _look(
     reader: CommittedReader,
-    places: list[_Place],
+    places: list[_TopicPartition],
     role: _Role,
     examples: str,
     ours: Mapping[int, frozenset[str]],
@@ -194,7 +194,7 @@ def _look(
     return _Seen(ours=False, other=other)
 
 
-def _messages(reader: CommittedReader, ends: Mapping[_Place, int], role: _Role) -> Iterator[_Message]:
+def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role: _Role) -> Iterator[_Message]:
     deadline = time.monotonic() + _PATIENCE_S
     while not reader.passed(ends):
         try:

@@ -57,7 +57,7 @@ numba.config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]  
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def _note_of(what: str) -> Path:
+def _marker_path(what: str) -> Path:
     config: Any = numba.config
     processor = config.CPU_NAME or binding.get_host_cpu_name()
     described = (what, numba.__version__, sys.version, processor, config.CPU_FEATURES)
@@ -67,13 +67,13 @@ def _note_of(what: str) -> Path:
 
 def is_complete(what: str) -> bool:
     """Whether `note_complete` was called for `what`, by whichever process: this processor's code is in the cache."""
-    return _note_of(what).exists()
+    return _marker_path(what).exists()
 
 
 def note_complete(what: str) -> None:
     """Note in the cache, if it can be written to, that every kernel that `what` needs is there."""
     with suppress(OSError):
-        _note_of(what).touch()
+        _marker_path(what).touch()
 
 
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
@@ -188,12 +188,12 @@ def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:
     return choose
 
 
-def _as_it_is(condition: bool) -> bool:  # noqa: FBT001
+def _plain_condition(condition: bool) -> bool:  # noqa: FBT001
     """Interpreted code does not care."""
     return condition
 
 
-@instruction(_as_it_is)
+@instruction(_plain_condition)
 def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object]:
     """The condition, which hardly ever holds: what is done then shall cost the rest nothing, not even registers."""
 
@@ -205,11 +205,11 @@ def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object
     return types.boolean(condition), generate
 
 
-def _wait_for_nothing(_array: object, _index: object) -> None:
+def _no_prefetch(_array: object, _index: object) -> None:
     """Interpreted code has nothing to hurry."""
 
 
-@instruction(_wait_for_nothing)
+@instruction(_no_prefetch)
 def prefetch(_context: object, array: types.Array, index: types.Integer) -> tuple[object, object]:
     """Ask the processor for the cache line of array[index], without waiting for it; it may lie beyond the array."""
 

@@ -44,8 +44,8 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
     order = np.argsort(candidates)
     cost, earned, presence = np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(len(candidates))
     totals = np.zeros(3)
-    origins = work.origins if model.rule.kept.counts else None
-    _look(model, work, origins, (parents, candidates[order]), (cost, earned, presence), totals)
+    origins = work.origins if model.rule.side_arrays.counts else None
+    _appraise_recent(model, work, origins, (parents, candidates[order]), (cost, earned, presence), totals)
     examples = max(totals[0], 1.0)
     back = np.empty_like(presence)
     back[order] = presence
@@ -55,7 +55,7 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
 
 
 @kernel
-def _look(
+def _appraise_recent(
     model: Model,
     work: Work,
     origins: Origins | None,

@@ -172,7 +172,7 @@ def _rescale(state: _State, low: float, high: float) -> None:
 
 
 @routine
-def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
+def _add_label(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
     """A label that was not seen before."""
     labels, kinds = state.labels, state.kinds
     if kinds[0] < 2:
@@ -188,7 +188,7 @@ def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
 
 
 @routine
-def _shrink(state: _State) -> None:
+def _rescale_recent(state: _State) -> None:
     """Divide all recent sums."""
     for sums in (state.weights.reshape(-1), state.predictions.reshape(-1), state.losses.reshape(-1)):
         for i in range(_RECENT, len(sums), SPANS):
@@ -210,11 +210,11 @@ def _add(
         growth *= _GROW  # instead of making less of all that came before
         if growth >= _MOST:
             growth /= _MOST
-            _shrink(state)
+            _rescale_recent(state)
         if weight <= 0.0:
             continue
         if kinds[0] <= 2 and label != state.labels[0] and label != state.labels[1]:
-            _meet(state, label, logistic)
+            _add_label(state, label, logistic)
         binary, second = kinds[0] <= 2, U1 if label == state.labels[1] else U0
         recent = weight * growth
         low, width = state.scale[0], state.scale[1] - state.scale[0]

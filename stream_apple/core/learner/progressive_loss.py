@@ -50,7 +50,10 @@ def has_label(examples: NDArray[np.int64], label: float) -> bool:
 
 @part
 def add_example(
-    spans: tuple[NDArray[np.float64], ...], weight: float, losses: tuple[float, float], told: tuple[float, float]
+    spans: tuple[NDArray[np.float64], ...],
+    weight: float,
+    losses: tuple[float, float],
+    label_and_prediction: tuple[float, float],
 ) -> None:
     """Add a labelled example to the spans: the whole, the epoch, and the recent, which first forgets.
 
@@ -64,8 +67,8 @@ def add_example(
         sums[WEIGHT] += weight
         sums[LOSS] += weight * losses[0]
         sums[LINEAR_LOSS] += weight * losses[1]
-        sums[LABEL] += weight * told[0]
-        sums[PREDICTION] += weight * told[1]
+        sums[LABEL] += weight * label_and_prediction[0]
+        sums[PREDICTION] += weight * label_and_prediction[1]
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_FAST, OF_LINEAR, drawn_to_zero, owed
+from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_FAST, OF_LINEAR, pending_shrinkage, soft_threshold
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import U0, Slots, Table
 
@@ -27,12 +27,15 @@ def _write_settled(table: Table, decay: Decay, rule: DecayRule, slots: Slots) ->
             continue
         by, fast, linear = 0.0, 0.0, 0.0
         if rule.l1 > 0.0:
-            by, linear = owed(table, decay, OF_APPLE, place), owed(table, decay, OF_LINEAR, place)
-        owner["weight"] = drawn_to_zero(owner["weight"], by) * scale[OF_APPLE]
+            by, linear = (
+                pending_shrinkage(table, decay, OF_APPLE, place),
+                pending_shrinkage(table, decay, OF_LINEAR, place),
+            )
+        owner["weight"] = soft_threshold(owner["weight"], by) * scale[OF_APPLE]
         if owner["degree"] <= 1:
-            owner["linear_weight"] = drawn_to_zero(owner["linear_weight"], linear) * scale[OF_LINEAR]
+            owner["linear_weight"] = soft_threshold(owner["linear_weight"], linear) * scale[OF_LINEAR]
         elif len(table.companions) > 0:
             if rule.l1 > 0.0:
-                fast = owed(table, decay, OF_FAST, place)
-            owner["average"] = drawn_to_zero(owner["average"], by) * scale[OF_APPLE]
-            owner["fast"] = drawn_to_zero(owner["fast"], fast) * scale[OF_FAST]
+                fast = pending_shrinkage(table, decay, OF_FAST, place)
+            owner["average"] = soft_threshold(owner["average"], by) * scale[OF_APPLE]
+            owner["fast"] = soft_threshold(owner["fast"], fast) * scale[OF_FAST]

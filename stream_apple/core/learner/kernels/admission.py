@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
-from stream_apple.core.learner.kernels.decay import use_of
+from stream_apple.core.learner.kernels.decay import usefulness_of
 from stream_apple.core.learner.kernels.naive_bayes import CAUTION
-from stream_apple.core.learner.kernels.residuals import forget_residuals
+from stream_apple.core.learner.kernels.residuals import begin_residuals
 from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Decay, Model
 from stream_apple.core.learner.state.table import (
     BARRED,
@@ -61,20 +61,20 @@ def filter_misses(model: Model, work: Work, misses: Index) -> Index:
     for m in range(misses):
         at = products.misses[m]
         products.misses[passed] = at
-        key, door = products.key[at], products.place[at]
+        key, insertion = products.key[at], products.place[at]
         if not mixed:
-            passed += np.uint64(is_last_or_has_room(table.admission_filter, door >> U3, key, door))
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, insertion >> U3, key, insertion))
         elif work.nodes[products.node[at]]["degree"] == 0:
-            passed += np.uint64(is_last_or_has_room(table.admission_filter, (door >> U3) << U1, key, door))
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, (insertion >> U3) << U1, key, insertion))
         else:
-            passed += np.uint64(is_ahead(table.admission_filter, (door >> U3) << U1, key))
+            passed += np.uint64(is_ahead(table.admission_filter, (insertion >> U3) << U1, key))
     return passed
 
 
 @part
-def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, door: Index) -> bool:
+def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, insertion: Index) -> bool:
     """Whether there is a free slot, or this was the last to find none; the byte `at` remembers it otherwise."""
-    full = door & U1
+    full = insertion & U1
     mark, last = np.uint8(key >> U56), admission_filter[at]
     admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
     return bool((full == U0) | (mark == last))
@@ -153,9 +153,9 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
             put_companion(table.companions[place])
-        if model.rule.kept.residuals:
-            forget_residuals(table.residuals[place])
-        if model.rule.kept.counts:
+        if model.rule.side_arrays.residuals:
+            begin_residuals(table.residuals[place])
+        if model.rule.side_arrays.counts:
             begin_counts(table.counts[place], work.origins.newcomers[m])
         if model.rule.tuples.ablating:
             table.ablations[place] = 0.0
@@ -193,7 +193,7 @@ def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
     least, slots = NOWHERE, model.table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        use = np.float32(use_of(model.table, decay, model.rule.decay, first + within))
+        use = np.float32(usefulness_of(model.table, decay, model.rule.decay, first + within))
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE

@@ -70,20 +70,20 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
 
 
 @part
-def drawn_to_zero(weight: Element, by: float) -> float:
+def soft_threshold(weight: Element, by: float) -> float:
     """The weight, nearer to 0, or there."""
     return math.copysign(max(abs(weight) - by, 0.0), weight)
 
 
 @part
-def owed(table: Table, decay: Decay, which: int, place: Index) -> float:
+def pending_shrinkage(table: Table, decay: Decay, which: int, place: Index) -> float:
     """By how much a weight of one predictor is still to be drawn to 0. Before its first example it is 0."""
     scale = np.float64(table.slots[place]["scale"])
     return (decay.drawn[which] - table.stamps[place, which]) / scale if scale > 0.0 else 0.0
 
 
 @part
-def of_scale(change: float, scale: float) -> np.float32:
+def in_table_units(change: float, scale: float) -> np.float32:
     """A change of weights as one of what the table has."""
     return np.float32(min(max(change / scale, -_LARGEST), _LARGEST))
 
@@ -96,30 +96,30 @@ def decayed_scores(
 
     `ends`: of the constant and base features, and of all. Nothing else changes.
     """
-    constant, beside = table.slots[features.slot[0]], features.slot[0]
+    constant, constant_slot = table.slots[features.slot[0]], features.slot[0]
     mixed = len(table.companions) > 0
     if rule.l1 > 0.0:
-        _drawn_scores(table, decay, features, ends, scores)
+        _write_caught_up_scores(table, decay, features, ends, scores)
     has, scale = 0.0 if rule.l1 > 0.0 else 1.0, decay.scale  # whether the constant is among what was added up
     # In the order of the mixture's predictors.
-    scores[0] = _of_all(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
-    scores[1] = _of_all(scores[1], scale[OF_APPLE], constant["weight"], has)
+    scores[0] = _decayed_score(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
+    scores[1] = _decayed_score(scores[1], scale[OF_APPLE], constant["weight"], has)
     if mixed:
-        companion = table.companions[beside]
-        scores[2] = _of_all(scores[2], scale[OF_APPLE], companion["average"], has)
-        scores[3] = _of_all(scores[3], scale[OF_FAST], companion["fast"], has)
-        scores[4] = _of_all(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
-        scores[5] = _of_all(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
+        companion = table.companions[constant_slot]
+        scores[2] = _decayed_score(scores[2], scale[OF_APPLE], companion["average"], has)
+        scores[3] = _decayed_score(scores[3], scale[OF_FAST], companion["fast"], has)
+        scores[4] = _decayed_score(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
+        scores[5] = _decayed_score(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
 
 
 @part
-def _of_all(score: float, scale: float, constant: Element, has: float) -> float:
+def _decayed_score(score: float, scale: float, constant: Element, has: float) -> float:
     """A score in its own units, but for the constant, which has them."""
     return (score - has * np.float64(constant)) * scale + np.float64(constant)
 
 
 @part
-def _drawn_scores(
+def _write_caught_up_scores(
     table: Table, decay: Decay, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
 ) -> None:
     """Write the scores of all but the constant, of what the table would have if it were written now."""
@@ -130,101 +130,101 @@ def _drawn_scores(
     for t in range(U1, found):
         place, x = features.slot[t], np.float64(features.x[t])
         owner = table.slots[place]
-        by = owed(table, decay, OF_APPLE, place)
-        scores[1] += np.float32(drawn_to_zero(owner["weight"], by)) * x
+        by = pending_shrinkage(table, decay, OF_APPLE, place)
+        scores[1] += np.float32(soft_threshold(owner["weight"], by)) * x
         if t < base:
-            far = owed(table, decay, OF_LINEAR, place)
-            scores[0] += np.float32(drawn_to_zero(owner["linear_weight"], far)) * x
+            far = pending_shrinkage(table, decay, OF_LINEAR, place)
+            scores[0] += np.float32(soft_threshold(owner["linear_weight"], far)) * x
         if mixed:
-            fast = owed(table, decay, OF_FAST, place)
+            fast = pending_shrinkage(table, decay, OF_FAST, place)
             if owner["degree"] > 1:
-                scores[2] += np.float32(drawn_to_zero(owner["average"], by)) * x
-                scores[3] += np.float32(drawn_to_zero(owner["fast"], fast)) * x
+                scores[2] += np.float32(soft_threshold(owner["average"], by)) * x
+                scores[3] += np.float32(soft_threshold(owner["fast"], fast)) * x
                 continue
             companion = table.companions[place]
-            scores[2] += np.float32(drawn_to_zero(companion["average"], by)) * x
-            scores[3] += np.float32(drawn_to_zero(companion["fast"], fast)) * x
+            scores[2] += np.float32(soft_threshold(companion["average"], by)) * x
+            scores[3] += np.float32(soft_threshold(companion["fast"], fast)) * x
             if t < base:
-                slow_linear = owed(table, decay, OF_SLOW_LINEAR, place)
-                fast_linear = owed(table, decay, OF_FAST_LINEAR, place)
-                scores[4] += np.float32(drawn_to_zero(companion["slow_linear"], slow_linear)) * x
-                scores[5] += np.float32(drawn_to_zero(companion["fast_linear"], fast_linear)) * x
+                slow_linear = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
+                fast_linear = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
+                scores[4] += np.float32(soft_threshold(companion["slow_linear"], slow_linear)) * x
+                scores[5] += np.float32(soft_threshold(companion["fast_linear"], fast_linear)) * x
 
 
 @routine
-def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
+def catch_up_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
     """Bring features [1, found) up to date for the predictors that have all of them: apple's weights in `features`."""
     for t in range(U1, found):
-        features.weight[t] = _drawn_expanded(table, decay, features.slot[t])
+        features.weight[t] = _caught_up_weight(table, decay, features.slot[t])
 
 
 @routine
-def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
+def catch_up_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
     """Bring features [1, base) up to date for the linear predictors: the linear weights in `features`."""
     for t in range(U1, base):
-        features.weight[t] = _drawn_linear(table, decay, features.slot[t])
+        features.weight[t] = _caught_up_linear_weight(table, decay, features.slot[t])
 
 
 @routine
-def draw_slot(table: Table, decay: Decay, place: Index) -> None:
+def catch_up_slot(table: Table, decay: Decay, place: Index) -> None:
     """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
     owner = table.slots[place]
-    owner["weight"] = _drawn_expanded(table, decay, place)
+    owner["weight"] = _caught_up_weight(table, decay, place)
     if owner["degree"] <= 1:
-        owner["linear_weight"] = _drawn_linear(table, decay, place)
+        owner["linear_weight"] = _caught_up_linear_weight(table, decay, place)
 
 
 @part
-def _drawn_expanded(table: Table, decay: Decay, place: Index) -> float:
+def _caught_up_weight(table: Table, decay: Decay, place: Index) -> float:
     """Apple's weight as it is by now, for whoever writes it; the average and the fast weight are brought up to date."""
     owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
-    by = owed(table, decay, OF_APPLE, place)
+    by = pending_shrinkage(table, decay, OF_APPLE, place)
     stamps[place, OF_APPLE] = drawn[OF_APPLE]
     if len(table.companions) > 0:
-        fast = owed(table, decay, OF_FAST, place)
+        fast = pending_shrinkage(table, decay, OF_FAST, place)
         stamps[place, OF_FAST] = drawn[OF_FAST]
         if owner["degree"] > 1:
-            _draw_pair(owner, by, fast)
+            _catch_up_pair(owner, by, fast)
         else:
-            _draw_pair(table.companions[place], by, fast)
-    return drawn_to_zero(owner["weight"], by)
+            _catch_up_pair(table.companions[place], by, fast)
+    return soft_threshold(owner["weight"], by)
 
 
 @part
-def _draw_pair(beside: Element, by: float, fast: float) -> None:
+def _catch_up_pair(companion: Element, by: float, fast: float) -> None:
     """Bring the average and the fast weight up to date, where they are."""
-    beside["average"] = drawn_to_zero(beside["average"], by)
-    beside["fast"] = drawn_to_zero(beside["fast"], fast)
+    companion["average"] = soft_threshold(companion["average"], by)
+    companion["fast"] = soft_threshold(companion["fast"], fast)
 
 
 @part
-def _drawn_linear(table: Table, decay: Decay, place: Index) -> float:
+def _caught_up_linear_weight(table: Table, decay: Decay, place: Index) -> float:
     """A base feature's linear weight as it is by now, for whoever writes it; the slow and the fast one are written."""
     drawn, stamps = decay.drawn, table.stamps
-    by = owed(table, decay, OF_LINEAR, place)
+    by = pending_shrinkage(table, decay, OF_LINEAR, place)
     stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
     if len(table.companions) > 0:
         companion = table.companions[place]
-        slow = owed(table, decay, OF_SLOW_LINEAR, place)
-        fast = owed(table, decay, OF_FAST_LINEAR, place)
-        companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
-        companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
+        slow = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
+        fast = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
+        companion["slow_linear"] = soft_threshold(companion["slow_linear"], slow)
+        companion["fast_linear"] = soft_threshold(companion["fast_linear"], fast)
         stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
-    return drawn_to_zero(table.slots[place]["linear_weight"], by)
+    return soft_threshold(table.slots[place]["linear_weight"], by)
 
 
 @routine
-def use_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
+def usefulness_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
     """The larger of a monomial's weights, as they are now, times its scale: what admission compares."""
     owner, scale = table.slots[place], decay.scale
     by, far, of_other = 0.0, 0.0, scale[OF_LINEAR]
     if rule.l1 > 0.0:
-        by = owed(table, decay, OF_APPLE, place)
-        far = owed(table, decay, OF_LINEAR, place)
+        by = pending_shrinkage(table, decay, OF_APPLE, place)
+        far = pending_shrinkage(table, decay, OF_LINEAR, place)
     if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
         far, of_other = by, scale[OF_APPLE]
-    own = abs(drawn_to_zero(owner["weight"], by)) * scale[OF_APPLE]
-    other = abs(drawn_to_zero(owner["linear_weight"], far)) * of_other
+    own = abs(soft_threshold(owner["weight"], by)) * scale[OF_APPLE]
+    other = abs(soft_threshold(owner["linear_weight"], far)) * of_other
     return np.float32(max(own, other) * owner["scale"])
 
 
@@ -247,7 +247,7 @@ def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
         if owner["key"] == U0:
             continue
         if rule.l1 > 0.0:
-            draw_slot(table, decay, place)
+            catch_up_slot(table, decay, place)
             for which in range(len(scale)):
                 stamps[place, which] = 0.0
         owner["weight"] *= scale[OF_APPLE]

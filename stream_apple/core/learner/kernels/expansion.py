@@ -35,8 +35,8 @@ from stream_apple.core.learner.state.table import (
     Table,
     Words,
     bucket_of,
-    door_of,
     find,
+    insertion_point,
 )
 from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Origins, Products, Work
 
@@ -90,7 +90,7 @@ def expand(
             scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
-            bring_within_reach(table, base, products, ends.hits)
+            clip_outliers(table, base, products, ends.hits)
         found, queue, misses = collect(model, base, work, queue, found, ends, origins)
         if learning:
             passed = filter_misses(model, work, misses)
@@ -117,7 +117,7 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
 
 
 @part
-def bring_within_reach(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
+def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
     """A value more than REACH times the largest before counts as so much, once its feature is ESTABLISHED.
 
     For one outlier, whose products are its powers, would be the end of all that their weights have learned. Values
@@ -239,7 +239,7 @@ def collect(
         if unlikely(table.slots[place]["key"] != key):
             place = find(table, key)
             if place >= FREE:
-                products.place[at] = door_of(table.tags, key)
+                products.place[at] = insertion_point(table.tags, key)
                 products.misses[misses] = at
                 misses += U1
                 continue

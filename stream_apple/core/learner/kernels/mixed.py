@@ -20,12 +20,12 @@ from stream_apple.core.learner.kernels.rows import (
     are_finite,
     bounds_of,
     count_learned,
-    example_of,
+    include_label,
     is_learned,
     publish,
-    take_label,
+    row_features,
 )
-from stream_apple.core.learner.kernels.update import Target, leave
+from stream_apple.core.learner.kernels.update import Target, clear_active
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.work import Origins, Work
@@ -40,7 +40,7 @@ def process_mixed(
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
             take_attributes(origins, example)
         old, wanted = expand(model, example, learning, work, origins)
@@ -51,17 +51,17 @@ def process_mixed(
             odds = odds_of(model, features, old)
             start_expanded(mixing, starting_score(trust, odds))
         if not are_finite(mixing, PREDICTORS):
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             return row
         if learning and not rule.logistic:
-            share = take_label(labels, label)
+            share = include_label(labels, label)
             if share < 1.0:
                 temper(model.mixture, share * share)
         low, high = bounds_of(rule, labels)
         score = blend(model.mixture, mixing, rule.logistic, low, high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             continue
         target = Target(score, label, batch.weights[row])
         found = admit(model, decay, work, old, wanted)

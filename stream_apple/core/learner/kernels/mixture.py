@@ -74,7 +74,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
     if logistic:
         positive, negative = 0.0, 0.0
         for which in range(3):
-            score, share = mixing[_offered(which)], mixture.shares[which]
+            score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
             positive += share / (1.0 + math.exp(-score))
             negative += share / (1.0 + math.exp(score))
         return min(max(math.log(positive / negative), low), high)
@@ -83,7 +83,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
         return low
     at_low, at_high = 0.0, 0.0
     for which in range(3):
-        score, share = mixing[_offered(which)], mixture.shares[which]
+        score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
         # Products, not powers: interpreted code would round a power otherwise.
         from_low, from_high = (score - low) / spread, (score - high) / spread
         at_low += share * math.exp(-2.0 * (from_low * from_low))
@@ -93,7 +93,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
 
 
 @part
-def _offered(which: int) -> int:
+def _predictor_of_share(which: int) -> int:
     """The place of the score whose share is shares[which]."""
     return LINEAR if which == 0 else AVERAGE if which == 1 else STACK
 
@@ -134,9 +134,9 @@ def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: T
 def _learn_shares(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, rate: float) -> None:  # noqa: FBT001
     shares, least, total = mixture.shares, math.inf, 0.0
     for which in range(3):
-        least = min(least, loss_of(logistic, mixing[_offered(which)], target.label))
+        least = min(least, loss_of(logistic, mixing[_predictor_of_share(which)], target.label))
     for which in range(3):
-        beyond = loss_of(logistic, mixing[_offered(which)], target.label) - least
+        beyond = loss_of(logistic, mixing[_predictor_of_share(which)], target.label) - least
         shares[which] *= math.exp(-rate * target.importance * beyond)
         total += shares[which]
     for which in range(3):

@@ -23,20 +23,20 @@ from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_sm
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, starting_score
-from stream_apple.core.learner.kernels.plain_descent import learn_plainly
+from stream_apple.core.learner.kernels.plain_descent import learn_by_plain_descent
 from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
     bounds_of,
     count_learned,
-    example_of,
+    include_label,
     is_learned,
     publish,
-    take_label,
+    row_features,
 )
 from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
-from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave
+from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import EXAMPLES, Decay, LearningRule, Model, Tuples
 from stream_apple.core.learner.state.table import U0, U1, Index, Slots
 from stream_apple.core.learner.state.work import ActiveFeatures, Origins, Work
@@ -59,7 +59,7 @@ def process_plain(
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
             take_attributes(origins, example)
         if tuples is not None:
@@ -79,17 +79,17 @@ def process_plain(
         if not rule.alongside:
             mixing[LINEAR] = mixing[APPLE]
         if not are_finite(mixing, APPLE + 1):
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             return row
         if learning and not rule.logistic:
-            take_label(labels, label)
+            include_label(labels, label)
         low, high = bounds_of(rule, labels)
         raw = mixing[APPLE]
         mixing[APPLE] = score = min(max(raw, low), high)
         mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             continue
         target = Target(score, label, batch.weights[row])
         if tuples is not None and rule.tuples.ablating:
@@ -100,10 +100,10 @@ def process_plain(
             learn_trust(trust, odds, target)
         if origins is not None:
             count_example(model, features, found, target)
-        if unlikely(rule.kept.residuals):
+        if unlikely(rule.side_arrays.residuals):
             add_residuals(model, features, found, target)
         if unlikely(rule.plain_l2 > 0.0):
-            learn_plainly(model, features, found, target, mixing[LINEAR])
+            learn_by_plain_descent(model, features, found, target, mixing[LINEAR])
             continue
         learn_apple(model, decay, features, U0 if wider else old, found, target)
         if rule.alongside:

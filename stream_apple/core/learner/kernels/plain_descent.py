@@ -19,7 +19,9 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 
 
 @part
-def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float) -> None:
+def learn_by_plain_descent(
+    model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float
+) -> None:
     """Update apple by its target, and the linear predictor by its own score, and leave the example."""
     slots, l2 = model.table.slots, model.rule.plain_l2
     scale = target.importance / l2

@@ -27,7 +27,7 @@ def add_residuals(model: Model, features: ActiveFeatures, found: Index, target: 
 
 
 @part
-def forget_residuals(sums: Element) -> None:
+def begin_residuals(sums: Element) -> None:
     """Begin the RESIDUALS of a newcomer."""
     sums["residuals"] = 0.0
     sums["squares"] = 0.0

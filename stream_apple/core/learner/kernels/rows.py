@@ -49,7 +49,7 @@ class Scores(NamedTuple):
 
 
 @part
-def example_of(batch: Batch, row: int) -> BaseFeatures:
+def row_features(batch: Batch, row: int) -> BaseFeatures:
     """The base features of the row; memory is asked for those that are AHEAD of them."""
     first, stop = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
     for f in range(first, stop, U8):  # keys in a cache line
@@ -74,7 +74,7 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def take_label(bounds: Bounds, label: float) -> float:
+def include_label(bounds: Bounds, label: float) -> float:
     """Have the label within the bounds of scores; the share of their span that they spanned before, at most 1.
 
     With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit.

@@ -144,7 +144,7 @@ def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[f
 
 
 @part
-def take_shares(model: Model, work: Work, base: Index) -> None:
+def use_base_values(model: Model, work: Work, base: Index) -> None:
     """Have the first features be what base features alone sum to, as the linear predictor sees them.
 
     Where a product has widened a slot's scale, the linear weight stays: it is of base features, which have not grown.

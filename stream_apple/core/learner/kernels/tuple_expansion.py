@@ -24,9 +24,9 @@ from stream_apple.core.learner.state.table import (
     Index,
     Words,
     bucket_of,
-    door_of,
     first_of,
     fitting_tags,
+    insertion_point,
 )
 from stream_apple.core.learner.state.work import WAVE, BaseFeatures, Origins, Products, Work
 
@@ -137,7 +137,7 @@ def look_up_tag(tags: Words, products: Products, at: Index, key: Index) -> bool:
     """Write the place of product `at`, as `look_up` does; whether a tag fits."""
     bucket = bucket_of(tags, key)
     fits = fitting_tags(tags[bucket], key)
-    products.place[at] = door_of(tags, key) if fits == U0 else first_of(bucket, fits)
+    products.place[at] = insertion_point(tags, key) if fits == U0 else first_of(bucket, fits)
     return bool(fits != U0)
 
 

@@ -14,10 +14,10 @@ from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.kernels.decay import (
     OF_APPLE,
     OF_LINEAR,
-    draw_expanded,
-    draw_linear,
-    draw_slot,
-    of_scale,
+    catch_up_expanded,
+    catch_up_linear,
+    catch_up_slot,
+    in_table_units,
     shrink,
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
@@ -25,7 +25,7 @@ from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGH
 from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
-NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
+SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 
 
 class Target(NamedTuple):
@@ -54,7 +54,7 @@ def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa:
         return 4.0 * (miss * miss)
     margin = score * label
     slope = 1.0 / (1.0 + math.exp(margin))
-    return 0.0 if margin > NO_DOUBT else slope * slope
+    return 0.0 if margin > SATURATED_MARGIN else slope * slope
 
 
 @routine
@@ -118,7 +118,7 @@ def accumulate(features: ActiveFeatures, size: Index, slope: np.float32) -> None
 
 
 @part
-def sums(features: ActiveFeatures, size: Index) -> tuple[float, float]:
+def norm_and_sensitivity(features: ActiveFeatures, size: Index) -> tuple[float, float]:
     """Sum of (x/scale)^2, and the score's change per unit of step."""
     norm, sensitivity, ratio = np.float64(0.0), np.float64(0.0), features.scale
     for t in range(size):
@@ -134,7 +134,7 @@ def normalise(
     """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); its normaliser and sensitivity."""
     slope = squared_slope(rule.logistic, target.score, target.label)
     accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
-    norm, sensitivity = sums(features, size)
+    norm, sensitivity = norm_and_sensitivity(features, size)
     scalars.norm[which] += target.importance * norm
     scalars.weight[which] += target.importance
     normaliser = math.sqrt(scalars.weight[which] / scalars.norm[which])
@@ -150,19 +150,19 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
 
 @routine
 def decay_and_change(
-    rule: LearningRule, decay: Decay, which: int, rate: float, going: tuple[float, float], target: Target
+    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
     """Decay all weights of one predictor by what the example asks for; `change_of`, in units of what the table has.
 
     which  the predictor, see `decay.py`
     going  normaliser and sensitivity
     """
-    normaliser, sensitivity = going
+    normaliser, sensitivity = step_scale
     logistic, score, label = rule.logistic, target.score, target.label
     most = rate * target.importance
     by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
     shrink(decay, rule.decay, which, (by, slope_of(logistic, score, label)), most)
-    return of_scale(by * normaliser, decay.scale[which])
+    return in_table_units(by * normaliser, decay.scale[which])
 
 
 @part
@@ -189,13 +189,13 @@ def learn_apple(
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
-        leave(slots, features, found)
+        clear_active(slots, features, found)
         return
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
             if decay is not None and rule.decay.l1 > 0.0 and t > U0:
-                draw_slot(model.table, decay, slot[t])
+                catch_up_slot(model.table, decay, slot[t])
             widen(owner, abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
@@ -209,7 +209,7 @@ def learn_apple(
         first = U1
         change = decay_and_change(rule, decay, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_expanded(model.table, decay, features, found)
+            catch_up_expanded(model.table, decay, features, found)
     for t in range(first, found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
@@ -247,7 +247,7 @@ def learn_linear(
         first = U1
         change = decay_and_change(rule, decay, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_linear(model.table, decay, features, base)
+            catch_up_linear(model.table, decay, features, base)
     for t in range(first, base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned
@@ -255,7 +255,7 @@ def learn_linear(
 
 
 @part
-def leave(slots: Slots, features: ActiveFeatures, found: Index) -> None:
+def clear_active(slots: Slots, features: ActiveFeatures, found: Index) -> None:
     """The example ends without having been learned."""
     for t in range(found):
         slots[features.slot[t]]["active"] = 0

@@ -31,8 +31,8 @@ from stream_apple.core.learner.merging.buckets import (
     merge_buckets,
     merge_constants,
 )
+from stream_apple.core.learner.merging.merge_scratch import MergeScratch, empty_merge_scratch
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
-from stream_apple.core.learner.merging.room import Room, room_for
 from stream_apple.core.learner.merging.stacks import (
     Stack,
     copy_into,
@@ -96,13 +96,13 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     extent = extent_of(options)
     tables = [each.table for each in given]
     out = empty_table(int(options.bits or 0), extent)
-    room = room_for(len(given), options.classes, extent.class_columns)
+    scratch = empty_merge_scratch(len(given), options.classes, extent.class_columns)
     counted = np.zeros(COUNTED, np.int64)
-    election = Election(parents == "union", _elected(given, room) if parents == "votes" else np.zeros(0, np.uint64))
+    election = Election(parents == "union", _elected(given, scratch) if parents == "votes" else np.zeros(0, np.uint64))
     for start, stop in portions_of(out):
-        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, room, counted)
+        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, scratch, counted)
     last = len(out.slots) - 1
-    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), room)
+    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], squared=options.loss == "squared")
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist()))
 
@@ -155,7 +155,7 @@ def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
     return stack
 
 
-def _elected(models: Sequence[Mergeable], room: Room) -> Words:
+def _elected(models: Sequence[Mergeable], scratch: MergeScratch) -> Words:
     """The keys of the nominees that become parents, ascending."""
     total = sum(_nominated(each.table, 0, len(each.table.slots)) for each in models)
     keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
@@ -163,7 +163,7 @@ def _elected(models: Sequence[Mergeable], room: Room) -> Words:
         size = sum(_nominated(each.table, start, stop) for each in models)
         if size:
             found = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
-            count = find_nominees(_settled(models, start, stop), room, found)
+            count = find_nominees(_settled(models, start, stop), scratch, found)
             keys.append(found.keys[:count])
             votes.append(found.votes[:count])
             use.append(found.use[:count])

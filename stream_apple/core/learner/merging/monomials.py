@@ -15,7 +15,7 @@ import numpy as np
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.update import within_bounds
-from stream_apple.core.learner.merging.room import Room
+from stream_apple.core.learner.merging.merge_scratch import MergeScratch
 from stream_apple.core.learner.merging.stacks import Stack
 from stream_apple.core.learner.multiclass.layout import (
     BLOCK_OF_AVERAGES,
@@ -31,13 +31,13 @@ _LARGEST = np.float64(MOST)
 
 
 @part
-def merge_monomial(stack: Stack, room: Room, which: Index) -> bool:
+def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     """Write what the models have made of the monomial, but for `parent`; whether its degrees differ.
 
-    room   places[which] is known
-    which  its number in the bucket
+    scratch  places[which] is known
+    which    its number in the bucket
     """
-    at, into, beside = room.places[which], room.merged[which], room.beside[which]
+    at, into, into_companion = scratch.places[which], scratch.merged[which], scratch.companions[which]
     mixed = stack.companions.shape[1] > 0
     total, squares, weight, average, fast = 0.0, 0.0, 0.0, 0.0, 0.0
     linear_total, linear_squares, linear, slow_linear, fast_linear = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -67,22 +67,22 @@ def merge_monomial(stack: Stack, room: Room, which: Index) -> bool:
         elif mixed:
             average += g * np.float64(owner["average"])
             fast += g * np.float64(owner["fast"])
-    into["key"] = room.keys[which]
+    into["key"] = scratch.keys[which]
     into["weight"] = _mean(weight, total)
     into["gradient"] = _mean(squares, total)
     into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
     if least <= 1:
         into["linear_weight"] = _mean(linear, linear_total)
         into["linear_gradient"] = _mean(linear_squares, linear_total)
-        beside["average"] = _mean(average, total)
-        beside["fast"] = _mean(fast, total)
-        beside["slow_linear"] = _mean(slow_linear, linear_total)
-        beside["fast_linear"] = _mean(fast_linear, linear_total)
+        into_companion["average"] = _mean(average, total)
+        into_companion["fast"] = _mean(fast, total)
+        into_companion["slow_linear"] = _mean(slow_linear, linear_total)
+        into_companion["fast_linear"] = _mean(fast_linear, linear_total)
     else:
         into["average"] = _mean(average, total)
         into["fast"] = _mean(fast, total)
     if stack.class_weights.shape[2] > 0:
-        _merge_classes(stack, room, which)
+        _merge_classes(stack, scratch, which)
     return bool(least != most)
 
 
@@ -93,29 +93,29 @@ def _mean(weighted: float, total: float) -> np.float32:
 
 
 @part
-def _merge_classes(stack: Stack, room: Room, which: Index) -> None:
+def _merge_classes(stack: Stack, scratch: MergeScratch, which: Index) -> None:
     """Write what classes have of their own, and the slot's weights, which are made of that."""
-    into, k = room.merged[which], np.uint64(room.classes)
+    into, k = scratch.merged[which], np.uint64(scratch.classes)
     blocks = np.uint64(stack.class_weights.shape[2]) // k
     average = np.uint64(BLOCK_OF_AVERAGES)
     for c in range(k):
-        _merge_class(stack, room, which, np.uint64(BLOCK_OF_WEIGHTS) * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
-    into["weight"] = _spread(room.class_rows[which], U0, k)
+        _merge_class(stack, scratch, which, np.uint64(BLOCK_OF_WEIGHTS) * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+    into["weight"] = _spread(scratch.class_rows[which], U0, k)
     if blocks > np.uint64(BLOCK_OF_LINEAR_GRADIENTS):
         first = np.uint64(BLOCK_OF_LINEAR_WEIGHTS) * k
         for c in range(k):
-            _merge_class(stack, room, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
+            _merge_class(stack, scratch, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
         if into["degree"] <= 1:
-            into["linear_weight"] = _spread(room.class_rows[which], first, k)
+            into["linear_weight"] = _spread(scratch.class_rows[which], first, k)
     if blocks > average:
         for c in range(k):
-            _merge_class(stack, room, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+            _merge_class(stack, scratch, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
 
 
 @part
-def _merge_class(stack: Stack, room: Room, which: Index, of_weight: Index, of_gradient: Index) -> None:
+def _merge_class(stack: Stack, scratch: MergeScratch, which: Index, of_weight: Index, of_gradient: Index) -> None:
     """Write a weight of one class, in this column of the row, and its accumulator, in that one."""
-    at, row = room.places[which], room.class_rows[which]
+    at, row = scratch.places[which], scratch.class_rows[which]
     total, squares, weight = 0.0, 0.0, 0.0
     for p in range(np.uint64(len(at))):
         if at[p] < 0:
@@ -139,14 +139,14 @@ def _spread(row: Floats, first: Index, classes: Index) -> np.float32:
 
 
 @part
-def write_monomial(stack: Stack, room: Room, which: Index, out: Table, place: Index) -> None:
+def write_monomial(stack: Stack, scratch: MergeScratch, which: Index, out: Table, place: Index) -> None:
     """Write what was merged into a slot, and what it has besides."""
-    out.slots[place] = room.merged[which]
-    if len(out.companions) > 0 and room.merged[which]["degree"] <= 1:
-        out.companions[place] = room.beside[which]
+    out.slots[place] = scratch.merged[which]
+    if len(out.companions) > 0 and scratch.merged[which]["degree"] <= 1:
+        out.companions[place] = scratch.companions[which]
     for c in range(np.uint64(out.class_weights.shape[1])):
-        out.class_weights[place, c] = room.class_rows[which, c]
-    at = room.places[which]
+        out.class_weights[place, c] = scratch.class_rows[which, c]
+    at = scratch.places[which]
     models = np.uint64(len(at))
     if len(out.residuals) > 0:
         residuals, squares = _no_sum(), _no_sum()

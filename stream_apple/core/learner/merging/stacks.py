@@ -42,20 +42,20 @@ def stack_of(tables: Sequence[Table], start: int, stop: int) -> Stack:
     """Slots [start, stop) of all; base features and the constant have companions, the other rows are 0."""
     models, size = len(tables), stop - start + 1
     raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
-    beside = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
+    side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
     for name in SIDES:
         like = getattr(tables[0], name)
-        beside[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
+        side_arrays[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
     for at, table in enumerate(tables):
         slots = table.slots[start:stop]
         raw[at, : slots.nbytes] = slots.view(np.uint8)  # as bytes: NumPy would copy field by field
         if len(table.companions):
             used = np.flatnonzero(slots["degree"] <= 1)
-            beside["companions"][at, used] = table.companions[start:stop][used]
+            side_arrays["companions"][at, used] = table.companions[start:stop][used]
         for name in SIDES:
             if len(side := getattr(table, name)):
-                beside[name][at, : stop - start] = side[start:stop]
-    named: dict[str, Any] = beside
+                side_arrays[name][at, : stop - start] = side[start:stop]
+    named: dict[str, Any] = side_arrays
     return Stack(slots=raw.view(SLOT), **named)
 
 

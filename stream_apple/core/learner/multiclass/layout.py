@@ -21,7 +21,7 @@ from stream_apple.core.learner.state.table import Floats
 from stream_apple.core.learner.state.work import Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
-EXPANDED, BESIDE, MEAN = range(3)
+CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE = range(3)
 """The predictors in the scratch: apple, or the only one; the linear one alongside; the average of apple's weights."""
 
 
@@ -38,7 +38,7 @@ class ClassWork(NamedTuple):
     """
 
     scores: Numbers64
-    chances: Numbers64
+    probabilities: Numbers64
     published: Numbers64
     rivals: Numbers64
     sensitivity: Numbers64

@@ -76,7 +76,7 @@ def _bits_of_classes(count: int) -> float:
     return math.log2(3.0**count - 2.0) if count < _MANY else count * math.log2(3.0)
 
 
-def bits_told(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
+def information_bits(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
     """What it says in bits which interval a value is in: of its class, or, without classes, of the value itself.
 
     numbers  of the values' intervals

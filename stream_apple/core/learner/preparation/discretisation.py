@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.intervals import (
-    IT,
+    RAW,
     Intervals,
     as_intervals,
     look_up_table,
@@ -72,17 +72,17 @@ class Discretiser:
         """Take the examples into the reservoir; from which row on they are to be prepared, by the cuts there are."""
         if self._fitted[0]:
             if self._options.refit_epochs:
-                self._go_on(batch)
+                self._sample_examples(batch)
             return 0
         reservoir, stop, full = fill(self._sample.reservoir, batch, int(self._options.reservoir or 0))
         self._sample = self._sample._replace(reservoir=reservoir)
         if self._options.refit_epochs:
             self._count(int(np.count_nonzero(learned_rows(batch) < stop)))
         if full:
-            self._cut(fit(reservoir, self._options, self._spaces))
+            self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
             if self._options.refit_epochs and stop < len(batch.labels):
-                self._go_on(batch.select(np.arange(stop, len(batch.labels))))
+                self._sample_examples(batch.select(np.arange(stop, len(batch.labels))))
         return stop
 
     def end_epoch(self) -> NDArray[np.uint64]:
@@ -99,12 +99,12 @@ class Discretiser:
         if self._refits[_EPOCHS] < self._options.refit_epochs or not self._sample.full(most):
             return gone
         before, made_before = self.intervals, made_keys(self.intervals, self._lookup)
-        self._cut(fit(self._sample.reservoir, self._options, self._spaces, before))
-        values_before, values = (each.features[each.kept != IT] for each in (before, self.intervals))
+        self._adopt_cuts(fit(self._sample.reservoir, self._options, self._spaces, before))
+        values_before, values = (each.features[each.kept != RAW] for each in (before, self.intervals))
         gone = np.setdiff1d(made_before, made_keys(self.intervals, self._lookup))
         return np.union1d(gone, np.setdiff1d(values, values_before))
 
-    def _go_on(self, batch: Batch) -> None:
+    def _sample_examples(self, batch: Batch) -> None:
         """Examples that come after cuts were made, for the next ones."""
         self._sample = take(self._sample, batch, int(self._refits[_LEARNED]), int(self._options.reservoir or 0))
         self._count(len(learned_rows(batch)))
@@ -113,7 +113,7 @@ class Discretiser:
         self._refits = self._refits.copy()
         self._refits[_LEARNED] += learned
 
-    def _cut(self, intervals: Intervals) -> None:
+    def _adopt_cuts(self, intervals: Intervals) -> None:
         """From now on by these, and with another sample."""
         self._take(intervals)
         self._sample = empty_sample()

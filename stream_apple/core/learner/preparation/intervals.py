@@ -31,7 +31,7 @@ _SIGN = np.uint64(0x80000000)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-NOTHING, IT, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
+NOTHING, RAW, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
 
 
 class Intervals(NamedTuple):
@@ -92,7 +92,7 @@ def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
     low = np.concatenate([[_END | _SIGN], bits]).astype(np.uint64)
     high = np.concatenate([bits, [_END]]).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = scrambled(scrambled(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
+        made = splitmix64_finalizer(splitmix64_finalizer(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
     return np.where(made == 0, _GOLDEN, made)
 
 
@@ -100,7 +100,11 @@ def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
     """The key of a centred value; never 0."""
     bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = int(scrambled(scrambled(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])))
+        made = int(
+            splitmix64_finalizer(
+                splitmix64_finalizer(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])
+            )
+        )
     return made or int(_GOLDEN)
 
 
@@ -112,7 +116,7 @@ def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     return centre, width or abs(centre) or np.float32(1)
 
 
-def scrambled(words: _Keys | np.uint64) -> _Keys:
+def splitmix64_finalizer(words: _Keys | np.uint64) -> _Keys:
     """Numbers that look random, to each its own: the finalizer of splitmix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -193,7 +197,7 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
         for f in range(batch.indptr[row], batch.indptr[row + 1]):
             key, value, first = batch.keys[f], batch.values[f], end
             number = _number_of(lookup, key, mask)
-            if number < 0 or intervals.kept[number] == IT:
+            if number < 0 or intervals.kept[number] == RAW:
                 made.keys[end], made.values[end] = key, value
                 made.roles[end] = batch.roles[f] if with_roles else 0
                 end += 1

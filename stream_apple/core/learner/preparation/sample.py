@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.preparation.intervals import scrambled
+from stream_apple.core.learner.preparation.intervals import splitmix64_finalizer
 from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, learned_rows, reservoir_of
 
 SAMPLE_ENTRIES = 1 << 14
@@ -50,7 +50,7 @@ def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
     """
     learned = learned_rows(batch)
     with np.errstate(over="ignore"):
-        priorities = scrambled(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
+        priorities = splitmix64_finalizer(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
     sizes = np.diff(batch.indptr)[learned]
     wanted = (priorities < sample.threshold[0]) & (sizes <= SAMPLE_ENTRIES)
     if not wanted.any():

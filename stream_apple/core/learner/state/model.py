@@ -45,7 +45,7 @@ class TupleRule(NamedTuple):
     ablating: bool
 
 
-class Kept(NamedTuple):
+class SideArrayRule(NamedTuple):
     """What is kept beside slots, see `Table`.
 
     residuals  what the selection of parents by residuals needs, see `residuals.py`
@@ -92,7 +92,7 @@ class LearningRule(NamedTuple):
     tuples: TupleRule
     alongside: bool
     mixed: bool
-    kept: Kept
+    side_arrays: SideArrayRule
     warm_start: int
     plain_l2: float
     decay: DecayRule

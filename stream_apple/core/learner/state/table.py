@@ -256,7 +256,7 @@ def first_of(bucket: Index, bits: Index) -> Index:
 
 
 @routine
-def door_of(tags: Words, key: Index) -> Index:
+def insertion_point(tags: Words, key: Index) -> Index:
     """Where an absent monomial asks for a slot: 8 * its bucket, and 1 more if that is full."""
     bucket = bucket_of(tags, key)
     return (bucket << U3) | np.uint64(free_tags(tags[bucket]) == U0)

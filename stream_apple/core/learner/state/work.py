@@ -92,7 +92,7 @@ class Products(NamedTuple):
     key, x        the product's own
     node          the number of its node
     place         if a tag fits, the slot that may be its own; the constant's if it is 0 or TOO_LARGE, no feature
-                  if none does, see `door_of`
+                  if none does, see `insertion_point`
     hits, misses  numbers of the products for which a tag fits, and of the others
     """
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT, Floats, Slots, Words
 
 
-class Room(NamedTuple):
+class MergeScratch(NamedTuple):
     """Room for as many keys as may meet: n = 8 * models.
 
     keys      uint64[n]
@@ -18,7 +18,7 @@ class Room(NamedTuple):
     use       float32[n]        what admission compares, of the merged monomial
     kept      uint8[n]          1 if it gets a slot
     merged    SLOT[n]
-    beside    COMPANION[n]      of those of degree 0 and 1
+    companions  COMPANION[n]     of those of degree 0 and 1
     class_rows  float32[n, columns]
     classes     of the softmax loss; 0: there are none
     """
@@ -30,15 +30,15 @@ class Room(NamedTuple):
     use: Floats
     kept: NDArray[np.uint8]
     merged: Slots
-    beside: Slots
+    companions: Slots
     class_rows: Floats
     classes: int
 
 
-def room_for(models: int, classes: int, columns: int) -> Room:
+def empty_merge_scratch(models: int, classes: int, columns: int) -> MergeScratch:
     """It."""
     size = BUCKET * models
-    return Room(
+    return MergeScratch(
         keys=np.zeros(size, np.uint64),
         places=np.zeros((size, models), np.int64),
         order=np.zeros(size, np.int64),
@@ -46,7 +46,7 @@ def room_for(models: int, classes: int, columns: int) -> Room:
         use=np.zeros(size, np.float32),
         kept=np.zeros(size, np.uint8),
         merged=np.zeros(size, SLOT),
-        beside=np.zeros(size, COMPANION),
+        companions=np.zeros(size, COMPANION),
         class_rows=np.zeros((size, columns), np.float32),
         classes=classes,
     )

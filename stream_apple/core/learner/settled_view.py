@@ -1,4 +1,4 @@
-"""Weights as they are by now, for those who look at a model between two examples: the model itself stays as it is."""
+"""Decayed weights for readers, who look at a model between two examples: the model itself does not change."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from stream_apple.core.learner.state.table import U0, Slots, Table
 
 
 def view_settled(table: Table, decay: Decay, rule: DecayRule) -> Table:
-    """The table, to be read; if weights decay, with a copy of its slots that has them decayed."""
+    """Return the table for reading; if weights decay, with a copy of its slots that has decayed weights."""
     if not rule.active:
         return table
     slots = table.slots.view(np.uint8).copy().view(table.slots.dtype)  # as bytes: NumPy would copy field by field
@@ -19,7 +19,7 @@ def view_settled(table: Table, decay: Decay, rule: DecayRule) -> Table:
 
 @kernel
 def _write_settled(table: Table, decay: Decay, rule: DecayRule, slots: Slots) -> None:
-    """Write the weights of each slot as they are by now into `slots`, a copy; the table stays as it is."""
+    """Write the decayed weights of each slot to `slots`, a copy; the table stays as it is."""
     scale = decay.scale
     for place in range(U0, np.uint64(len(slots) - 1)):
         owner = slots[place]

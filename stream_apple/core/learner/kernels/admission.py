@@ -1,4 +1,4 @@
-"""Which monomials are given slots, and whose: a table that is full keeps what is useful.
+"""Admission and eviction: which monomials are given slots, and which make room in a table that is full.
 
 While an example is expanded its absent monomials pass the admission filter or wait for another time; those that
 pass are nominated, and after the example has been scored they are admitted.
@@ -55,7 +55,7 @@ _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
 
 @part
 def filter_misses(model: Model, work: Work, misses: Index) -> Index:
-    """Move the misses that pass the admission filter to the front, and return how many."""
+    """Move the misses that pass the admission filter to the front, and return how many pass."""
     table, products, passed = model.table, work.products, U0
     mixed = model.rule.mixed
     for m in range(misses):
@@ -73,7 +73,10 @@ def filter_misses(model: Model, work: Work, misses: Index) -> Index:
 
 @part
 def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, insertion: Index) -> bool:
-    """Whether there is a free slot, or this was the last to find none; the byte `at` remembers it otherwise."""
+    """Return whether the bucket has a free slot, or this key was the last to find none.
+
+    If neither, the byte `at` remembers the key by its mark.
+    """
     full = insertion & U1
     mark, last = np.uint8(key >> U56), admission_filter[at]
     admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
@@ -82,7 +85,7 @@ def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Ind
 
 @part
 def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool:
-    """Whether the product is AHEAD of the others of its bucket by now; their vote then begins anew."""
+    """Return whether the product is AHEAD of the others of its bucket by now; if so, the vote begins anew."""
     mark, count = np.uint8(key >> U56), admission_filter[at + U1]
     same = (mark == admission_filter[at]) & (count > 0)
     count = np.uint8(count + OWN_VOTE) if same else np.uint8(count - (count > 0))
@@ -96,7 +99,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool
 
 @part
 def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
-    """Append misses[:misses] to the newcomers, and ask for the slots of their buckets; how many newcomers there are."""
+    """Append misses[:misses] to the newcomers, and prefetch the slots of their buckets; return where they end."""
     products = work.products
     for m in range(misses):
         at = products.misses[m]
@@ -173,7 +176,7 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
 
 @part
 def least_useful(slots: Slots, first: Index) -> Index:
-    """The slot of a full bucket that can best be spared, the first of equals; NOWHERE if there is none.
+    """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
 
     Parents and monomials of the example can't be spared. In whole numbers that hold the place too, since branches
     would be mispredicted half the time.
@@ -189,7 +192,7 @@ def least_useful(slots: Slots, first: Index) -> Index:
 
 @part
 def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
-    """As `least_useful`, where what the table has is not what weights are by now."""
+    """Return what `least_useful` does, for weights that are decayed lazily."""
     least, slots = NOWHERE, model.table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
@@ -201,7 +204,7 @@ def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
 
 @part
 def put_monomial(owner: Element, newcomer: Element) -> None:
-    """Write the SLOT of a newcomer, which belongs to the example."""
+    """Write the SLOT of a newcomer, which is marked as active: it is a feature of the current example."""
     owner["key"] = newcomer["key"]
     owner["weight"] = 0.0
     owner["gradient"] = newcomer["damping"]
@@ -216,7 +219,7 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
 
 @part
 def put_companion(owner: Element) -> None:
-    """Write the COMPANION of a newcomer."""
+    """Set all fields of a newcomer's COMPANION to 0."""
     owner["average"] = 0.0
     owner["fast"] = 0.0
     owner["slow_linear"] = 0.0

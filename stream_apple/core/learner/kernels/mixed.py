@@ -1,6 +1,6 @@
-"""Six predictors of which a mixture is published: score an example by each, then have each learn from it.
+"""The kernel of a mixture: six predictors score an example, their mixture is published, and each of them learns.
 
-What they are, and how they are mixed, is in `mixture.py`; how they go their steps in `mixed_update.py`.
+`mixture.py` says what they are and how they are mixed, `mixed_update.py` how they are updated.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def process_mixed(
     model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None, work: Work,
     batch: Batch, scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process_plain`, with the mixture's predictors."""
+    """Do what `process_plain` does, with the mixture's predictors."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):

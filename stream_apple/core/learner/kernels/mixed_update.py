@@ -1,7 +1,8 @@
 """How the six predictors of a mixture score and learn one example, see `mixture.py`.
 
-The expanded ones go the same steps, each from its own score and at its own rate; so do the linear ones. A feature's
-average follows apple's weight: the mean of its first HORIZON values, from then on forgetting as fast.
+The expanded predictors share one step for each feature, and each takes it by its own score and rate; so do the linear
+ones. A feature's average is the running mean of apple's weight over the first HORIZON examples, and an exponential one
+from then on.
 """
 
 import math
@@ -52,7 +53,8 @@ MOST_SIGHTS = np.uint8(255)
 def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
     """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
 
-    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
+    scale.
     """
     slots, companions = model.table.slots, model.table.companions
     apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
@@ -87,7 +89,7 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
 
 @part
 def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
-    """Copy what the update needs of feature t's slot; whether the value is beyond its scale."""
+    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
     weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
     features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
     return bool(abs(features.x[t]) > scale)
@@ -98,9 +100,9 @@ def learn_expanded(
     model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
     wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
 ) -> None:  # fmt: skip
-    """Update apple, its average and the fast one: all features, which were gathered.
+    """Update apple, its average and the fast predictor with all features, which were gathered.
 
-    ends    of the constant and base features, of products, and of the newcomers behind them
+    ends    where the constant and base features end, where products do, and where the newcomers behind them do
     wider   whether there is a value beyond its scale before the newcomers
     target  with the label; the scores are in `mixing`
     """
@@ -140,7 +142,7 @@ def learn_expanded(
 
 @part
 def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], target: Target) -> np.float32:
-    """As `change_of`, with normaliser and sensitivity in one; nothing where the score needs no correction."""
+    """Return what `change_of` does, or 0 where the score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return change_of(rule, rate, step_scale[0], step_scale[1], target)
@@ -150,7 +152,7 @@ def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], 
 def decayed_change_at(
     rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
-    """As `change_at`; and the predictor's weights decay, unless its score needs no correction."""
+    """Return what `change_at` does, and decay the predictor's weights, unless its score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return decay_and_change(rule, decay, which, rate, step_scale, target)
@@ -160,7 +162,7 @@ def decayed_change_at(
 def advance(
     owner: Element, companion: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32
 ) -> None:
-    """Write what was learned of a feature; `companion` has its average and its fast weight."""
+    """Write what was learned of a feature; `companion` has its average and fast weight: of a product, `owner`."""
     sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
     learned = within_bounds(learned)
     owner["weight"] = learned
@@ -224,7 +226,7 @@ def learn_base(
 def advance_base(
     model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32, fast_step: np.float32
 ) -> None:
-    """Write what was learned of a base feature, or the constant, by the linear predictors."""
+    """Write what the linear predictors have learned of a base feature, or of the constant."""
     owner: Element = model.table.slots[place]
     companion: Element = model.table.companions[place]
     owner["linear_weight"] = within_bounds(learned)
@@ -235,7 +237,7 @@ def advance_base(
 
 @part
 def widen_all(model: Model, place: Index, size: np.float32) -> None:
-    """A feature grew beyond its scale: all its weights times the scale stay as they were."""
+    """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
     owner, before = model.table.slots[place], model.table.slots[place]["scale"]
     widen(owner, size)
     if before > 0.0:
@@ -254,7 +256,7 @@ def widen_all(model: Model, place: Index, size: np.float32) -> None:
 def step_scale_of(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
-    """As `normalise`, also where this predictor's own score needs no correction, but another's may."""
+    """Return what `normalise` does, also where this predictor's own score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) > 0.0:
         return normalise(scalars, which, rule, features, size, target)
     accumulate_nothing(features, size)
@@ -265,7 +267,7 @@ def step_scale_of(
 
 @part
 def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
-    """As `accumulate` with a gradient of zero; a feature that has never had another takes no step."""
+    """Do what `accumulate` does for a gradient of zero; a feature that has never had another takes no step."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
         ratio = x[t] / scale[t]

@@ -48,10 +48,10 @@ def process_plain(
     tuples: Tuples | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """Progressive validation: score each row of [start, stop), then (if `learn`) learn it; in order.
+    """Progressive validation: score each row of [start, stop) in order, then, if `learn`, learn it.
 
-    Of `decay`, `trust` (that scores start from naive Bayes), `origins` (that examples are counted by label) and
-    `tuples`, None is what the model does without: nothing is compiled for it.
+    `decay`, `trust` (scores start from naive Bayes), `origins` (examples are counted by label) and `tuples` are None
+    where the model does without; nothing is compiled for these.
 
     Writes these rows of `scores`; a loss is NaN without a label. A row without label, or of weight zero, is scored
     only. Returns -1; or the row whose score is not finite, which was not learned.
@@ -118,7 +118,7 @@ def process_plain(
 def score_linear(
     slots: Slots, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
 ) -> tuple[float, Index]:
-    """The linear predictor's score, from the constant and the base features, which come first; and their number."""
+    """Return the linear predictor's score of the constant and the base features, which come first; and their number."""
     linear, base = np.float64(0.0), U0
     if not rule.alongside:
         return score, base

@@ -26,7 +26,7 @@ def process_shared(
     model: Model, decay: Decay | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process_plain`. Slots that are new to an example are taken while it is expanded."""
+    """Do what `process_plain` does; slots that are used for the first time are taken while an example is expanded."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):

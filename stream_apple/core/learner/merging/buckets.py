@@ -1,11 +1,12 @@
-"""How buckets are merged: which monomials of all models get slots in the one that they become, and which are parents.
+"""Merging of buckets: which monomials of all models get slots in the merged one, and which are parents.
 
-More than eight may meet. Parents come first, that is, those that more models have as one, then what admission goes by
-(the larger weight times the scale), then the smaller key: nothing depends on which model is the first. Those that get
-slots stand by ascending key, without gaps, and nobody waits at the door: the same content has one layout.
+More than eight may meet. Parents come first, ordered by how many models have them as one, then by what admission goes
+by (the larger weight times the scale), then by the smaller key: nothing depends on which model is the first. The
+monomials that get slots are in ascending order of keys, without gaps, and admission filters are empty: the same content
+has one layout.
 
-A parent is what some model has as one since earlier merges (unless, by votes, more models had it cease to be one), and
-of those that have become one since, all (union) or those with most votes, see `merge.py`.
+A parent stays one if some model has it as one since earlier merges (unless, by votes, more models had it cease to be
+one). Of those that have become parents since, all are parents (union), or those with most votes, see `merge.py`.
 """
 
 from typing import NamedTuple
@@ -37,7 +38,7 @@ KEYS, KEPT, EVICTIONS, WON, LOST, RETIRED, PARENT_EVICTIONS, CLASHES = range(COU
 
 
 class Election(NamedTuple):
-    """Who becomes a parent.
+    """The rule by which nominees become parents.
 
     union   whoever is one anywhere
     chosen  uint64[k], ascending: else those of the nominees
@@ -59,7 +60,7 @@ class Nominees(NamedTuple):
 def merge_buckets(
     stack: Stack, out: Table, election: Election, scratch: MergeScratch, counted: NDArray[np.int64]
 ) -> None:
-    """Merge all buckets of the stack into those of `out`, whose slots are free, and count."""
+    """Merge all buckets of the stack into those of `out`, whose slots are free, and add to the counts."""
     tag_bytes = out.tags.view(np.uint8)
     for bucket in range(np.uint64(len(out.tags))):
         first = bucket << U3
@@ -80,7 +81,7 @@ def merge_buckets(
 
 @kernel
 def merge_constants(stack: Stack, out: Table, scratch: MergeScratch) -> None:
-    """Merge the only slots of the stack into that of `out`."""
+    """Merge the slots of the constant, the only ones in the stack, into the only slot of `out`."""
     scratch.keys[0] = U0
     for p in range(np.uint64(stack.slots.shape[0])):
         scratch.places[0, p] = 0
@@ -91,7 +92,10 @@ def merge_constants(stack: Stack, out: Table, scratch: MergeScratch) -> None:
 
 @kernel
 def find_nominees(stack: Stack, scratch: MergeScratch, found: Nominees) -> int:
-    """Write the nominees of all buckets; how many there are. There is room for all that are nominated anywhere."""
+    """Write the nominees of all buckets to `found`, and return how many there are.
+
+    `found` has room for all that are nominated in any model.
+    """
     end = U0
     for bucket in range(np.uint64((stack.slots.shape[1] - 1) // BUCKET)):
         if not _any_nominated(stack, bucket << U3):
@@ -118,7 +122,7 @@ def _any_nominated(stack: Stack, first: Index) -> bool:
 
 @part
 def _collect(stack: Stack, first: Index, scratch: MergeScratch) -> Index:
-    """Write the distinct keys of a bucket, and where each model has them; how many there are."""
+    """Write the distinct keys of a bucket, and each model's slot of each key; return how many keys there are."""
     count, models = U0, np.uint64(stack.slots.shape[0])
     for p in range(models):
         for place in range(first, first + np.uint64(BUCKET)):
@@ -139,9 +143,9 @@ def _collect(stack: Stack, first: Index, scratch: MergeScratch) -> Index:
 
 @part
 def _states_of(stack: Stack, scratch: MergeScratch, which: Index) -> tuple[np.int64, np.int64, np.int64, np.uint8]:
-    """How many models have the monomial as a parent since earlier, since the last merge, and as one that rests.
+    """Count the models by the monomial's state: a parent since earlier, one since the last merge, resting.
 
-    And the largest `parent` of those that are none: for how long it rests, or that it is BARRED.
+    Also returns the largest `parent` where it is no parent: for how long it rests, or that it is BARRED.
     """
     standing, nominated, resting, rest = np.int64(0), np.int64(0), np.int64(0), np.uint8(0)
     for p in range(np.uint64(stack.slots.shape[0])):
@@ -160,7 +164,7 @@ def _states_of(stack: Stack, scratch: MergeScratch, which: Index) -> tuple[np.in
 
 @part
 def _elect(stack: Stack, scratch: MergeScratch, which: Index, election: Election, counted: NDArray[np.int64]) -> None:
-    """Write `parent` of the merged monomial, and what decides whether it gets a slot."""
+    """Write `parent` of the merged monomial, and its votes and usefulness, which decide whether it gets a slot."""
     standing, nominated, resting, rest = _states_of(stack, scratch, which)
     parent = rest
     if rest != BARRED and standing > 0:
@@ -178,14 +182,14 @@ def _elect(stack: Stack, scratch: MergeScratch, which: Index, election: Election
 
 @part
 def _usefulness_of(scratch: MergeScratch, which: Index) -> np.float32:
-    """The larger of a monomial's weights times its scale, as in `least_useful`."""
+    """Return the larger of a monomial's weights times its scale, as in `least_useful`."""
     owner = scratch.merged[which]
     return np.float32(max(abs(owner["weight"]), abs(owner["linear_weight"])) * owner["scale"])
 
 
 @part
 def _is_chosen(chosen: Words, key: Index) -> bool:
-    """Whether a key stands in an ascending array."""
+    """Return whether a key is in an ascending array."""
     low: Index = U0
     high: Index = np.uint64(len(chosen))
     while low < high:
@@ -199,7 +203,7 @@ def _is_chosen(chosen: Words, key: Index) -> bool:
 
 @part
 def _sort(scratch: MergeScratch, count: Index) -> None:
-    """Write the numbers of the keys in ascending order."""
+    """Write the numbers of the keys to `order`, in ascending order of keys."""
     for which in range(count):
         rank: Index = which
         while rank > U0 and scratch.keys[np.uint64(scratch.order[rank - U1])] > scratch.keys[which]:
@@ -210,7 +214,7 @@ def _sort(scratch: MergeScratch, count: Index) -> None:
 
 @part
 def _keep(scratch: MergeScratch, count: Index, counted: NDArray[np.int64]) -> None:
-    """Mark those that get slots, and count those that don't."""
+    """Mark the at most eight monomials that get slots, and count the others as evicted."""
     few = count <= np.uint64(BUCKET)
     for which in range(count):
         scratch.kept[which] = few
@@ -232,6 +236,6 @@ def _keep(scratch: MergeScratch, count: Index, counted: NDArray[np.int64]) -> No
 
 @part
 def _comes_before(scratch: MergeScratch, one: Index, other: Index) -> bool:
-    """Whether it has a better claim to a slot: more votes as a parent (others have none), then more use."""
+    """Return whether `one` has a better claim to a slot: more votes as a parent, or as many and more usefulness."""
     mine, theirs = scratch.votes[np.uint64(one)], scratch.votes[np.uint64(other)]
     return bool(mine > theirs or (mine == theirs and scratch.use[np.uint64(one)] > scratch.use[np.uint64(other)]))

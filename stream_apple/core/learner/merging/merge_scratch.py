@@ -9,16 +9,16 @@ from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT, Float
 
 
 class MergeScratch(NamedTuple):
-    """Room for as many keys as may meet: n = 8 * models.
+    """Scratch for as many keys as may meet in a bucket: n = 8 * models.
 
     keys      uint64[n]
-    places    int64[n, models]  the slot that has the key in each model's part of the stack, -1 if none has
+    places    int64[n, models]  the slot of the key in each model's part of the stack, -1 if it has none
     order     int64[n]          numbers of keys, ascending by key
     votes     int64[n]          how many models have the key as a parent
-    use       float32[n]        what admission compares, of the merged monomial
+    use       float32[n]        the usefulness of the merged monomial, by which admission compares
     kept      uint8[n]          1 if it gets a slot
     merged    SLOT[n]
-    companions  COMPANION[n]     of those of degree 0 and 1
+    companions  COMPANION[n]    of those of degree 0 and 1
     class_rows  float32[n, columns]
     classes     of the softmax loss; 0: there are none
     """
@@ -36,7 +36,7 @@ class MergeScratch(NamedTuple):
 
 
 def empty_merge_scratch(models: int, classes: int, columns: int) -> MergeScratch:
-    """It."""
+    """Return scratch to merge buckets of `models` models; `columns`: of a row of class weights."""
     size = BUCKET * models
     return MergeScratch(
         keys=np.zeros(size, np.uint64),

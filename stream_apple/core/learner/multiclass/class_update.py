@@ -40,7 +40,7 @@ _AHEAD = np.uint64(4)  # features: to score as many takes as long as memory
 
 @part
 def rate_of(rule: LearningRule) -> float:
-    """Of the steps: half the learning rate for two classes, more for more."""
+    """Return the rate of the steps: half the learning rate for two classes, more for more."""
     return rule.rate * math.sqrt(rule.classes / 8.0)
 
 
@@ -48,7 +48,8 @@ def rate_of(rule: LearningRule) -> float:
 def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_work: ClassWork) -> tuple[Index, bool]:
     """Write the predictors' scores to `class_work.scores`.
 
-    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
+    scale.
     """
     slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, class_work.scores
     k = np.uint64(rule.classes)
@@ -76,7 +77,7 @@ def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_w
 
 @part
 def bound_and_exponentiate(class_work: ClassWork, which: int, classes: int) -> bool:
-    """Bound a predictor's scores, and write its probabilities; False if a score is not finite."""
+    """Bound a predictor's scores, and write its probabilities; return False if a score is not finite."""
     scores, probabilities, first = class_work.scores, class_work.probabilities, np.uint64(which * classes)
     stop = first + np.uint64(classes)
     finite, largest, total = True, scores[first], 0.0
@@ -96,7 +97,7 @@ def bound_and_exponentiate(class_work: ClassWork, which: int, classes: int) -> b
 
 @part
 def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Index) -> None:
-    """Begin the rows of the newcomers features[old:found].
+    """Write the first weights and accumulators of the newcomers features[old:found].
 
     Accumulators start at the newcomer's damping (`admit`), in the constant's proportions: classes that are rare have
     small ones.
@@ -116,7 +117,7 @@ def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Ind
 
 @part
 def widen_classes(model: Model, features: ActiveFeatures, within: Index, found: Index) -> None:
-    """Values of features[within:found] that are beyond their scale widen it; all weights times the scale stay."""
+    """Widen the scales of features[within:found] to their values; weight * scale stays as it was for all weights."""
     slots, rows, k = model.table.slots, model.table.class_weights, np.uint64(model.rule.classes)
     for t in range(within, found):
         owner, size = slots[features.slot[t]], abs(features.x[t])
@@ -140,7 +141,7 @@ def prepare_step(
     label: int,
     importance: float,
 ) -> None:
-    """Accumulate the squared gradients of features[:size] by predictor `which`, and write `class_work.changes`.
+    """Accumulate the squared gradients of features[:size] for predictor `which`, and write `class_work.changes`.
 
     A feature's scale, gathered here, becomes x / scale. All changes are 0 where the loss is 0 in float32.
     """
@@ -226,7 +227,7 @@ def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work:
 
 @part
 def step_of(model: Model, place: Index, first: Index, ratio: np.float32, class_work: ClassWork) -> np.float32:
-    """Move the weights of one slot's block, which begins at `first`; the largest difference of two of them."""
+    """Move the weights of the slot's block that begins at `first`; return the largest difference of two of them."""
     rows, k = model.table.class_weights, np.uint64(model.rule.classes)
     for c in range(k):
         gradient = max(rows[place, first + k + c], LEAST_SQUARE)
@@ -240,7 +241,7 @@ def step_of(model: Model, place: Index, first: Index, ratio: np.float32, class_w
 
 @part
 def gather_base(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
-    """Move the newcomers [old, found) of degree 1 behind the base features; how many there are then."""
+    """Move the newcomers [old, found) of degree 1 behind the base features; return how many there are then."""
     for t in range(old, found):
         if model.table.slots[features.slot[t]]["degree"] == 1:
             features.slot[base], features.x[base] = features.slot[t], features.x[t]

@@ -1,7 +1,7 @@
-"""Score an example of k classes, then learn from it: the way of `kernels/plain.py` with a score for each class.
+"""The kernel of models of k classes, which scores and then learns as `kernels/plain.py`, with a score for each class.
 
-What is published are probabilities. Without a mixture they are apple's own. A mixture has three predictors, the linear
-one, the average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
+Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
+average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
 aggregating algorithm for the log loss, at rate 1 (Vovk 1990), with a fixed share as in `kernels/mixture.py`. So its
 loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, and by about SHARE an example, times the
 largest importance weight. There is no stack: apple has its place.
@@ -36,7 +36,7 @@ from stream_apple.core.learner.state.work import Numbers64, Work
 
 
 def empty_class_mixture(*, mixed: bool) -> Mixture:
-    """That of a model that has seen nothing; what would be the stack's share is apple's."""
+    """Return the mixture of a model that has learned nothing; apple has the share that is the stack's elsewhere."""
     mixture = empty_mixture(mixed=mixed)
     mixture.stack[:] = 0.0
     mixture.stack[APPLE : APPLE + 1] = 1.0
@@ -48,7 +48,7 @@ def process_classes(
     model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process_plain`; labels are whole numbers from 0 to classes - 1, which is not checked here."""
+    """Do what `process_plain` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
@@ -114,7 +114,7 @@ def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: in
 
 @part
 def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
-    """The class with the largest of chances[first:first + classes], of equals the first."""
+    """Return the class with the largest of probabilities[first:first + classes], the first of equals."""
     best = 0
     for c in range(1, classes):
         if probabilities[np.uint64(first + c)] > probabilities[np.uint64(first + best)]:
@@ -124,7 +124,7 @@ def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
 
 @part
 def learn_class_shares(mixture: Mixture, class_work: ClassWork, classes: int, label: int, importance: float) -> None:
-    """Learn whom to trust: shares by Bayes' rule, in units of the heaviest example."""
+    """Update the shares by Bayes' rule, with importance in units of the heaviest example."""
     heaviest = mixture.heaviest[0]
     if importance > heaviest:
         temper(mixture, heaviest / importance)
@@ -142,5 +142,5 @@ def learn_class_shares(mixture: Mixture, class_work: ClassWork, classes: int, la
 
 @part
 def _predictor_of_class_share(which: int) -> int:
-    """The predictor whose share is shares[which]: linear, average, apple."""
+    """Return the predictor that shares[which] belongs to: linear, average, apple."""
     return CLASS_LINEAR if which == 0 else CLASS_AVERAGE if which == 1 else CLASS_EXPANDED

@@ -1,4 +1,4 @@
-"""Examples that are kept until cuts are fitted on them, the first of a stream or a sample; and the fit."""
+"""The reservoir of examples on which cuts are fitted, the first of a stream or a sample; and the fit."""
 
 import math
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Reservoir(NamedTuple):
 
     sizes       int64[r]    how many features each has
     labels      float64[r]
-    keys        uint64[m]   and so are values, spaces and attributes as of `Batch`; the last two are 0 if nobody asked
+    keys        uint64[m]   and so are values, spaces and attributes as of `Batch`; the last two are 0 if not asked for
     """
 
     sizes: NDArray[np.int64]
@@ -40,18 +40,18 @@ class Reservoir(NamedTuple):
 
 
 def empty_reservoir() -> Reservoir:
-    """Of no example."""
+    """Return a reservoir of no examples."""
     nothing = np.zeros(0, np.uint64)
     return Reservoir(np.zeros(0, np.int64), np.zeros(0), nothing, np.zeros(0, np.float32), nothing, nothing)
 
 
 def learned_rows(batch: Batch) -> NDArray[np.int64]:
-    """The rows that are learned: of a label and a weight."""
+    """Return the rows that are learned, int64[k]: those with a label and a weight."""
     return np.flatnonzero(~np.isnan(batch.labels) & (batch.weights > 0.0))
 
 
 def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
-    """One that has these rows."""
+    """Return a reservoir of these rows of the batch."""
     part = batch.select(rows)
     nothing = np.zeros(len(part.keys), np.uint64)
     return Reservoir(
@@ -94,11 +94,11 @@ def fit(
 ) -> Intervals:
     """Cut the numeric features: those with two values besides 0, seen at least FEWEST times.
 
-    None of them where most are absent from most examples, less than TABLE being COMMON: these are words, of which
+    None is cut where most are absent from most examples, less than TABLE being COMMON: these are words, of which
     presence says more than any interval.
 
     spaces  keys of the namespaces whose features are looked at; none: all
-    before  what is cut by now: of a feature whose cuts still serve, they stay
+    before  the current intervals: the cuts of a feature stay if they still fit
     """
     examples = len(reservoir.sizes)
     rows = np.repeat(np.arange(examples), reservoir.sizes)
@@ -149,7 +149,7 @@ def fit(
 
 
 class _FeatureCuts(NamedTuple):
-    """What `Intervals` has of one feature."""
+    """The cuts of one feature, and what `Intervals` has of it besides."""
 
     cuts: NDArray[np.float32]
     kept: np.uint8
@@ -157,7 +157,7 @@ class _FeatureCuts(NamedTuple):
 
 
 def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
-    """By the feature's key."""
+    """Return the cuts of each feature, by its key."""
     starts = np.concatenate([[0], intervals.ends]).tolist()
     return {
         key: _FeatureCuts(
@@ -168,7 +168,7 @@ def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
 
 
 def _is_dense(share: float, earlier: _FeatureCuts | None) -> bool:
-    """Whether absence is an interval too; of a feature that is cut by now, as before, unless its share is far off."""
+    """Return whether absence is an interval too; a feature that is cut keeps its answer unless its share is far off."""
     if earlier is not None and PRESENT / 2.0 <= share <= PRESENT * 2.0:
         return earlier.dense
     return share >= PRESENT
@@ -177,9 +177,9 @@ def _is_dense(share: float, earlier: _FeatureCuts | None) -> bool:
 def _still_fits(
     earlier: _FeatureCuts, fresh: _FeatureCuts, values: NDArray[np.float32], classes: NDArray[np.generic] | None
 ) -> bool:
-    """Whether earlier cuts are to stay: they still say about as much of the values, or of their classes, as fresh ones.
+    """Return whether earlier cuts stay: they tell about as much of the values, or of their classes, as fresh ones.
 
-    Nor may they be more than there are values: what is cut is bounded by what a reservoir holds.
+    They may not be more than there are values, either: cuts are bounded by what a reservoir holds.
     """
     if earlier.dense != fresh.dense or len(earlier.cuts) > len(values):
         return False
@@ -196,7 +196,7 @@ def _still_fits(
 
 
 def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
-    """What of a feature's value is learned besides its interval.
+    """Return which form of a feature's value is learned besides its interval.
 
     Centred values where there are two labels: on every such set that was tried they are better than the values as they
     are. Labels that are numbers may be large, and weights are slow to follow them but for features with outliers: there
@@ -208,7 +208,7 @@ def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.u
 
 
 def _classes(labels: NDArray[np.float64], *, several: bool) -> NDArray[np.generic]:
-    """Of each example: its label, if that is one of several classes.
+    """Return the class of each example: its label, if that is one of several classes.
 
     Else whether it is the larger of two labels, or, if there are more, above their median.
     """

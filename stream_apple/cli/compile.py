@@ -46,7 +46,7 @@ def command(target: str | None) -> None:
 
 
 def _named(chosen: dict[str, str] | None) -> str | None:
-    """The settings that differ from the default, as in a configuration."""
+    """Return these settings of the learner as a configuration spells them; None for None."""
     prefix = "STREAM_APPLE_LEARNER__"
     if chosen is None:
         return None
@@ -54,7 +54,7 @@ def _named(chosen: dict[str, str] | None) -> str | None:
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:
-    """Variables for each pair of them that there may be."""
+    """Yield environment variables for each pair of method and loss that goes together."""
     for method in get_args(Method):
         for loss in get_args(Loss):
             chosen = {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_LEARNER__LOSS": loss}

@@ -32,7 +32,7 @@ _PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace
 
 
 class _StudyPaths(NamedTuple):
-    """What is read, where results go, and how much of the machine may be used."""
+    """The options on what is read, where results go, and how much of the machine may be used."""
 
     folder: Path
     manifest: Path | None
@@ -172,7 +172,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
 
 
 def _refuse_options_of_the_expansion(context: click.Context, experiment: str) -> None:
-    """click.UsageError for an option that was given, and that another experiment has no use for."""
+    """Raise click.UsageError for an option that was given, and that the experiment does not use."""
     for parameter in context.command.get_params(context):
         name = parameter.name or ""
         if name in _COMMON or context.get_parameter_source(name) in {None, click.core.ParameterSource.DEFAULT}:
@@ -184,7 +184,7 @@ def _refuse_options_of_the_expansion(context: click.Context, experiment: str) ->
 
 
 def _experiment(name: str, paths: _StudyPaths, settings: StudySettings) -> None:
-    """Do an experiment, and write its findings as they come, until a signal comes."""
+    """Run an experiment, and write its findings as they come, until a signal comes."""
     experiment = load_experiment(name)
     found = find_data_sets(paths.folder, paths.manifest)
     wanted = {each.name: each for each in _wanted(found, paths.sets)}
@@ -249,7 +249,7 @@ def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
-    """A bar for each phase on a terminal; lines elsewhere."""
+    """Yield a function that shows progress: a bar for each phase on a terminal; lines elsewhere."""
     console = PrintableConsole(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -14,7 +14,7 @@ QUERY = "qid"
 
 
 def parse_line(line: str, *, keyed: bool = False) -> Example | None:
-    """The example of one line, or None if the line holds none; ParseError if it is not svmlight.
+    """Return the example of one line, or None if the line holds none; ParseError if it is not svmlight.
 
     keyed  the query is the key of the record, and must be there
     """

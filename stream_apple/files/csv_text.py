@@ -12,7 +12,14 @@ from typing import IO, BinaryIO, TypeAlias
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, ParseError, number, refuse_crowd, spelled_label, spelled_number
+from stream_apple.files.errors import (
+    MOST_PARTS,
+    ParseError,
+    number,
+    refuse_too_many_parts,
+    spelled_label,
+    spelled_number,
+)
 from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 
@@ -107,7 +114,7 @@ class _Text:
             if self._size > MOST_PARTS:
                 self._parts += line.count(self.delimiter)
                 if self._parts > MOST_PARTS:
-                    refuse_crowd("cells", self._parts)
+                    refuse_too_many_parts("cells", self._parts)
                 if self._size > MAX_LINE_BYTES:
                     raise ParseError(f"a row of at most {MAX_LINE_BYTES} characters", "a longer one")
             yield line

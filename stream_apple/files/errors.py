@@ -35,7 +35,7 @@ class ParseError(Exception):
         super().__init__(f"expected {expected}, found {shown}")
 
 
-def refuse_crowd(what: str, found: int) -> NoReturn:
+def refuse_too_many_parts(what: str, found: int) -> NoReturn:
     """Raise ParseError: an example has more parts than any may have."""
     raise ParseError(f"at most {MOST_PARTS:,} {what} in an example", f"{found:,}")
 
@@ -46,7 +46,7 @@ def check_parts(text: str, what: str, separators: str) -> None:
     separators  characters between which a part may lie
     """
     if len(text) > MOST_PARTS and (found := sum(map(text.count, separators))) > MOST_PARTS:
-        refuse_crowd(what, found)
+        refuse_too_many_parts(what, found)
 
 
 def missing(wanted: str, known: Collection[str]) -> str:

@@ -8,7 +8,7 @@ import msgpack
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_crowd
+from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_too_many_parts
 from stream_apple.files.field_mapping import example_of, unique
 
 _MAX_MESSAGE_BYTES = 64 << 20
@@ -48,7 +48,7 @@ class _Parts:
     def _add(self, parts: int) -> None:
         self.count += parts + 1
         if self.count > MOST_PARTS:
-            refuse_crowd("values", self.count)
+            refuse_too_many_parts("values", self.count)
 
 
 def examples(

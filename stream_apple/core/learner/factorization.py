@@ -115,7 +115,7 @@ class Factors:
         """Return the monomial with this key and degree as a product."""
         found = self._products.get(key)
         if found is None:
-            found = self._products[key] = self._take_apart(key, degree)
+            found = self._products[key] = self._factorise(key, degree)
         return found
 
     def offspring(self, key: int) -> Offspring:
@@ -134,7 +134,7 @@ class Factors:
                 most, best = float(salience[top]), int(found[top])
         return Offspring(total, count, best)
 
-    def _take_apart(self, key: int, degree: int) -> Product:
+    def _factorise(self, key: int, degree: int) -> Product:
         if degree == 1:
             return self._personal(key) if _is_among(key, self._barred) else Product((key,), 0)
         if not 2 <= degree <= len(self._by_degree) + 1:

@@ -75,7 +75,7 @@ class Learner:
         if self.options.refit_epochs:
             chosen["refit_epochs"] = 1
         trial = Learner(replace(self.options, **chosen))  # type: ignore[arg-type]
-        batch = _made_up(self.options.wanted_columns())
+        batch = _synthetic_batch(self.options.wanted_columns())
         for _ in range(_EPOCHS_TO_WARM_UP):
             trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
             trial.end_epoch()
@@ -305,7 +305,7 @@ class Learner:
             self._work = empty_scratch(self.options, longest)
 
 
-def _made_up(columns: frozenset[str]) -> Batch:
+def _synthetic_batch(columns: frozenset[str]) -> Batch:
     """Return examples of two numbers and a category, enough for a model to grow, with the columns that are `wanted`."""
     examples, features = FEWEST_EXAMPLES, 3
     draw = np.random.default_rng(0)

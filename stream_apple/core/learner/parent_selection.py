@@ -33,7 +33,7 @@ from stream_apple.core.learner.state.work import LANES, Numbers
 LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))
 LEAST_RESIDUAL = np.nextafter(np.float32(0), np.float32(1))
 PORTION = 1 << 13  # buckets
-AHEAD = np.uint64(32)  # slots: to survey as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(32)  # slots: to survey as many takes longer than memory
 HALF_TRUSTED = np.float32(100.0)  # sights
 RESTING = np.uint8(2)  # `parent` of a monomial that is no longer one: so much for each epoch in which it can't be again
 _DEGREES = 256
@@ -103,7 +103,7 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
     census.parents[0] = census.monomials[0] = 1  # the constant
     size = PORTION * BUCKET
     found = Found(Candidates(np.empty(size, np.int64), np.empty(size, np.float32)), np.empty(size, np.int64), census)
-    taken = np.zeros(size + max(LANES, int(AHEAD)), np.uint32)
+    taken = np.zeros(size + max(LANES, int(PREFETCH_DISTANCE)), np.uint32)
     best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
     parents: list[NDArray[np.int64]] = []
     # A mean of squared residuals has a unit of its own: all but 0 may do.
@@ -138,7 +138,7 @@ def _survey_portion(
         end = append(taken, end, bucket << U3, taken_slots(table.tags[bucket]))
     count, above = U0, U0
     for t in range(end):
-        prefetch(table.slots, np.uint64(taken[t + AHEAD]))
+        prefetch(table.slots, np.uint64(taken[t + PREFETCH_DISTANCE]))
         slot = table.slots[taken[t]]
         found.census.monomials[slot["degree"]] += 1
         # Branches, since in all but the first portion hardly any slot is a parent's or a candidate's.

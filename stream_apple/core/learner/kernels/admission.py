@@ -4,11 +4,11 @@ While an example is expanded its absent monomials pass the admission filter or w
 pass are nominated, and after the example has been scored they are admitted.
 
 The filter, if predictors are mixed: a product has to show that it is frequent before it is a feature. Each bucket has
-two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and
-Moore's majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until
-the other takes its place. A product that is AHEAD passes. Those seen a few times, whose weights would be noise, never
-get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that products
-that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
+two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and Moore's
+majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until the other
+takes its place. A product that is VOTES_TO_PASS ahead passes. Those seen a few times, whose weights would be noise,
+never get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that
+products that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
 
 Else, and for base features where there is none: one byte a bucket, a mark of the last key that found it full; it
 passes if it is still the last to have asked, so that those seen once do not wear the table out (as the doorkeeper of
@@ -22,7 +22,7 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.decay import usefulness_of
-from stream_apple.core.learner.kernels.naive_bayes import CAUTION
+from stream_apple.core.learner.kernels.naive_bayes import WARM_START_DAMPING
 from stream_apple.core.learner.kernels.residuals import begin_residuals
 from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Decay, Model
 from stream_apple.core.learner.state.table import (
@@ -49,7 +49,7 @@ from stream_apple.core.learner.state.table import (
 from stream_apple.core.learner.state.work import BaseFeatures, Work
 
 OWN_VOTE = np.uint8(4)
-AHEAD = np.uint8(48)
+VOTES_TO_PASS = np.uint8(48)
 _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
 
 
@@ -85,13 +85,13 @@ def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Ind
 
 @part
 def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool:
-    """Return whether the product is AHEAD of the others of its bucket by now; if so, the vote begins anew."""
+    """Return whether the product is VOTES_TO_PASS ahead of the others of its bucket; if so, the vote begins anew."""
     mark, count = np.uint8(key >> U56), admission_filter[at + U1]
     same = (mark == admission_filter[at]) & (count > 0)
     count = np.uint8(count + OWN_VOTE) if same else np.uint8(count - (count > 0))
     taken_over = count == 0
     admission_filter[at] = mark if taken_over else admission_filter[at]
-    passes = count >= AHEAD
+    passes = count >= VOTES_TO_PASS
     count = OWN_VOTE if taken_over else count
     admission_filter[at + U1] = np.uint8(0) if passes else count
     return bool(passes)
@@ -151,7 +151,7 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
                 continue
             counts[EVICTED] += 1
         if model.rule.warm_start:
-            newcomer["damping"] = min(newcomer["damping"] + CAUTION * (x * x), MOST)
+            newcomer["damping"] = min(newcomer["damping"] + WARM_START_DAMPING * (x * x), MOST)
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:

@@ -19,7 +19,7 @@ examples were counted; and where few of many tuples say anything, w0 has them sa
 
 and trust is learned from the loss of this alone, by Newton's method with forgetting, as in `mixture.py`. The
 predictors that start from it learn the correction: it is an offset, and has no weight of theirs. Their first steps are
-smaller than those of weights that have to learn all, as if each had met CAUTION squared gradients before.
+smaller than those of weights that have to learn all, as if each had met WARM_START_DAMPING squared gradients before.
 """
 
 import math
@@ -40,7 +40,7 @@ FIRST_TRUST = 0.0  # it is earned
 MOST_TRUST = 100.0
 KEEP = 0.99  # of the curvature, an example: trust goes by the latest hundred
 U2 = np.uint64(2)
-CAUTION = np.float32(1.0)  # in squares of the feature's value
+WARM_START_DAMPING = np.float32(1.0)  # in squares of the feature's value
 TRUST, CURVATURE = range(2)
 
 

@@ -15,7 +15,7 @@ from stream_apple.core.learner.state.table import U8, Index
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
 LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
-AHEAD = np.uint64(512)  # base features: learning as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(512)  # base features: learning as many takes longer than memory
 
 
 class Scores(NamedTuple):
@@ -50,11 +50,11 @@ class Scores(NamedTuple):
 
 @part
 def row_features(batch: Batch, row: int) -> BaseFeatures:
-    """Return the base features of the row, and prefetch those that are AHEAD of them."""
+    """Return the base features of the row, and prefetch those PREFETCH_DISTANCE further on."""
     first, stop = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
     for f in range(first, stop, U8):  # keys in a cache line
-        prefetch(batch.keys, f + AHEAD)
-        prefetch(batch.values, f + AHEAD)
+        prefetch(batch.keys, f + PREFETCH_DISTANCE)
+        prefetch(batch.values, f + PREFETCH_DISTANCE)
     return example_features(batch.keys, batch.values, batch.roles, first, stop)
 
 

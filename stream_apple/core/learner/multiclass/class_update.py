@@ -35,7 +35,7 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 LOWEST = -50.0
 """A score is at most so far below the largest, as the logistic loss's scores are within +-50."""
 _LARGEST = float(MOST)
-_AHEAD = np.uint64(4)  # features: to score as many takes as long as memory
+_PREFETCH_DISTANCE = np.uint64(4)  # features: to score as many takes as long as memory
 
 
 @part
@@ -59,7 +59,7 @@ def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_w
     for i in range(len(scores)):
         scores[i] = 0.0
     for t in range(found):
-        prefetch(rows, features.slot[min(t + _AHEAD, found - U1)])
+        prefetch(rows, features.slot[min(t + _PREFETCH_DISTANCE, found - U1)])
         place, x = features.slot[t], features.x[t]
         wider |= abs(x) > slots[place]["scale"]
         for c in range(k):

@@ -114,5 +114,5 @@ def _losses(told: Mapping[str, Any]) -> str:
     loss, linear = told["loss"], told["linear_loss"]
     if loss is None or linear is None:
         return "no labels yet"
-    beside = f"{abs(loss / linear - 1):.1%} {'above' if loss > linear else 'below'}" if linear else "beside"
-    return f"loss {loss:.4f}, {beside} linear's {linear:.4f}"
+    compared = f"{abs(loss / linear - 1):.1%} {'above' if loss > linear else 'below'}" if linear else "beside"
+    return f"loss {loss:.4f}, {compared} linear's {linear:.4f}"

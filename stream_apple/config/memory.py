@@ -128,9 +128,7 @@ def _limits() -> Iterator[MemoryLimit]:
 
 
 def _cgroup_files() -> Iterator[Path]:
-    """Yield the files with the limits of this process's cgroup and those around it: v2, then v1, as containers see
-    them.
-    """
+    """Yield the files with the limits of this process's cgroup and those around it: v2, then v1, as in a container."""
     try:
         entries = [line.split(":", 2) for line in _OWN_CGROUP.read_text().splitlines()]
     except OSError:

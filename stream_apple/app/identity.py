@@ -1,4 +1,4 @@
-"""Which worker this process is, and that no other process of this machine is the same.
+"""The identity of a worker, which no two processes of a machine have at once.
 
 Kafka lets the newer of two processes with one identity win, as a restart must. On one machine the second is refused
 instead, by a lock that the kernel gives back when its holder dies, however it dies: a socket in the abstract namespace,
@@ -40,12 +40,12 @@ class TakenError(Exception):
 
 
 def first_name() -> str:
-    """The automatic worker.id of a process that is alone on this machine."""
+    """Return the automatic worker.id of a process that is alone on this machine."""
     return _automatic(0)
 
 
 def named(config: Config) -> Config:
-    """The configuration with a worker.id: the lowest automatic one that is free here, unless one is set.
+    """Return the configuration with a worker.id: the lowest automatic one that is free here, unless one is set.
 
     ConfigurationError if there is none.
     """
@@ -64,7 +64,7 @@ def named(config: Config) -> Config:
 
 
 def hold(config: Config, cluster: str) -> None:
-    """Hold the worker's identity on this machine until the process ends; ConfigurationError if another one does."""
+    """Hold the worker's identity on this machine until the process ends; ConfigurationError if another process does."""
     worker = config.worker
     try:
         # A transactional id names group and worker, and is what Kafka fences by.
@@ -79,7 +79,7 @@ def hold(config: Config, cluster: str) -> None:
 
 
 def explained(error: FencedError, config: Config, open_s: float) -> BrokerError:
-    """What has happened to a worker that was fenced, in words.
+    """Return an error that explains to the operator how this worker was fenced.
 
     open_s  for how long it had a transaction open then
     """

@@ -46,7 +46,7 @@ class NoSnapshotError(ConfigurationError):
 
 
 class Inspected(NamedTuple):
-    """A model and its view, and all that it takes to save it. `merging`: None where models are not merged."""
+    """A model and its view, with all that it takes to save it. `merging`: None where models are not merged."""
 
     model: PartitionModel
     view: ModelView
@@ -55,13 +55,13 @@ class Inspected(NamedTuple):
     merging: MergingView | None = None
 
     def facts(self, top: int) -> Facts:
-        """All that is to be shown, with at most `top` of each kind."""
+        """Return all that is to be shown, with at most `top` of each kind."""
         facts = self.view.facts(top)
         return facts if self.merging is None else {**facts, "merging": plain(self.merging)}
 
 
 def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts]:
-    """Views of the models that the worker at `url` has now, or of these partitions.
+    """Yield views of the models that the worker at `url` has now, or of these partitions.
 
     BrokerError if it does not answer, ConfigurationError if it has no such partition or is no worker.
     """
@@ -76,7 +76,7 @@ def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts
 
 
 def from_own_worker(config: Config, partitions: Sequence[int], top: int, instead: NoSnapshotError) -> Iterator[Facts]:
-    """Views of the models of the worker that runs on this machine with this configuration, which has no snapshot yet.
+    """Yield views of the models of this configuration's worker on this machine, which has no snapshot yet.
 
     NoSnapshotError if there is none; `instead` says why it is asked for.
     """
@@ -97,7 +97,7 @@ def from_own_worker(config: Config, partitions: Sequence[int], top: int, instead
 
 
 def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[Inspected]:
-    """The newest snapshots of these partitions, or of all that have one.
+    """Yield the newest snapshots of these partitions, or of all that have one.
 
     NoSnapshotError if there is none, SnapshotError if one is damaged.
     """
@@ -133,7 +133,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
 def _of_other_settings(
     config: Config, store: SnapshotStore, number: int, error: OtherSettingsError
 ) -> ConfigurationError:
-    """The same, telling which settings differ, if there is a snapshot that says it."""
+    """Return the error with the settings that differ, if there is a snapshot that tells them."""
     lineage, pointer = error.noted.lineage, error.noted.snapshot
     manifest = None if pointer is None else store.manifest(number, pointer)
     if manifest is None:
@@ -146,7 +146,7 @@ def _of_other_settings(
 
 
 def from_file(path: Path, top: int) -> Facts:
-    """The view of a saved model, and of what it was merged; errors as of `open_model_file`."""
+    """Return the view of a saved model, and of what it was merged from; errors as of `open_model_file`."""
     opened = open_model_file(path)
     # Of a file that somebody has made up, any numbers may stand where the digests say so.
     with np.errstate(all="ignore"):
@@ -167,7 +167,7 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
 def _named(
     logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
 ) -> Inspected:
-    """Look through the newest examples until the features that are shown have their names."""
+    """Read the newest examples until the features that are shown have their names."""
     names = Names(ngrams=ngrams_of(model.learner.options))
     view = view_model(model, names, top, pointer)
     wanted = Wanted(model.partition, committed.offset, names.missing)

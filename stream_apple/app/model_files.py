@@ -1,4 +1,4 @@
-"""Model files: opened with the settings that stand in them, and merged into one.
+"""Model files: opened with the settings that they contain, and merged into one.
 
 Whoever merges, or only looks, needs no broker: a file has all that its model depends on.
 """
@@ -36,19 +36,19 @@ class OpenedModel(NamedTuple):
     model: PartitionModel
 
     def names(self) -> Names:
-        """Those of its features."""
+        """Return the names of the model's features, by key."""
         found = Names()
         found.add(self.saved.names.items())
         return found
 
 
 def open_model_file(path: Path) -> OpenedModel:
-    """The model in a file; SnapshotError if the file is damaged, ConfigurationError if it can't be read."""
+    """Return the model in a file; SnapshotError if the file is damaged, ConfigurationError if it can't be read."""
     return opened_model(read_model_bytes(path), path)
 
 
 def read_model_bytes(path: Path) -> bytes:
-    """The content of a file, which has to fit into memory; ConfigurationError if it can't be read."""
+    """Return the content of a file, which has to fit into memory; ConfigurationError if it can't be read."""
     limit = memory_limit()
     try:
         return read_file(path, sys.maxsize if limit is None else limit.bytes)
@@ -57,7 +57,7 @@ def read_model_bytes(path: Path) -> bytes:
 
 
 def opened_model(content: bytes, path: Path, expected: Options | None = None) -> OpenedModel:
-    """The model in a file of this content; errors as of `open_model_file`.
+    """Return the model in a file of this content; errors as of `open_model_file`.
 
     expected  ValueError if the model's are others: this is known before memory is taken for it
     """
@@ -92,7 +92,7 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
 
 
 def _told(config: Config, saved: SavedModel) -> str:
-    """Which settings of a file are not its model's, as far as can be told."""
+    """Return which settings of a file are not its model's, as far as can be told."""
     try:
         manifest = read_stored_manifest(saved.messages[-1] if saved.messages else None)
     except SnapshotError:
@@ -101,7 +101,7 @@ def _told(config: Config, saved: SavedModel) -> str:
 
 
 def _check_finite(model: PartitionModel) -> None:
-    """SnapshotError, ModelError for numbers that no model has, and that nobody would notice in what is made of them."""
+    """Raise SnapshotError or ModelError for numbers that no model has: nobody would notice them in a merged one."""
     table = model.learner.table
     check_finite(table, 0, len(table.slots))
     for name, array in mergeable_of(model.learner).sums.items():
@@ -110,11 +110,10 @@ def _check_finite(model: PartitionModel) -> None:
 
 
 def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> tuple[MergeCounts, str]:
-    """Write what the models in these files become, in their order; what became of monomials, and the digest.
+    """Merge the models in these files, in their order, to a file; return the counts of monomials, and its digest.
 
     The file has the first one's settings, and says of what it was made. Its model has learned no example: counts,
-    losses and the clock begin anew, and what an epoch's end would look at again of the latest examples.
-
+    losses and the clock begin anew, and so do the latest examples that an epoch's end would look at again.
     ConfigurationError for models of different options, for those that can't be merged, and for files that can't be
     read or written; SnapshotError for damaged ones.
     """
@@ -147,6 +146,6 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
 
 
 def write_model_file(path: Path, content: bytes) -> None:
-    """Write it whole, or leave what was there; ConfigurationError if it can't be written."""
+    """Write a file whole, or leave what was there; ConfigurationError if it can't be written."""
     with whole_file(path) as unfinished:
         unfinished.write_bytes(content)

@@ -1,4 +1,4 @@
-"""From the configuration to models: what they are made of, and how they are made."""
+"""From the configuration to models: their settings, and factories that make them."""
 
 import sys
 
@@ -13,7 +13,7 @@ _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
 
 
 def settings_of(config: Config) -> ModelSettings:
-    """The part of the configuration that a model is made of; ConfigurationError if such models can't be merged."""
+    """Return the settings of models; ConfigurationError if models have to be merged and can't be."""
     learner, limits = config.learner, config.limits
     options = learner.options(limits.max_features_per_example)
     if config.merging:
@@ -37,14 +37,14 @@ def settings_of(config: Config) -> ModelSettings:
 
 
 def model_factory(topic: str, settings: ModelSettings, decoder: Decoder) -> ModelFactory:
-    """Makes models of these settings, on partitions of `topic`, that have learned nothing."""
+    """Return a factory of models of these settings, on partitions of `topic`, that have learned nothing."""
     return lambda partition, lineage: PartitionModel(topic, partition, lineage, settings, decoder)
 
 
 def onlooker_factory(config: Config, start: Mergeable | None = None) -> ModelFactory:
-    """Makes models for those who only look, which accept any share of rejects.
+    """Return a factory of models for commands that only read, which accept any share of rejects.
 
-    How many are too many is for the worker to judge, and may have been changed since. Who has models begin, and
+    How many are too many is for the worker to judge, and may have been changed since. Whoever begins models, and
     does not only restore them, gives what they start from.
     """
     settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS, start=start)

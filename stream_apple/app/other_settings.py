@@ -1,4 +1,4 @@
-"""Which settings a stored model was made with, where they are others than those of a configuration.
+"""The settings that a stored model was made with, where they differ from those of a configuration.
 
 A model's name is a digest over its settings: it tells that they differ, not how. Its snapshot says which options the
 learner had; what else may differ is tried out, until the name comes out: with the default in place of what is
@@ -40,7 +40,7 @@ class _Difference(NamedTuple):
 
 
 def differing_settings(config: Config, partition: int, stored: Lineage, manifest: StoredManifest) -> str:
-    """In words: each setting that differs, with both values; and whether there are others that can't be told.
+    """Describe each setting that differs, with both values; and whether there are others that can't be told.
 
     stored    the model's lineage, by what stands beside its snapshot
     manifest  of its snapshot
@@ -76,7 +76,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
 
 
 def _others(config: Config, provenance: Provenance, manifest: StoredManifest) -> Iterator[list[_Difference]]:
-    """What else may differ, in each way, the fewest first."""
+    """Yield each way in which the other settings may differ, the fewest differences first."""
     choices = [
         [_Difference(f"{section}.{key}", value, here) for value in dict.fromkeys((here, default, *more))]
         for section, defaults, clock in (
@@ -95,7 +95,7 @@ def _others(config: Config, provenance: Provenance, manifest: StoredManifest) ->
 
 
 def _lengths(manifest: StoredManifest) -> Mapping[str, list[int]]:
-    """The roundest length of an epoch by which the model's clock stands in its epoch, if it does in any."""
+    """Return the roundest length of an epoch that agrees with the model's clock and epoch, if there is one."""
     clock = EpochClock(1, 1)
     state = unpacked(manifest.arrays).get("clock")
     if state is None or state.shape != clock.state.shape or state.dtype != clock.state.dtype:

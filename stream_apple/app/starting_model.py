@@ -16,7 +16,7 @@ _SETTING = "worker.from_model"
 
 
 def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
-    """What new models start from; None if from nothing.
+    """Return the model that new ones start from; None if they start from nothing.
 
     As `stream-apple merge` makes it of this one file: what was nominated, to be voted on, is a parent.
 
@@ -41,7 +41,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
 
 
 def _content(path: Path, provenance: Provenance) -> bytes:
-    """Of the file; ConfigurationError if it is not the one that the models' name has been made with."""
+    """Return the file's content; ConfigurationError if it is not the one that the models' name was made with."""
     content = read_model_bytes(path)
     expected, found = provenance.settings[STARTED_FROM], started_from(hashlib.sha256(content).hexdigest())
     if found != expected:
@@ -50,7 +50,7 @@ def _content(path: Path, provenance: Provenance) -> bytes:
 
 
 def check_starting_model(config: Config) -> Iterator[Finding]:
-    """A finding about the file, if there is to be one."""
+    """Yield a finding about the file, if there is one to make."""
     try:
         start = starting_model(config, Provenance.of(config))
     except ConfigurationError as error:

@@ -28,7 +28,7 @@ _ANSWER_S = 3.0  # for each question: a broker that is silent must not keep a wo
 
 
 class Opening(NamedTuple):
-    """A socket that listens, a connection that has fenced nobody yet, and whether it may.
+    """A socket that listens, a connection that has fenced nobody yet, and the permission to fence.
 
     permission  done when all has been looked at; its error is what the worker ends with
     """
@@ -38,12 +38,12 @@ class Opening(NamedTuple):
     permission: "Future[None]"
 
     def start_fencing(self) -> None:
-        """Fence predecessors in the background, as soon as it is permitted."""
+        """Fence predecessors in the background, as soon as that is permitted."""
         self.kafka.start_fencing(self.permission.result)
 
 
 def open_up(config: Config) -> Opening:
-    """Take the port, connect to Kafka and begin to look at what is there; `config` has a worker.id.
+    """Take the port, connect to Kafka and begin to check what is there; `config` has a worker.id.
 
     ConfigurationError if one model, the copy for its snapshot, a merged one and the one to start from don't fit into
     memory, if the clients can't work with their properties, if the file to start from is no model file, if an output
@@ -67,7 +67,7 @@ def open_up(config: Config) -> Opening:
 
 
 def _look_around(config: Config, kafka: KafkaBroker) -> None:
-    """Return if this worker may fence others; else the error that it has to end with."""
+    """Return if this worker may fence others; else raise the error that it has to end with."""
     # The first question also waits for the cluster, and tells why it does not answer.
     counted = {topic: kafka.partition_count(topic) for topic in config.topics.names(merging=config.merging)}
     cluster = Cluster(config.kafka, _ANSWER_S, counted)
@@ -77,7 +77,7 @@ def _look_around(config: Config, kafka: KafkaBroker) -> None:
 
 
 def connect(config: Config) -> KafkaBroker:
-    """The Kafka clients of this worker."""
+    """Return the Kafka clients of this worker."""
     worker = config.worker
     who = Identity(worker.group, worker.id, worker.transactional_id)
     return KafkaBroker(_properties(config), who, config.topics.examples)
@@ -88,5 +88,5 @@ def _properties(config: Config) -> Properties:
 
 
 def _largest(config: Config) -> int:
-    """Bytes of the largest message that is written; a snapshot's are smaller."""
+    """Return the bytes of the largest message that is written; a snapshot's are smaller."""
     return largest_dead_letter(config.limits.max_record_bytes)

@@ -26,7 +26,7 @@ from stream_apple.runtime.ports import LogRange, Record
 
 TailSource = Literal["predictions", "dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 """Topic and partition."""
 _Address = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -43,7 +43,7 @@ _UNKNOWN_MODELS = 16  # after so many that no group has, none is asked for any m
 
 
 class TailRequest(NamedTuple):
-    """What is to be shown.
+    """The choice of what is to be shown.
 
     sources     which topics
     partitions  of them; empty for all
@@ -60,7 +60,7 @@ class TailRequest(NamedTuple):
 
 
 class PublishedMessage(NamedTuple):
-    """A prediction, a dead letter, or what is neither, in JSON types.
+    """A prediction, a dead letter, or a message that is neither, in JSON types.
 
     kind         prediction, dead_letter or unreadable
     example      topic, partition and offset of the example; None where the message does not say
@@ -76,7 +76,7 @@ class PublishedMessage(NamedTuple):
     place: _Address
 
     def facts(self) -> dict[str, Any]:
-        """One flat object, but for `at`, the message's own place."""
+        """Return one flat object; only `at`, the message's own address, is nested."""
         names = ("topic", "partition", "offset")
         example = dict(zip(names, self.example or (None,) * 3, strict=True))
         at = dict(zip(names, self.place, strict=True))
@@ -84,7 +84,7 @@ class PublishedMessage(NamedTuple):
 
 
 def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: False) -> Iterator[list[PublishedMessage]]:
-    """Messages in the portions in which they come, of a partition in their order, until there are no more.
+    """Yield messages in the portions in which they come, those of a partition in order, until there are no more.
 
     ConfigurationError for a topic or partition that does not exist, BrokerError if Kafka does not answer.
     """
@@ -110,7 +110,7 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
 
 
 class _Groups:
-    """Which group a model is of, by what groups have committed: this one is asked first, and others once."""
+    """Finds the group of a model by what groups have committed: the configured one first, others once."""
 
     def __init__(self, config: Config, cluster: Cluster) -> None:
         self._config = config
@@ -120,7 +120,7 @@ class _Groups:
         self._others_asked = False
 
     def named(self, message: PublishedMessage) -> PublishedMessage:
-        """The message, with its model's group if that can be told."""
+        """Return the message, with its model's group if that can be told."""
         model = message.told.get("model")
         if not is_fingerprint(model):
             return message
@@ -143,7 +143,7 @@ class _Groups:
 
 def _places(
     counts: Mapping[str, int], sources: Mapping[str, TailSource], partitions: tuple[int, ...]
-) -> Iterator[_Place]:
+) -> Iterator[_TopicPartition]:
     for topic in sources:
         if topic not in counts:
             raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
@@ -154,7 +154,7 @@ def _places(
         raise ConfigurationError(f"expected partitions of {', '.join(sources)} below {most}, found {max(partitions)}")
 
 
-def _start(start: str | int, place: _Place, log: LogRange) -> int:
+def _start(start: str | int, place: _TopicPartition, log: LogRange) -> int:
     if isinstance(start, str):
         return log.low if start == "beginning" else log.high
     if not log.low <= start <= log.high:
@@ -167,17 +167,17 @@ def _start(start: str | int, place: _Place, log: LogRange) -> int:
 
 def _newest(
     reader: CommittedReader,
-    ranges: Mapping[_Place, LogRange],
+    ranges: Mapping[_TopicPartition, LogRange],
     sources: Mapping[str, TailSource],
     limit: int,
     stopping: _Stopping,
 ) -> list[PublishedMessage]:
-    """The last `limit` of all places, merged by their times; how many offsets that is shows only in reading."""
+    """Return the last `limit` messages of all partitions by their times; how many offsets that is shows in reading."""
     ends = {place: log.high for place, log in ranges.items()}
     back = 2 * limit + _SPARE
     while True:
         starts = {place: max(log.low, log.high - back) for place, log in ranges.items()}
-        kept: dict[_Place, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
+        kept: dict[_TopicPartition, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
         reader.begin(starts)
         while not stopping() and not reader.passed(ends):
             for message in _parsed(_next(reader, ends, follow=False, stopping=stopping), sources):
@@ -191,7 +191,7 @@ def _newest(
 
 
 def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, PublishedMessage]]:
-    """Each message of a partition with the highest time up to it, by which several partitions merge in their order."""
+    """Yield each message of a partition with the highest time up to it, by which partitions can be merged in order."""
     highest = 0
     for message in messages:
         highest = max(highest, message.timestamp_ms or 0)
@@ -199,9 +199,9 @@ def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, Publishe
 
 
 def _next(
-    reader: CommittedReader, ends: Mapping[_Place, int], *, follow: bool, stopping: _Stopping
+    reader: CommittedReader, ends: Mapping[_TopicPartition, int], *, follow: bool, stopping: _Stopping
 ) -> list[tuple[str, Record]]:
-    """The next messages; none at the ends, when following, or when it is to stop. BrokerError if none come."""
+    """Return the next messages; none at the ends, when following, or when it is to stop. BrokerError if none come."""
     deadline = time.monotonic() + _PATIENCE_S
     while not (found := reader.fetch(_FETCH, _FETCH_S)):
         if follow or stopping() or reader.passed(ends):
@@ -253,20 +253,20 @@ def _message(
 
 
 def _example(topic: object, partition: object, offset: object) -> _Address:
-    """TypeError unless it is a place in a topic."""
+    """Return an example's topic, partition and offset; TypeError if they are no such thing."""
     if not (isinstance(topic, str) and type(partition) is int and type(offset) is int):
         raise TypeError(f"an example at {(topic, partition, offset)!r}")
     return topic, partition, offset
 
 
 def _check_number(value: object) -> None:
-    """TypeError for anything else."""
+    """Raise TypeError unless the value is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"a prediction of type {type(value).__name__}")
 
 
 def _in_json(value: object) -> object:
-    """A value of a prediction in JSON types; bytes, which an id may be, in base64. TypeError for anything else."""
+    """Return a value of a prediction in JSON types; bytes, which an id may be, in base64. TypeError for others."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Whose an output topic is, by what is in it: a second group that answers the same examples there is refused.
+"""The owner of an output topic, told by its content: a second group that answers the same examples there is refused.
 
 Readers know an answer by the place of its example. If two groups answer the same examples in one topic, they find two
 answers for each, and nothing that Kafka knows is wrong about it. An answer names its model, not its group. But a
@@ -37,7 +37,7 @@ _FETCH, _FETCH_S = 1_000, 0.2
 _PATIENCE_S = 30.0
 _ASKED_S = 3.0
 
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 
 
 class _Message(NamedTuple):
@@ -52,7 +52,7 @@ class _Message(NamedTuple):
 
 
 class _Role(NamedTuple):
-    """What an output topic is for: the setting that names it, and how its messages are told."""
+    """The role of an output topic: the setting that names it, and how its messages are read."""
 
     setting: str
     topic: str
@@ -67,7 +67,7 @@ class _Seen(NamedTuple):
 
 
 def check_output_topics(config: Config) -> Iterator[Finding]:
-    """A fault for each output topic that is another group's; a note where another one writes beside this group.
+    """Yield a fault for each output topic of another group; a note where another one writes as well.
 
     Nothing where others report what is wrong: no cluster, no topic, offsets of another configuration.
     """
@@ -82,7 +82,7 @@ def check_output_topics(config: Config) -> Iterator[Finding]:
 
 
 def refuse_topics_of_others(config: Config, cluster: Cluster) -> None:
-    """ConfigurationError if an output topic is another group's.
+    """Raise ConfigurationError if an output topic is another group's.
 
     A cluster that does not answer is not waited for here: who fences does that, and tells what is wrong.
     """
@@ -96,12 +96,12 @@ def refuse_topics_of_others(config: Config, cluster: Cluster) -> None:
 
 
 def other_groups(config: Config, cluster: Cluster) -> list[str]:
-    """All groups that this client may see but the configured one, MOST_GROUPS at most."""
+    """Return all groups that this client may see but the configured one, MOST_GROUPS at most."""
     return [name for name in cluster.groups() if name != config.worker.group][:MOST_GROUPS]
 
 
 def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) -> dict[str, str]:
-    """Fingerprint -> the first of `groups` that has it beside a committed offset of the examples topic.
+    """Return for each fingerprint the first of `groups` that has committed it for the examples topic.
 
     Groups that this client may not look at, or whose coordinator does not answer, are passed over.
     """
@@ -146,7 +146,7 @@ def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _models(provenance: Provenance, number: int, committed: Committed) -> frozenset[str]:
-    """All fingerprints that the partition's model has had."""
+    """Return all fingerprints that the partition's model has had."""
     lineage = provenance.read_metadata(number, committed).lineage
     return frozenset(each.model for each in provenance.lineages(number, lineage))
 
@@ -167,7 +167,7 @@ def _dead_letter(record: Record) -> _Message:
 
 def _look(
     reader: CommittedReader,
-    places: list[_Place],
+    places: list[_TopicPartition],
     role: _Role,
     examples: str,
     ours: Mapping[int, frozenset[str]],
@@ -194,7 +194,7 @@ def _look(
     return _Seen(ours=False, other=other)
 
 
-def _messages(reader: CommittedReader, ends: Mapping[_Place, int], role: _Role) -> Iterator[_Message]:
+def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role: _Role) -> Iterator[_Message]:
     deadline = time.monotonic() + _PATIENCE_S
     while not reader.passed(ends):
         try:

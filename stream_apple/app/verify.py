@@ -14,7 +14,7 @@ from stream_apple.runtime.verification.verifier import Verifier
 
 
 def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> list[Report]:
-    """Reports on these partitions of the examples topic or else of all.
+    """Return reports on these partitions of the examples topic, or on all.
 
     ConfigurationError if there is nothing to verify; otherwise the errors of `Verifier.verify`.
     """

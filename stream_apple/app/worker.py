@@ -105,13 +105,13 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
 def names_of(
     config: Config, decoder: Decoder, names: Names, wanted: Wanted, is_over: Callable[[], bool]
 ) -> Collection[int]:
-    """Look for names in the topic, with a client that lives no longer than it takes; the keys that have none."""
+    """Look for names in the topic, with a client for this alone; return the keys that have none."""
     with closing(KafkaLogs(config, retry=RetryPolicy(_NAMES_S), ahead_kib=_NAMES_AHEAD_KIB)) as logs:
         return find_names(logs, config.topics.examples, wanted, decoder, names, is_over)
 
 
 def spare_the_collector() -> None:
-    """Let Python's garbage collector look at what is new from here on, and at that seldom.
+    """Have Python's garbage collector look at new objects only, from here on, and at those seldom.
 
     A fetch makes thousands of messages, and every 100,000 of them the collector would look at all objects of all
     modules, 40 ms each time. A model, a batch and a message are freed without it, when nobody refers to them any more.
@@ -122,7 +122,7 @@ def spare_the_collector() -> None:
 
 
 def about(config: Config) -> dict[str, str]:
-    """What tells this worker from others on a dashboard."""
+    """Return what tells this worker from others on a dashboard."""
     return {
         "group": config.worker.group,
         "worker": config.worker.id,
@@ -146,7 +146,7 @@ def assemble(
     monitoring: Monitoring,
     provenance: Provenance | None = None,
 ) -> Assembly:
-    """Put a loop together; `provenance`: that of `config`, if it is known."""
+    """Assemble a loop; `provenance`: that of `config`, if it is known."""
     worker = config.worker
     provenance = Provenance.of(config) if provenance is None else provenance
     owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, Exceptions.of(config))
@@ -168,5 +168,5 @@ def assemble(
 
 
 def threads_of(config: Config) -> int:
-    """How many threads learn."""
+    """Return how many threads learn."""
     return config.worker.threads or usable_cores()

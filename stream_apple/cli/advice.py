@@ -1,4 +1,4 @@
-"""What `evaluate` and `produce` say on standard error, once, of a file whose times could be used better."""
+"""Advice of `evaluate` and `produce` on standard error, given once, on a file whose times could be used better."""
 
 import shlex
 

@@ -57,14 +57,14 @@ def command(target: str | None) -> None:
 
 
 def _named(chosen: dict[str, str] | None) -> str | None:
-    """The settings that differ from the default, as in a configuration."""
+    """Return these settings of the learner as a configuration spells them; None for None."""
     if chosen is None:
         return None
     return ", ".join(f"{name.removeprefix(_PREFIX).lower()} = {value}" for name, value in chosen.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:
-    """The settings of each pair of them that there may be."""
+    """Yield the settings of each pair of method and loss that goes together."""
     for method in get_args(Method):
         for loss in get_args(Loss):
             chosen = {"METHOD": method, "LOSS": loss}

@@ -71,7 +71,7 @@ def _viewer(*, as_json: bool, opens: bool) -> Viewer:
 
 
 def _end(signals: Signals) -> NoReturn:
-    """End through every `with`, so that the worker is stopped."""
+    """Exit by an exception, so that every `with` is left and the worker is stopped."""
     if signals.received is signal.SIGINT:
         raise KeyboardInterrupt  # a viewer who is waited for may answer with it
     sys.exit(signals.exit_code)

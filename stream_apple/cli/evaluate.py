@@ -46,7 +46,7 @@ _ORDER_LOST = f"{_NO_EPOCHS}; the examples are shuffled now, and --no-shuffle ke
 
 
 class _Pass(NamedTuple):
-    """How the examples are used: the fields of `Schedule` that can be given."""
+    """The options on how the examples are used: fields of `Schedule`."""
 
     epochs: int
     doubling: int | None
@@ -56,14 +56,14 @@ class _Pass(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Epochs that are spans of event time: what the configuration has in [epochs], in milliseconds."""
+    """The options on epochs of event time, in milliseconds, as the configuration has them in [epochs]."""
 
     epoch_length: int | None
     max_ahead: int
 
 
 class _Output(NamedTuple):
-    """Where the result goes."""
+    """The options on the output: files for predictions and the plot, and whether the result is printed as JSON."""
 
     predictions: Path | None
     plot: Path | None
@@ -186,7 +186,7 @@ def command(
 
 
 def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
-    """How several learners work together; ConfigurationError if such models can't be merged."""
+    """Return how several learners work together; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None
     if choice.merge == "off":
@@ -199,7 +199,7 @@ def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
 def _by_time(
     whole: Batch, timestamps: NDArray[np.int64], spans: _Spans, schedule: Schedule, sharding: Sharding | None
 ) -> tuple[Batch, Schedule, Dealt, dict[str, object]]:
-    """The examples that are not too far ahead, when their epochs end, who gets them, and what was found of times."""
+    """Return the examples that are not too far ahead, when epochs end, who gets the examples, and facts on times."""
     length, learners = spans.epoch_length or 0, 1 if sharding is None else sharding.shards
     dealt = deal_by_time(timestamps, length, spans.max_ahead, learners)
     schedule = schedule._replace(keep_order=True, ends=dealt.ends if sharding is None else None)
@@ -211,7 +211,7 @@ def _by_time(
 
 
 def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
-    """What there is to say of several learners."""
+    """Return the facts on several learners that are to be reported."""
     found: dict[str, object] = {
         "shards": choice.shards,
         "merge": choice.merge,
@@ -223,7 +223,7 @@ def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
 
 
 def _lines_of(run: Run) -> Iterator[str]:
-    """A line for each training example."""
+    """Yield a line for each training example: its score, or its class and that class's probability."""
     scores = run.scores
     if run.errors is None:
         yield from (f"{score!r}\n" for score in scores.predictions.tolist())
@@ -233,7 +233,7 @@ def _lines_of(run: Run) -> Iterator[str]:
 
 
 def _check(spans: _Spans, times: Times) -> None:
-    """click.UsageError for options that contradict each other."""
+    """Raise click.UsageError for options that contradict each other."""
     if spans.epoch_length is None:
         for option in given_options("max_ahead", *Times._fields):
             raise click.UsageError(f"{option} is for --epoch-length, which cuts epochs by the examples' times")
@@ -273,7 +273,7 @@ def _show(run: Run, found: Mapping[str, object]) -> None:
 
 
 def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
-    """A row for each measure that there is, a column for each predictor, and who is best by it."""
+    """Return a table with a row for each measure, a column for each predictor, and the best predictor."""
     columns = {"the mixture" if run.mixed else run.result.method: ""}
     if run.mixed:
         columns["apple alone"] = "apple_"
@@ -296,7 +296,7 @@ def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
 
 
 def _best(known: Mapping[str, float], sign: int) -> str:
-    """Whose value is least, or greatest if `sign` is -1; nobody's, where the second one is as good."""
+    """Return the name of the least value, or of the greatest if `sign` is -1; "alike" for a draw, "" for one alone."""
     if len(known) == 1:
         return ""
     (first, best), (_, second), *_ = sorted(known.items(), key=lambda item: sign * item[1])

@@ -92,7 +92,7 @@ def command(
 
 
 def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: Path | None) -> Iterator[Facts]:
-    """Views of the newest snapshots, or of the running worker's models before there is one; saved, if so asked."""
+    """Yield views of the newest snapshots, or before the first of the running worker's models; save them if asked."""
     try:
         for found in from_topic(config, partitions, top):
             yield found.facts(top)
@@ -149,7 +149,7 @@ def _show(console: Console, facts: Facts) -> None:
 
 
 def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) -> Iterator[Text | Table]:
-    """How many are learned from, and which of them say most."""
+    """Yield how many tuples are learned from, and which of them say most."""
     if not top:
         yield Text(f"  tuples of {order} attributes, none left out")
         return
@@ -163,7 +163,7 @@ def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) 
 
 
 def _discretised(facts: Facts) -> Iterator[str]:
-    """What numbers are learned as, unless it is themselves."""
+    """Yield a line on what numbers are learned as, unless it is the numbers themselves."""
     options, count = facts["options"], facts["discretised"]
     if options["discretise"] != "none":
         waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
@@ -182,7 +182,7 @@ def _start(facts: Facts) -> list[str]:
 
 
 def _merged_from(facts: Facts) -> Iterator[str]:
-    """What a model in a file was made of, if it was merged."""
+    """Yield lines on what a model in a file was merged from, if it was."""
     for each in facts.get("merged_from", ()):
         yield (
             f"merged from {each['topic']}-{each['partition']} of group {each['group']} at offset {each['at']:,}: "
@@ -204,7 +204,7 @@ def _digest(facts: Facts) -> str:
 
 
 def _merging(boundary: Facts | None = None, merge: Facts | None = None) -> Iterator[str]:
-    """How the partition stands to the others, where models are merged."""
+    """Yield lines on the end of the round that the partition is at, and on the newest merge."""
     if boundary is not None:
         yield f"{boundary['state']} at the end of round {boundary['round']}, at offset {boundary['at']:,}"
     if merge is not None:
@@ -214,7 +214,7 @@ def _merging(boundary: Facts | None = None, merge: Facts | None = None) -> Itera
 
 
 def _table(title: str, *columns: str, numbers: int) -> Table:
-    """A table whose first column is text; the next `numbers` are numbers, the others are text again."""
+    """Return a table whose first column is text, whose next `numbers` are numbers, and whose others are text again."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if 1 <= index <= numbers else "left", overflow="fold")
@@ -222,7 +222,7 @@ def _table(title: str, *columns: str, numbers: int) -> Table:
 
 
 def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
-    """By span; AUC and calibration error of what is published stand beside its loss, where there are two labels."""
+    """Return a table of losses by span; with two labels, also of AUC and calibration error of what is published."""
     table = _table(
         "Progressive loss", "", "published", "apple", "linear", "best constant", "AUC", "calib. error", numbers=6
     )
@@ -235,7 +235,7 @@ def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
 
 
 def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
-    """How much of each predictor is in what is published, and how far those that have a share are trusted."""
+    """Return a table of each predictor's weight in what is published, and of the shares that some of them have."""
     table = _table("What is published", "predictor", "weight", "share", numbers=2)
     for name in dict.fromkeys((*weights, *shares)):
         table.add_row(
@@ -283,7 +283,7 @@ def _cuts(features: list[Facts]) -> Table:
 
 
 def _classes(classes: list[Facts]) -> Table:
-    """The most frequent ones."""
+    """Return a table of the classes in `classes`, the most frequent ones: weights and errors."""
     table = _table("Classes", "class", "weight", "error", "recent weight", "recent error", numbers=4)
     for each in classes:
         spans = [

@@ -16,13 +16,13 @@ class PrintableConsole(Console):
     """A console of rich that prints nothing but text and its own codes, whatever is in the text."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As the base does; see `printable`."""
+        """Render as the base does, with text made printable: see `printable`."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def table_console() -> Console:
-    """Standard output, as wide as the terminal that it is, or else wide enough for every table."""
+    """Return a console on standard output, as wide as its terminal, or else wide enough for every table."""
     console = PrintableConsole(highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
@@ -30,12 +30,12 @@ def table_console() -> Console:
 
 
 def say(text: str, *, err: bool = False, styled: str = "") -> None:
-    """Print a line to standard output, or to standard error; `styled` comes before it, with codes of ours."""
+    """Print a line to standard output, or to standard error; `styled` comes before it, with our own terminal codes."""
     click.echo(styled + printable(text), err=err)
 
 
 def printable_facts(facts: Any) -> Any:  # noqa: ANN401  JSON
-    """JSON types with all text in them printable: for tables, which measure it before they print it."""
+    """Return JSON types with all text in them printable: for tables, which measure it before they print it."""
     if isinstance(facts, dict):
         return {key: printable_facts(value) for key, value in facts.items()}
     if isinstance(facts, list | tuple):

@@ -38,14 +38,14 @@ _DEFAULT_INTERVAL_MS = Fraction(1)
 
 
 class _Target(NamedTuple):
-    """Where the examples go."""
+    """The options on where the examples go."""
 
     topic: str | None
     bootstrap_servers: str | None
     partitions: int | None
 
     def writer(self, config: Config) -> TopicWriter:
-        """A writer to this target; what is not given comes from the configuration."""
+        """Return a writer to this target; what is not given comes from the configuration."""
         properties = dict(config.kafka)
         if self.bootstrap_servers is not None:
             properties["bootstrap.servers"] = self.bootstrap_servers
@@ -53,7 +53,7 @@ class _Target(NamedTuple):
 
 
 class _Amount(NamedTuple):
-    """How many examples, and how fast."""
+    """The options on how many examples are sent, and how fast."""
 
     rate: Fraction | None
     limit: int | None
@@ -61,7 +61,7 @@ class _Amount(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """What is printed."""
+    """The options on what is printed."""
 
     quiet: bool
     as_json: bool
@@ -149,7 +149,7 @@ def command(
 
 
 def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
-    """click.UsageError for options that contradict each other."""
+    """Raise click.UsageError for options that contradict each other."""
     times.check()
     if times.timestamp_field is not None and amount.repeat > 1:
         raise click.UsageError("--repeat with --timestamp-field would send the same times again, as late examples")
@@ -163,7 +163,7 @@ def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
 
 
 def _passes_once(file: Path) -> bool:
-    """Whether it is a pipe, or what else can't be read a second time."""
+    """Return whether the file is a pipe, or another one that can't be read a second time."""
     try:
         return file == STDIN or not (file.is_dir() or stat.S_ISREG(file.stat().st_mode))
     except OSError:
@@ -173,7 +173,7 @@ def _passes_once(file: Path) -> bool:
 def _plan(
     files: tuple[Path, ...], amount: _Amount, times: Times, columns: ColumnOptions, signals: Signals
 ) -> tuple[EventTimes, TimeSpan]:
-    """The times of the examples, and their span as far as it is known before they are sent: files are read through.
+    """Return the times of the examples, and their span as far as it is known before sending: files are read through.
 
     InputFileError for a file that can't be read to its end, UsageError for a span that no calendar has.
     """

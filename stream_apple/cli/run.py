@@ -78,7 +78,7 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
 
 
 def _end() -> NoReturn:
-    """End at once, there being nothing to finish yet: a supervisor may stop a worker that still compiles."""
+    """Exit at once, there being nothing to finish yet: a supervisor may stop a worker that still compiles."""
     # As safe as a crash. An exception raised here would come up in the middle of whatever is being made, and a
     # constructor in C, such as that of a Kafka client, turns it into an error of its own.
     os._exit(0)
@@ -89,7 +89,7 @@ def _log_request(first: signal.Signals) -> None:
 
 
 def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
-    """What somebody at a terminal waits for, in words; all other events are shown with their fields."""
+    """Return a sentence for each event that somebody at a terminal waits for; others are shown with their fields."""
     return {
         "started": lambda told: f"the status page is {http.address(told['http_port'])}",
         "live": lambda told: f"partition {told['partition']} is live, from offset {told['offset']:,} on",
@@ -110,9 +110,9 @@ def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
 
 
 def _losses(told: Mapping[str, Any]) -> str:
-    """The loss beside linear's."""
+    """Return the published loss, compared with the linear predictor's, in words."""
     loss, linear = told["loss"], told["linear_loss"]
     if loss is None or linear is None:
         return "no labels yet"
-    beside = f"{abs(loss / linear - 1):.1%} {'above' if loss > linear else 'below'}" if linear else "beside"
-    return f"loss {loss:.4f}, {beside} linear's {linear:.4f}"
+    compared = f"{abs(loss / linear - 1):.1%} {'above' if loss > linear else 'below'}" if linear else "beside"
+    return f"loss {loss:.4f}, {compared} linear's {linear:.4f}"

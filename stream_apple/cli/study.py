@@ -31,8 +31,8 @@ EXPANSION = "expansion"
 _PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace of so long
 
 
-class _Place(NamedTuple):
-    """What is read, where results go, and how much of the machine may be used."""
+class _StudyPaths(NamedTuple):
+    """The options on what is read, where results go, and how much of the machine may be used."""
 
     folder: Path
     manifest: Path | None
@@ -140,9 +140,9 @@ _EPILOG = "\b\n" + "\n".join(
 @click.option(
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
 )
-@gathered(place=_Place, settings=StudySettings)
+@gathered(paths=_StudyPaths, settings=StudySettings)
 @click.pass_context
-def command(context: click.Context, experiment: str, place: _Place, settings: StudySettings) -> None:
+def command(context: click.Context, experiment: str, paths: _StudyPaths, settings: StudySettings) -> None:
     """Compare linear, quadratic, cubic, apple and Vowpal Wabbit on the data sets in DIR, as the paper does.
 
     Each file of DIR is a set. Finished runs are kept in OUT, so that the same command goes on where it was stopped. The
@@ -151,28 +151,28 @@ def command(context: click.Context, experiment: str, place: _Place, settings: St
     """
     if experiment != EXPANSION:
         _refuse_options_of_the_expansion(context, experiment)
-        _experiment(experiment, place, settings)
+        _experiment(experiment, paths, settings)
         return
     # Whatever can be wrong is found before hours of learning.
-    data_sets = _wanted(find_data_sets(place.folder, place.manifest), place.sets)
-    paper = {} if place.paper is None else read_paper(place.paper)
+    data_sets = _wanted(find_data_sets(paths.folder, paths.manifest), paths.sets)
+    paper = {} if paths.paper is None else read_paper(paths.paper)
     _know(paper, data_sets)
     notes = []
     if vowpal_version() is None:
         notes.append("Vowpal Wabbit is not installed, so it is not compared: pip install 'stream-apple[study]'.")
         say(f"note: {notes[0]}", err=True)
-    with Journal(place.out / "runs.jsonl") as journal, Signals() as signals:
+    with Journal(paths.out / "runs.jsonl") as journal, Signals() as signals:
         with _shown() as show:
-            campaign = _run(data_sets, settings, place, journal, signals, show)
+            campaign = _run(data_sets, settings, paths, journal, signals, show)
         if signals.stopping():
             kept = len(journal.records)
             say(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
             sys.exit(signals.exit_code)
-        say(str(write_report(campaign, paper, notes, place.out)))
+        say(str(write_report(campaign, paper, notes, paths.out)))
 
 
 def _refuse_options_of_the_expansion(context: click.Context, experiment: str) -> None:
-    """click.UsageError for an option that was given, and that another experiment has no use for."""
+    """Raise click.UsageError for an option that was given, and that the experiment does not use."""
     for parameter in context.command.get_params(context):
         name = parameter.name or ""
         if name in _COMMON or context.get_parameter_source(name) in {None, click.core.ParameterSource.DEFAULT}:
@@ -183,13 +183,13 @@ def _refuse_options_of_the_expansion(context: click.Context, experiment: str) ->
             )
 
 
-def _experiment(name: str, place: _Place, settings: StudySettings) -> None:
-    """Do an experiment, and write its findings as they come, until a signal comes."""
+def _experiment(name: str, paths: _StudyPaths, settings: StudySettings) -> None:
+    """Run an experiment, and write its findings as they come, until a signal comes."""
     experiment = load_experiment(name)
-    found = find_data_sets(place.folder, place.manifest)
-    wanted = {each.name: each for each in _wanted(found, place.sets)}
-    chosen = sets_of(experiment, wanted) if place.sets is None else wanted
-    out = place.out / name
+    found = find_data_sets(paths.folder, paths.manifest)
+    wanted = {each.name: each for each in _wanted(found, paths.sets)}
+    chosen = sets_of(experiment, wanted) if paths.sets is None else wanted
+    out = paths.out / name
     out.mkdir(parents=True, exist_ok=True)
     heading = f"{name}: {EXPERIMENTS[name]}"
     report = FindingReport(out, heading, [f"Seeds: {settings.seeds}; at most {settings.rows:,} rows of a set."])
@@ -214,17 +214,17 @@ def _experiment(name: str, place: _Place, settings: StudySettings) -> None:
 def _run(
     data_sets: list[DataSet],
     settings: StudySettings,
-    place: _Place,
+    paths: _StudyPaths,
     journal: Journal,
     signals: Signals,
     show: Callable[[PhaseProgress], None],
 ) -> Campaign:
     """Read all sets, and do all runs, until a signal comes."""
     sets = []
-    for facts in signals.until_first(prepare_all(data_sets, settings, place.out, place.jobs)):
+    for facts in signals.until_first(prepare_all(data_sets, settings, paths.out, paths.jobs)):
         sets.append(facts)
         show(PhaseProgress("reading sets", len(sets), len(data_sets), len(data_sets) - len(sets)))
-    campaign = Campaign({facts.name: facts for facts in sorted(sets)}, settings, journal, place.jobs)
+    campaign = Campaign({facts.name: facts for facts in sorted(sets)}, settings, journal, paths.jobs)
     if not signals.stopping():
         for step in signals.until_first(campaign.steps()):
             show(step)
@@ -249,7 +249,7 @@ def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
-    """A bar for each phase on a terminal; lines elsewhere."""
+    """Yield a function that shows progress: a bar for each phase on a terminal; lines elsewhere."""
     console = PrintableConsole(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -107,7 +107,7 @@ def _write_json(messages: list[PublishedMessage]) -> None:
 
 
 def _table_of(examples: str, group: str) -> Callable[[list[PublishedMessage]], None]:
-    """Writes rows below a header, which comes with the first; `examples` and `group` need no mention."""
+    """Return a function that prints rows, below a header before the first; `examples` and `group` are not repeated."""
     width = shutil.get_terminal_size((_WITHOUT_A_TERMINAL, 0)).columns if sys.stdout.isatty() else _WITHOUT_A_TERMINAL
     header = [_HEADER]
 
@@ -136,7 +136,7 @@ def _row(message: PublishedMessage, examples: str, group: str, width: int) -> st
 
 
 def _example(message: PublishedMessage, examples: str) -> str:
-    """Partition and offset, with the topic where it is another one; the message's own place if it does not say."""
+    """Return partition and offset, with the topic if it is another one; the message's own address if it tells none."""
     topic, partition, offset = message.example or message.place
     place = f"{partition}@{offset}"
     if message.example is None or topic != examples:
@@ -145,7 +145,7 @@ def _example(message: PublishedMessage, examples: str) -> str:
 
 
 def _time(timestamp_ms: int | None) -> str:
-    """A time as people read it; as the number that it is where the calendar has no such day."""
+    """Return a time as people read it; the number itself where the calendar has no such day."""
     if timestamp_ms is None:
         return "-"
     try:

@@ -96,7 +96,7 @@ def command(
 
 
 def _advice(different: list[Difference], *, altering: bool) -> str:
-    """What can be done about what differs."""
+    """Return advice on what can be done about the differences."""
     stuck = sorted({each.property for each in different if not each.alterable()})
     if not stuck:
         return "nothing was done; with --alter the same command changes what is found to what is expected"

@@ -97,7 +97,7 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[ReportProgress]:
-    """A bar on a terminal; lines elsewhere."""
+    """Yield a function that reports progress: a bar on a terminal, lines elsewhere."""
     console = PrintableConsole(stderr=True)
     if not console.is_terminal:
         lines = PlainLines()
@@ -142,7 +142,7 @@ def _show(reports: list[Report], faults: int, unproved: int) -> None:
 
 
 def _verdict(console: Console, reports: list[Report], faults: int, unproved: int) -> None:
-    """Print the sum over all partitions: a narrow terminal breaks the table."""
+    """Print the sums over all partitions, which a narrow terminal would break in the table."""
     records = sum(report.covered.records for report in reports)
     answers = sum(report.predictions.expected for report in reports)
     rejected = sum(report.dead_letters.expected for report in reports)

@@ -38,7 +38,7 @@ _PATTERN = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in _UNITS))
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds in `text`: whole numbers of d, h, m, s and ms, largest first; ValueError otherwise."""
+    """Return the milliseconds in `text`: whole numbers of d, h, m, s and ms, largest first; ValueError otherwise."""
     found = _PATTERN.fullmatch(text)
     if not text or found is None:
         raise ValueError(f"expected a duration such as '250ms', '5m' or '1h30m', found {text!r}")
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest text that `parse_duration` reads back as `milliseconds` (>= 0)."""
+    """Return the shortest text that `parse_duration` reads back as `milliseconds` (>= 0)."""
     parts = []
     rest = milliseconds
     for name, unit in _UNITS.items():
@@ -57,9 +57,9 @@ def format_duration(milliseconds: int) -> str:
 
 
 def longer_epoch(length_ms: int, examples: int, epochs: int) -> int | None:
-    """A better length of epochs, if so many of this one have so few examples that the time is spent at their ends.
+    """Return a better length of epochs, if so many of this one have so few examples that their ends cost most.
 
-    None if they are long enough, or none that is round is longer: the pace of the stream alone decides.
+    None if they are long enough, or no round length above is better: the pace of the stream alone decides.
     """
     if epochs < MANY_EPOCHS or examples >= FEW_EXAMPLES * epochs:
         return None

@@ -42,7 +42,7 @@ _LARGEST = 65_535
 
 
 def property_of_variable(key: str) -> str:
-    """The property that an environment variable's last part means: `SASL_PASSWORD` is sasl.password."""
+    """Return the property that an environment variable's last part means: `SASL_PASSWORD` is sasl.password."""
     name = key.lower()
     return name if name == _UNDERSCORED else name.replace("_", ".")
 
@@ -65,7 +65,7 @@ def _scalar(value: object) -> object:
 
 
 def _has_surrogate(text: str) -> bool:
-    """Whether there were bytes in the environment that are no UTF-8, which Python keeps as such."""
+    """Return whether the text had bytes in the environment that are no UTF-8, which Python keeps as surrogates."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -77,7 +77,7 @@ def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str
 
 
 def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    """Refuse addresses that the client takes, and then looks for without end."""
+    """Return the properties; ValueError for addresses that the client would accept, and look for without end."""
     found = str(given.get(_BROKERS, DEFAULTS[_BROKERS]))
     addresses = [address.strip() for address in found.split(",") if address.strip()]
     ports = [int(port[1]) for address in addresses if (port := _PORT.search(address))]

@@ -1,4 +1,4 @@
-"""The section `learner` says what is learned, and how. It is made of the declarations of a learner's options."""
+"""The section `learner`, which is made of the declarations of a learner's options."""
 
 from typing import Annotated, Any, Self
 
@@ -12,7 +12,7 @@ _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.sectio
 
 
 def field_of(declaration: Declaration) -> Any:  # noqa: ANN401  pydantic takes it for a default of any type
-    """The default, bounds and notes of a setting, for pydantic."""
+    """Return the default, bounds and notes of a setting, for pydantic."""
     option = declaration.option
     notes = {name: getattr(option, name) for name in ("unit", "expected", "expert", "since")}
     extra = {name: note for name, note in notes.items() if note}
@@ -56,9 +56,9 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         return self
 
     def identity(self) -> dict[str, Any]:
-        """What of it names a model: as of its options, without a selection that goes by the others.
+        """Return the settings that name a model: the options' identity, without a selection that is the default.
 
-        That was an option, and in no name, before it was a setting.
+        The selection was an option, and in no name, before it was a setting.
         """
         options = self.options()
         found = options.identity()
@@ -67,7 +67,7 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         return {name: found[name] for name in _SETTINGS if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
-        """Of the learner; ValueError if they contradict each other."""
+        """Return the learner's options; ValueError if they contradict each other."""
         return Options(
             **{name: getattr(self, name) for name in _SETTINGS}, max_features_per_example=max_features_per_example
         )

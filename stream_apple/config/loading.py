@@ -14,7 +14,7 @@ from stream_apple.untrusted import UnreadableFileError
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
-    """The checked configuration; ConfigurationError lists every fault with expected, found and where."""
+    """Return the checked configuration; ConfigurationError lists every fault with expected, found and where."""
     settings = {} if path is None else sources.from_toml(path)
     overrides, unknown = sources.from_environment(environ)
     found = [validation_errors.unknown_variable(name) for name in unknown]
@@ -40,7 +40,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
 
 
 def config_of(sections: Mapping[str, Mapping[str, object]], place: str) -> Config:
-    """The checked configuration of settings that stand at `place`; nothing else is read. ConfigurationError."""
+    """Return the checked configuration of the settings at `place`, without other sources; or ConfigurationError."""
     settings = {
         section: {key: sources.Setting(value, f"in {place}") for key, value in entries.items()}
         for section, entries in sections.items()
@@ -49,7 +49,7 @@ def config_of(sections: Mapping[str, Mapping[str, object]], place: str) -> Confi
 
 
 def _validated(values: Mapping[str, dict[str, object]], settings: sources.Settings, found: list[str]) -> Config:
-    """The configuration of these values; ConfigurationError with the faults that were found before, and its own."""
+    """Return the configuration of these values; ConfigurationError with the faults found before, and its own."""
     config = None
     try:
         config = Config.model_validate(values)

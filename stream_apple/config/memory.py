@@ -1,4 +1,4 @@
-"""How much memory models and records take, and how much there is: known before the first of them is made.
+"""Estimates of the memory that models and records take, and the limit of the process, before any of them is made.
 
 Read by start-up: nothing here may import numpy or numba.
 """
@@ -32,14 +32,14 @@ _MIB = 1 << 20
 
 
 class MemoryLimit(NamedTuple):
-    """Bytes that this process may use, and who says so."""
+    """A limit on the bytes that this process may use, and its origin."""
 
     bytes: int
     origin: str
 
 
 class Queues(NamedTuple):
-    """Bytes that Kafka's clients keep at most, by their properties.
+    """The most bytes that Kafka's clients keep in their queues, by their properties.
 
     fetched  ahead of the worker; when there are as many, no more are asked for
     answer   that a broker gives at once to who asks for more
@@ -56,14 +56,14 @@ class Queues(NamedTuple):
 
 
 class RecordLimits(NamedTuple):
-    """How large a record may be that a worker learns: bytes of its value, and features."""
+    """The largest record that a worker learns: bytes of its value, and features."""
 
     max_record_bytes: int = 1_000_000
     max_features: int = 4_096
 
 
 def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Queues) -> int:
-    """The most that records take between the brokers and the models, and answers on their way back.
+    """Return the most bytes that records take between the brokers and the models, and answers on their way back.
 
     Where producers compress, the client keeps what an answer was before: that may be many times as much.
     """
@@ -78,17 +78,17 @@ def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Qu
 
 
 def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0) -> int:
-    """What a worker takes that owns so many partitions; one model more is the copy that a snapshot is written of.
+    """Return the bytes of a worker that owns so many partitions, with one model more: the copy for a snapshot.
 
     queued  as of `queue_bytes`
-    merged  partitions whose models are merged: whoever owns partition 0 has all of them at once, and what comes of it
+    merged  partitions whose models are merged: the owner of partition 0 has all of them at once, and the merged one
     """
     models = partitions + 1 + (merged + 2 if merged else 0)
     return PROCESS_BYTES + queued + models * options.model_bytes()
 
 
 def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:
-    """ConfigurationError if so many models do not fit into the memory, whatever else is in it.
+    """Raise ConfigurationError if so many models do not fit into the memory, whatever else is in it.
 
     limit  else that of this process
     """
@@ -99,7 +99,7 @@ def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = 
 
 
 def too_large(options: Options, needed: int, limit: MemoryLimit, queued: int = 0) -> str:
-    """The fault of options whose models, and `queued` bytes of records, need more than there is."""
+    """Return the fault of options whose models, and `queued` bytes of records, need more memory than there is."""
     records = f", {-(-queued // _MIB):,} of it records (limits.max_record_bytes, worker.threads)" if queued else ""
     return (
         f"learner.bits, limits.max_features_per_example: expected models that fit into {limit.bytes // _MIB:,} MiB, "
@@ -109,7 +109,7 @@ def too_large(options: Options, needed: int, limit: MemoryLimit, queued: int = 0
 
 
 def memory_limit() -> MemoryLimit | None:
-    """The tightest limit of this process (Linux); None if none is known."""
+    """Return the tightest limit of this process (Linux); None if none is known."""
     return min(_limits(), default=None)
 
 
@@ -128,7 +128,7 @@ def _limits() -> Iterator[MemoryLimit]:
 
 
 def _cgroup_files() -> Iterator[Path]:
-    """Where the limits of this process's cgroup and of those around it are: v2, then v1, as a container sees them."""
+    """Yield the files with the limits of this process's cgroup and those around it: v2, then v1, as in a container."""
     try:
         entries = [line.split(":", 2) for line in _OWN_CGROUP.read_text().splitlines()]
     except OSError:

@@ -112,7 +112,7 @@ the cluster), and by a worker that was refused: it ends with 78 and the bound, a
 
 
 def page() -> str:
-    """The whole text of `docs/configuration.md`."""
+    """Return the whole text of `docs/configuration.md`."""
     return _PAGE.format(
         variable=variable("worker", "id"),
         example=_example(),
@@ -123,7 +123,7 @@ def page() -> str:
 
 
 def _example() -> str:
-    """The defaults as a TOML file; what JSON and TOML write differently is not among them."""
+    """Return the defaults as a TOML file, without those that JSON and TOML write differently."""
     text = ""
     for section, entries in Config().redacted().items():
         lines = (f"{json.dumps(key) if '.' in key else key} = {json.dumps(value)}\n" for key, value in entries.items())
@@ -148,7 +148,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
 
 
 def _docstrings(owner: type) -> Iterator[tuple[str, str]]:
-    """(field, the docstring below it) of a class; KeyError in `_section` if a field has none.
+    """Yield (field, the docstring below it) of a class; `_section` raises KeyError for a field that has none.
 
     Read from the source here, and not by pydantic when the class is made: every start of a worker would pay for it.
     """

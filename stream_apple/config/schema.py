@@ -107,7 +107,7 @@ class TopicSettings(Section):
     of `examples`. It is there, and is looked at, only where `merge.mode` says so."""
 
     def names(self, *, merging: bool) -> list[str]:
-        """Those that are used."""
+        """Return the names of the topics that are used."""
         used = [self.examples, self.predictions, self.dead_letters, self.models]
         return [*used, self.merges] if merging else used
 
@@ -165,23 +165,23 @@ class WorkerSettings(Section):
     long as the group lives. See `docs/merging-models.md`."""
 
     def named(self, name: str) -> Self:
-        """The same with an id."""
+        """Return these settings with `name` as the id."""
         return self.model_copy(update={"id": name})
 
     @property
     def transactional_id(self) -> str:
-        """The same after every restart, so that a successor aborts what its predecessor left open."""
+        """The transactional id, the same after every restart: a successor aborts what was left open."""
         # The whole cluster shares these ids: without the group, two deployments would fence each other.
         return f"{self.group}-{self.id}"
 
     @property
     def accepted_gaps(self) -> frozenset[tuple[int, int]]:
-        """(partition, first missing offset) of each gap that may be left out of a model."""
+        """The gaps that may be left out of a model, each as (partition, first missing offset)."""
         return _places(self.accept_gap)
 
     @property
     def skipped_records(self) -> frozenset[tuple[int, int]]:
-        """(partition, offset) of each record that is to be left out."""
+        """The records that are to be left out, each as (partition, offset)."""
         return _places(self.skip)
 
 
@@ -240,12 +240,12 @@ class HttpSettings(Section):
 
     @property
     def ports(self) -> range:
-        """Those that may be taken, the first that is free."""
+        """The ports to try, of which the first free one is taken."""
         most = 1 if "port" in self.model_fields_set else 100
         return range(self.port, min(self.port + most, LARGEST_PORT + 1))
 
     def address(self, port: int | None = None) -> str:
-        """Where a browser on this machine finds the status page; `port` is the one that 0 has become."""
+        """Return the address of the status page for a browser on this machine; `port` is what 0 has become."""
         host = "localhost" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104  an address to recognise
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
 
@@ -328,7 +328,7 @@ class Config(Section):
         return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:
-        """The settings that the learned model depends on: a snapshot made with others can't be continued."""
+        """Return the settings that the model depends on: a snapshot made with others can't be continued."""
         settings: dict[str, dict[str, Any]] = self.model_dump(
             include={"epochs": True, "limits": True},
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
@@ -336,7 +336,7 @@ class Config(Section):
         return {"learner": self.learner.identity()} | settings
 
     def redacted(self) -> dict[str, dict[str, Any]]:
-        """All settings in JSON types for a log, durations as text, secrets as `***`."""
+        """Return all settings in JSON types for a log, durations as text, secrets as `***`."""
         settings: dict[str, dict[str, Any]] = self.model_dump(mode="json")
         settings["kafka"] = {name: shown(name, value) for name, value in settings["kafka"].items()}
         return settings

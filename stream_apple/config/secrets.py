@@ -1,4 +1,4 @@
-"""Which values are secrets, and that none of them is shown.
+"""Secrets: which values are, and that none of them is shown.
 
 A secret comes from a file or from the environment, never from the configuration file itself. `shown` is for whoever
 prints a setting; `conceal` is for text of others, such as an error of librdkafka that repeats what it was given.
@@ -75,30 +75,30 @@ _concealed: dict[str, re.Pattern[str]] = {}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this librdkafka property, or of one that it may be a misspelling of, must not be shown."""
+    """Return whether the value of this librdkafka property, or of one that it may be a misspelling of, is secret."""
     name = name.lower().replace("_", ".")
     return _is_certainly_secret(name) or (name.startswith(_DELICATE) and name not in _PUBLIC)
 
 
 def holds_key(value: object) -> bool:
-    """Whether there is a private key in the value, as when it stands in one file with its certificate."""
+    """Return whether there is a private key in the value, as when it stands in one file with its certificate."""
     return isinstance(value, str) and bool(_PRIVATE_KEY.search(value))
 
 
 def has_credentials(name: str, value: object) -> bool:
-    """Whether the value is an address with a user or a password in it, which no client of Kafka reads."""
+    """Return whether the value is an address with a user or a password in it, which no client of Kafka reads."""
     if not isinstance(value, str) or is_secret(name):
         return False
     return bool(_CREDENTIALS.search(value)) or (name in _ADDRESSES and "@" in value)
 
 
 def shown(name: str, value: object) -> object:
-    """The value, or HIDDEN if it must not be shown."""
+    """Return the value, or HIDDEN if it must not be shown."""
     return HIDDEN if is_secret(name) or holds_key(value) or has_credentials(name, value) else value
 
 
 def remember(name: str, value: object) -> None:
-    """Let `conceal` hide this value from now on, if it is a secret."""
+    """Have `conceal` hide this value from now on, if it is a secret."""
     if not isinstance(value, str) or not (_is_certainly_secret(name.lower()) or holds_key(value)):
         return
     # A part is repeated as well as the whole: a line of a key, or the rest of a list from a fault on.
@@ -108,7 +108,7 @@ def remember(name: str, value: object) -> None:
 
 
 def conceal(text: str) -> str:
-    """The text without any secret that this process has read, also where it is escaped as in JSON."""
+    """Return the text without any secret that this process has read, also where it is escaped as in JSON."""
     # The longest first: a secret may be part of another one.
     for part in sorted(_concealed, key=len, reverse=True):
         text = _concealed[part].sub(HIDDEN, text)

@@ -1,4 +1,4 @@
-"""What all sections of the settings are made of: how text becomes a number, and what every section refuses."""
+"""The base of all sections of the settings: how text becomes a number, and what every section refuses."""
 
 from typing import Annotated
 
@@ -25,6 +25,6 @@ Boolean = Annotated[bool, BeforeValidator(_boolean_from_text)]
 
 
 class Section(BaseModel):
-    """The settings of a section."""
+    """A section of the settings: frozen and strict, and refusing unknown settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

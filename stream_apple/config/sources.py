@@ -1,4 +1,4 @@
-"""Where settings come from: TOML, the environment, and files that either of them names.
+"""The sources of settings: TOML, the environment, and files that either of them names.
 
 Only the form is checked here: which settings exist, and what they may be, is known to `schema.py`.
 """
@@ -35,12 +35,12 @@ Settings = dict[str, dict[str, Setting]]
 
 
 def variable(section: str, key: str) -> str:
-    """The environment variable that sets `key` of `section`."""
+    """Return the environment variable that sets `key` of `section`."""
     return f"{VARIABLE_PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
 
 
 def from_toml(path: Path) -> Settings:
-    """Every setting of the file; ConfigurationError if it is not readable as TOML tables of settings."""
+    """Return every setting of the file; ConfigurationError if it can't be read as TOML tables of settings."""
     try:
         document = tomllib.loads(read_file(path).decode())
     except UnreadableFileError as error:
@@ -72,14 +72,14 @@ def _joined(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
 
 
 def is_secret_in_file(section: str, key: str, setting: Setting) -> bool:
-    """Whether a setting of the configuration file is a secret, and not the name of a file that holds it."""
+    """Return whether a setting of the configuration file is a secret, and not the name of a file that holds it."""
     value = setting.value
     named = isinstance(value, str) and value.startswith(_FILE)
     return section == "kafka" and not named and (is_secret(key) or holds_key(value))
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Every setting in the environment, and the variables with our prefix, in any case, that can't be one."""
+    """Return every setting in the environment, and the variables with our prefix, in any case, that are none."""
     settings: Settings = {}
     unknown = []
     for name, value in environ.items():
@@ -103,7 +103,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def resolve(setting: Setting) -> Setting:
-    """The setting with the text of the file that `file:/path` names, without one newline at its end."""
+    """Return the setting with the text of the file that `file:/path` names, without one newline at its end."""
     if not isinstance(setting.value, str) or not setting.value.startswith(_FILE):
         return setting
     path = Path(setting.value.removeprefix("file:"))

@@ -1,4 +1,4 @@
-"""From a refused value to one line that says what was expected, what was found, and where it was written."""
+"""One line for a refused value: what was expected, what was found, and where it was written."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.mod
 
 
 def describe(error: ErrorDetails, settings: Settings) -> str:
-    """One line for one fault that pydantic found in `settings`."""
+    """Return one line for one fault that pydantic found in `settings`."""
     if not error["loc"]:  # of settings of several sections
         return _message(error)
     section, *rest = (str(part) for part in error["loc"])
@@ -39,7 +39,7 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
 
 
 def expected(schema: dict[str, Any]) -> str:
-    """The JSON schema of one setting in words."""
+    """Return the JSON schema of one setting in words."""
     schema = of_a_value(schema)
     if "expected" in schema:
         return str(schema["expected"])
@@ -61,7 +61,7 @@ def expected(schema: dict[str, Any]) -> str:
 
 
 def of_a_value(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same without the choice to leave the setting out, for which pydantic has names of its own for bounds."""
+    """Return the schema without the choice to leave the setting out, for which pydantic names bounds differently."""
     value: dict[str, Any]
     (value,) = [kind for kind in schema.get("anyOf", [{}]) if kind.get("type") != "null"]
     names = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}
@@ -69,7 +69,7 @@ def of_a_value(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_in_file(section: str, key: str, setting: Setting) -> str:
-    """One line for a secret that stands in the configuration file."""
+    """Return one line for a secret that stands in the configuration file."""
     what = "a secret" if is_secret(key) else "a property that is not known to be harmless"
     return (
         f"{section}.{key} ({setting.origin}): {what} comes from a file or from the environment: expected "
@@ -78,7 +78,7 @@ def secret_in_file(section: str, key: str, setting: Setting) -> str:
 
 
 def unknown_variable(name: str) -> str:
-    """One line for a variable with our prefix that names no section, or not in capital letters."""
+    """Return one line for a variable with our prefix that names no section, or is not in capital letters."""
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
     known.append(variable("kafka", "bootstrap.servers"))
     if name != (capital := name.upper()):

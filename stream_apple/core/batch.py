@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     roles: NDArray[np.uint8] = _NO_ROLES
 
     def select(self, rows: NDArray[np.int64]) -> "Batch":
-        """The examples of these rows, int64[k], in the given order."""
+        """Return the examples of these rows, int64[k], in the given order."""
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -69,7 +69,7 @@ class Batch(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a record may hold.
+    """The limits on what a record may hold.
 
     binary   labels are 1 and -1 (0 is read as -1), instead of a range
     classes  if above 0, labels are whole numbers from 0 to classes - 1, instead of a range
@@ -85,7 +85,7 @@ class Limits(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the rows are written: `n` records, `m` of them good, with `z` features in all.
+    """The arrays that rows are written to: `n` records, `m` of them good, with `z` features in all.
 
     indptr   int64[n + 1]   written up to m + 1; the element after a row being read is where it stops so far
     keys     uint64[...]    as many as the records' sum of min(max_features, size // 2); written up to z

@@ -53,7 +53,7 @@ class EpochClock:
         self.state[[_WATERMARK, _EPOCH]] = -1
 
     def advance(self, timestamps_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The epoch that each record is learned in, or NO_EPOCH.
+        """Return the epoch that each record is learned in, int64[n], or NO_EPOCH.
 
         An epoch has ended where the number rises. It falls where the clock was put back; there nothing ends.
 
@@ -65,7 +65,7 @@ class EpochClock:
 
     @property
     def watermark_ms(self) -> int:
-        """The clock: the highest timestamp so far, unless it was put right; -1 before the first."""
+        """The clock: the highest timestamp so far, unless the clock was put right; -1 before the first."""
         return int(self.state[_WATERMARK])
 
     @property
@@ -75,7 +75,7 @@ class EpochClock:
 
     @property
     def late(self) -> int:
-        """How many accepted records belong to an epoch that had ended."""
+        """The number of accepted records that belong to an epoch that had ended."""
         return int(self.state[_LATE])
 
     @property

@@ -1,7 +1,7 @@
 """The one way in which this package compiles a function.
 
 Numba's on-disk cache checks the compiled function's own file only: after an edit in a file that it calls, or in a
-named tuple's definition, stale machine code would be used in silence. So the cache lives in a directory named after
+named tuple's definition, stale machine code would be used silently. So the cache lives in a directory named after
 the sources of the whole package: any edit compiles anew.
 """
 
@@ -29,7 +29,10 @@ _SOURCES = Path(__file__).parent
 
 
 def _cache_directory() -> Path:
-    """Below NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else the user's own."""
+    """Return the directory of compiled code, which is named by a digest over the sources.
+
+    It is in NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else in the user's cache.
+    """
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.rglob("*.py")):
         digest.update(source.read_bytes())
@@ -44,7 +47,7 @@ def _cache_directory() -> Path:
 
 
 def aim_at(target: str) -> None:
-    """Compile for this type of processor, with no more than the type promises; before any kernel is imported.
+    """Compile for this type of processor, with no more than the type promises; called before any kernel is imported.
 
     A process loads what was compiled so if NUMBA_CPU_NAME is the same, and NUMBA_CPU_FEATURES is set and empty.
     """
@@ -57,7 +60,7 @@ numba.config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]  
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def _note_of(what: str) -> Path:
+def _marker_path(what: str) -> Path:
     config: Any = numba.config
     processor = config.CPU_NAME or binding.get_host_cpu_name()
     described = (what, numba.__version__, sys.version, processor, config.CPU_FEATURES)
@@ -66,14 +69,14 @@ def _note_of(what: str) -> Path:
 
 
 def is_complete(what: str) -> bool:
-    """Whether `note_complete` was called for `what`, by whichever process: this processor's code is in the cache."""
-    return _note_of(what).exists()
+    """Return whether any process has called `note_complete` for `what`: this processor's code is in the cache."""
+    return _marker_path(what).exists()
 
 
 def note_complete(what: str) -> None:
     """Note in the cache, if it can be written to, that every kernel that `what` needs is there."""
     with suppress(OSError):
-        _note_of(what).touch()
+        _marker_path(what).touch()
 
 
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
@@ -83,33 +86,33 @@ _OPTIONS: dict[str, Any] = {"nopython": True, "error_model": "numpy", "nogil": T
 
 
 class _Cache(FunctionCache):
-    """Numba's own; but to load code, it does not first import and register all that compiling would need."""
+    """Numba's cache; but to load code, it does not first import and register all that compiling would need."""
 
     def load_overload(self, sig: object, target_context: object) -> object:
-        """The compiled function, or None; then Numba makes itself ready, and compiles."""
+        """Return the compiled function, or None; Numba then makes itself ready, and compiles."""
         # The base does the same after `target_context.refresh()`: 0.1 s of a start in which nothing is compiled.
         return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
 
 
 class Kernel(CPUDispatcher):
-    """Compiled for the types of its arguments. A constant is of the type of its value: Numba's own compile it again.
+    """A function that is compiled for the types of its arguments, where Numba would compile a constant argument anew.
 
     While Numba infers the type of a variable that starts as 0, calls with it are calls with the constant 0 at first; so
     nearly everything that a loop calls would be compiled twice.
     """
 
     def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401  Numba's signature
-        """The base's, for the types of values in place of the values themselves."""
+        """Return the base's template, for the types of constants in place of the constants."""
         plain = tuple(types.unliteral(each) for each in args)
         return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
 
     def enable_caching(self) -> None:
-        """Keep compiled code on disk."""
+        """Keep compiled code in the cache on disk."""
         self._cache = cast("Any", _Cache)(self.py_func)
 
 
 class _LinkedLibrary(JITCodeLibrary):
-    """LLVM's code of a routine: it is optimised, and made machine code, with the kernels that it is linked to."""
+    """The LLVM code of a routine, which is optimised and made machine code with the kernels that link it."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -119,7 +122,7 @@ class _LinkedLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _LinkOnly(AnalysisPass):
-    """What is compiled goes to a library that is only linked."""
+    """A pass that puts what is compiled into a library that is only linked."""
 
     _name = "link_only"
 
@@ -141,7 +144,7 @@ class _RoutineCompiler(CompilerBase):
 
 
 class _Routine(Kernel):
-    """A kernel that has no machine code of its own, and so can't be called by Python."""
+    """A kernel without machine code of its own, so that Python can't call it."""
 
     def add_overload(self, cres: Any) -> None:  # noqa: ANN401
         # Numba finds what to link by the entry point, of which there is none.
@@ -154,7 +157,7 @@ class _Routine(Kernel):
 
 
 def kernel(function: _F) -> _F:
-    """A function that Python calls: compiled at the first call, with NumPy's division, without the interpreter lock."""
+    """Compile a function that Python calls, at the first call, with NumPy's division, without the interpreter lock."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
     made = Kernel(function, targetoptions=_OPTIONS)
@@ -163,12 +166,12 @@ def kernel(function: _F) -> _F:
 
 
 def routine(function: _F) -> _F:
-    """A function that only kernels call, each of which has the code of all that it calls."""
+    """Compile a function that only kernels call, each of which contains the code of all that it calls."""
     return _linked(function, forceinline=False)
 
 
 def part(function: _F) -> _F:
-    """A routine that is inlined wherever it is called, so that tuples of arrays are free to hand on."""
+    """Compile a routine that is inlined wherever it is called, so that passing tuples of arrays costs nothing."""
     return _linked(function, forceinline=True)
 
 
@@ -180,7 +183,7 @@ def _linked(function: _F, *, forceinline: bool) -> _F:
 
 
 def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:
-    """What the decorated function writes in LLVM's language; `interpreted` does the same where nothing is compiled."""
+    """Make a function of one that emits LLVM code; `interpreted` does the same where nothing is compiled."""
 
     def choose(lowered: Callable[..., object]) -> _F:
         return interpreted if getattr(numba.config, "DISABLE_JIT", 0) else cast("_F", intrinsic(lowered))
@@ -188,14 +191,14 @@ def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:
     return choose
 
 
-def _as_it_is(condition: bool) -> bool:  # noqa: FBT001
-    """Interpreted code does not care."""
+def _plain_condition(condition: bool) -> bool:  # noqa: FBT001
+    """Return the condition: interpreted code has no branch prediction to be told of."""
     return condition
 
 
-@instruction(_as_it_is)
+@instruction(_plain_condition)
 def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object]:
-    """The condition, which hardly ever holds: what is done then shall cost the rest nothing, not even registers."""
+    """Return the condition, and tell LLVM that it hardly ever holds, so that its branch does not slow down the rest."""
 
     def generate(_context: object, builder: Any, _signature: object, arguments: Any) -> Any:  # noqa: ANN401
         flag = ir.IntType(1)
@@ -205,11 +208,11 @@ def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object
     return types.boolean(condition), generate
 
 
-def _wait_for_nothing(_array: object, _index: object) -> None:
-    """Interpreted code has nothing to hurry."""
+def _no_prefetch(_array: object, _index: object) -> None:
+    """Do nothing: interpreted code gains nothing by a prefetch."""
 
 
-@instruction(_wait_for_nothing)
+@instruction(_no_prefetch)
 def prefetch(_context: object, array: types.Array, index: types.Integer) -> tuple[object, object]:
     """Ask the processor for the cache line of array[index], without waiting for it; it may lie beyond the array."""
 

@@ -1,11 +1,11 @@
-"""N-grams: further base features of neighbours in a namespace, in the order in which an example has its features.
+"""N-grams of neighbouring features in a namespace, as further base features, in the order of the features.
 
-Of a namespace whose features are a, b, c come those of two, (a, b) and (b, c), and, if so long ones are asked for,
-that of three. They are what Vowpal Wabbit's `--ngram` makes: the value is 1 whatever the values of the features are,
-since it says that they stand side by side. They belong to the namespace, and are multiplied like other base features.
+A namespace with the features a, b, c gets those of two, (a, b) and (b, c), and, if so long ones are asked for,
+that of three. They are those of Vowpal Wabbit's `--ngram`: the value is 1 whatever the values of the features are,
+since it says that they are neighbours. They belong to the namespace, and are multiplied like other base features.
 
-Neighbours are what is left when zeros are dropped. A name that comes twice makes n-grams at both of its places. A
-namespace that comes twice, with others between, is two texts: nothing goes from one to the other.
+Zeros are dropped before neighbours are told. A name that occurs twice makes n-grams at both of its places. A
+namespace that occurs twice, with others between, is two texts: no n-gram spans both.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _ORDER = np.uint64(0xD6E8FEB86659FD93)  # odd: so a pair's key is not that of th
 
 
 class NgramSizes(NamedTuple):
-    """How many features the longest n-gram of a namespace has; 1: there are none.
+    """The size of the longest n-gram in each namespace; 1: there are none.
 
     spaces  uint64[k]  keys of namespaces, as of `Batch.spaces`
     sizes   int64[k]   of those
@@ -37,18 +37,18 @@ class NgramSizes(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """An example gets fewer than so many times its features."""
+        """The size of the longest n-gram anywhere: an example gets fewer than so many times its features."""
         return max(self.others, int(self.sizes.max(initial=1)))
 
 
 def ngram_sizes(by_namespace: Mapping[str, int], others: int) -> NgramSizes:
-    """By the names of namespaces; "" is that of features without."""
+    """Return the sizes by the keys of namespaces, given by name; "" is the name of features without a namespace."""
     spaces = [_space_key(name) for name in by_namespace]
     return NgramSizes(np.array(spaces, np.uint64), np.array(list(by_namespace.values()), np.int64), others)
 
 
 def size_of(sizes: NgramSizes, namespace: str) -> int:
-    """Of the namespace of this name."""
+    """Return the size of the longest n-gram in the namespace of this name."""
     return int(_size_of(sizes, np.uint64(_space_key(namespace))))
 
 
@@ -58,7 +58,7 @@ def _space_key(name: str) -> int:
 
 @kernel
 def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
-    """The key of an n-gram: of the key of what comes before its last feature, and that feature's; never 0.
+    """Return the key of an n-gram, from the key of what precedes its last feature, and that feature's; never 0.
 
     The finalizer of splitmix64 of before * _ORDER + feature. Models rely on it: it never changes.
     """
@@ -70,7 +70,7 @@ def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
 
 
 def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
-    """The examples with their n-grams, which come after the features that they had.
+    """Return the examples with their n-grams, which come after the features that they had.
 
     Features have no roles yet; the attribute of an n-gram is nobody's, 0.
     """
@@ -94,7 +94,7 @@ def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
 
 @kernel
 def _write_rows(batch: Batch, sizes: NgramSizes, out: Batch) -> int:
-    """Write the rows of `out`, whose arrays have room; how many features there are."""
+    """Write the rows of `out`, whose arrays have room; return how many features there are."""
     z = 0
     with_attributes = len(batch.attributes) > 0
     for row in range(len(batch.labels)):
@@ -126,7 +126,7 @@ def _size_of(sizes: NgramSizes, space: np.uint64) -> int:
 
 @routine
 def _write_ngrams(batch: Batch, first: int, last: int, largest: int, out: Batch, z: int) -> int:
-    """Append those of [first, last), features of one namespace, at z, the short ones first; where they end."""
+    """Append the n-grams of features [first, last), of one namespace, at z, short ones first; return their end."""
     for size in range(2, largest + 1):
         for f in range(first, last - size + 1):
             key = batch.keys[f]

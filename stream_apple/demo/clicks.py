@@ -83,7 +83,7 @@ _TASTE_FOR_FITTING = (1.0, -1.0)
 def _table(
     chosen: Sequence[Sequence[object]], values: Sequence[object], inside: float, outside: float
 ) -> NDArray[np.float64]:
-    """float64[len(chosen), len(values)]: `inside` where the row's choice holds the value."""
+    """Return `inside` where the row's choice holds the value, else `outside`: float64[len(chosen), len(values)]."""
     return np.array([[inside if value in row else outside for value in values] for row in chosen])
 
 
@@ -106,7 +106,7 @@ class Impressions(NamedTuple):
 
 
 def impressions(timestamps_ms: NDArray[np.int64], rng: np.random.Generator) -> Impressions:
-    """One impression at each of these times, int64[n] in milliseconds since 1970."""
+    """Return one impression at each of these times, int64[n] in milliseconds since 1970."""
     size = len(timestamps_ms)
     choices = {field: rng.integers(len(FIELDS[field]), size=size) for field in _DRAWN}
     local_ms = timestamps_ms + _HOURS_FROM_UTC[choices["country"]] * HOUR
@@ -123,7 +123,7 @@ def impressions(timestamps_ms: NDArray[np.int64], rng: np.random.Generator) -> I
 
 
 def clicks(count: int, seed: int, start_ms: int, length_ms: int) -> Iterator[Example]:
-    """`count` examples, evenly spaced over [start_ms, start_ms + length_ms); label 1 is a click, 0 is none."""
+    """Yield `count` examples, evenly spaced over [start_ms, start_ms + length_ms); label 1 is a click, 0 is none."""
     rng = np.random.default_rng(seed)
     names = {field: [f"{field}={value}" for value in values] for field, values in FIELDS.items()}
     for first in range(0, count, _CHUNK):

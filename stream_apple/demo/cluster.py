@@ -26,7 +26,7 @@ class EmbeddedCluster:
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has; asking makes it."""
+        """Return how many partitions the topic has; asking creates it."""
         return len(self._host.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
 
     def __enter__(self) -> Self:

@@ -18,7 +18,7 @@ MOST_AHEAD = ROOM_BYTES // _LONGEST_MESSAGE
 
 
 class Feed:
-    """Sends `examples` to partition 0 of `topic`, from entering this context to leaving it.
+    """Sends `examples` to partition 0 of `topic` while this context is open.
 
     sent   examples handed to the producer so far
     """

@@ -15,7 +15,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 class Curve(NamedTuple):
-    """Points by growing x, from 0 to 1, drawn over the curves before it."""
+    """A curve: points by growing x, from 0 to 1, drawn over the curves before it."""
 
     points: Sequence[tuple[float, float]]
     style: str
@@ -29,7 +29,7 @@ class Range(NamedTuple):
 
 
 def range_of(curves: Sequence[Curve]) -> Range:
-    """The range that holds every point, on a grid so that it changes seldom."""
+    """Return the range that holds every point, on a grid so that it changes seldom."""
     values = [y for curve in curves for _, y in curve.points]
     if not values:
         return Range(0.0, 1.0)
@@ -39,7 +39,7 @@ def range_of(curves: Sequence[Curve]) -> Range:
 
 
 def draw(curves: Sequence[Curve], shown: Range, width: int, height: int) -> list[Text]:
-    """`height` lines of `width` characters, the highest first."""
+    """Return `height` lines of `width` characters, the highest first."""
     bits = [[0] * width for _ in range(height)]
     styles = [[""] * width for _ in range(height)]
     for curve in curves:
@@ -54,7 +54,7 @@ def draw(curves: Sequence[Curve], shown: Range, width: int, height: int) -> list
 
 
 def _dots(points: Sequence[tuple[float, float]], shown: Range, columns: int, rows: int) -> list[tuple[int, int]]:
-    """The dots (column, row) of straight lines from point to point; rows count from the top."""
+    """Return the dots (column, row) of straight lines from point to point; rows count from the top."""
     dots = []
 
     def place(x: float, y: float) -> tuple[float, float]:

@@ -49,7 +49,7 @@ class Scraper:
         self._partition = str(partition)
 
     def waiting_for(self) -> list[str]:
-        """What the worker is waiting for before it is ready: nothing once it is."""
+        """Return what the worker is waiting for before it is ready: nothing once it is."""
         try:
             answer = self._get("/readyz")
         except urllib.error.HTTPError as error:
@@ -58,7 +58,7 @@ class Scraper:
         return reasons
 
     def read(self) -> Reading:
-        """The partition's metrics now."""
+        """Return the current metrics of the partition."""
         return reading_of(self._get("/metrics").decode(), self._partition)
 
     def _get(self, path: str) -> bytes:
@@ -68,7 +68,7 @@ class Scraper:
 
 
 def reading_of(exposition: str, partition: str) -> Reading:
-    """A partition's metrics out of Prometheus's text format."""
+    """Return a partition's metrics from Prometheus's text format."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:

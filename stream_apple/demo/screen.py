@@ -39,13 +39,13 @@ _DEGREES = ("features", "pairs", "triples", "of degree 4", "of degree 5", "of de
 
 
 class Screen(Protocol):
-    """A context that is shown how a run stands."""
+    """A context that shows how a run stands."""
 
     def show(self, view: View) -> None:
         """Show how the run stands now; may be called as often as there is news."""
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Begin to show the run."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -53,7 +53,7 @@ class Screen(Protocol):
 
 
 class LiveScreen:
-    """A picture of at most 24 lines in a terminal."""
+    """A picture of at most 24 lines in a terminal, painted anew as the run goes on."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
@@ -79,7 +79,7 @@ class LiveScreen:
 
 
 class LineScreen:
-    """A line a second, and one for each new thing that is done."""
+    """Writes a line a second, and one for each new thing that is done."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -88,7 +88,7 @@ class LineScreen:
         self._due = 0.0
 
     def show(self, view: View) -> None:
-        """Write a line if it is time."""
+        """Write a line, unless the last one is too recent."""
         now = time.monotonic()
         if view.address != self._address:
             self._address = view.address
@@ -126,7 +126,7 @@ class NullScreen:
 
 
 def line(view: View) -> str:
-    """How a run stands, in a line."""
+    """Return how a run stands, in a line."""
     recent = view.reading.recent
     return (
         f"{view.answered:>9,} of {view.examples:,} predictions  {view.per_second:>7,.0f}/s  "
@@ -136,7 +136,7 @@ def line(view: View) -> str:
 
 
 def picture(view: View, width: int) -> RenderableType:
-    """How a run stands, as a picture `width` characters wide."""
+    """Return how a run stands, as a picture `width` characters wide."""
     if not view.curve:
         return Group(*_title(), Text(f"{view.doing} ...", "bold"), _page(view))
     return Group(*_title(), *_chart(view, width), Text(), _facts(view, width))
@@ -160,7 +160,7 @@ def _chart(view: View, width: int) -> list[Text]:
 
 
 def _ticks(epochs: int, width: int) -> str:
-    """The axis of days: a mark where each begins."""
+    """Return the axis of days: a mark where each begins."""
     starts = [width * day // epochs for day in range(epochs + 1)]
     days = (
         f"|day {day + 1}"[: stop - start].ljust(stop - start)
@@ -194,7 +194,7 @@ def _facts(view: View, width: int) -> Table:
 
 
 def _page(view: View) -> Text:
-    """Where to look, as a link in terminals that know links."""
+    """Return the address of the status page, as a link in terminals that know links."""
     address = f"{view.address}/"
     return Text(address, f"bold underline link {address}") if view.address else Text()
 
@@ -208,7 +208,7 @@ def _loss(value: float) -> str:
 
 
 def summary(report: DemoReport) -> Text:
-    """What was seen, and what to try next."""
+    """Return what was seen in the run, and what to try next."""
     result = report.result
     less = 1 - result.progressive_loss / result.linear_progressive_loss
     return Text.assemble(

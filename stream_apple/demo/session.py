@@ -163,7 +163,7 @@ class Session:
 
 
 class _Rate:
-    """How fast a count grows, over the last two seconds."""
+    """Measures how fast a count grows, over the last two seconds."""
 
     _SPAN_S = 2.0
 
@@ -171,7 +171,7 @@ class _Rate:
         self._moments: deque[tuple[float, int]] = deque()
 
     def after(self, now: float, count: int) -> float:
-        """How much the count has grown per second, given its value `now`; 0 at first."""
+        """Return how much the count has grown per second, given its value `now`; 0 at first."""
         self._moments.append((now, count))
         while self._moments[0][0] < now - self._SPAN_S:
             self._moments.popleft()

@@ -38,7 +38,7 @@ class View(NamedTuple):
 
 
 class DemoResult(NamedTuple):
-    """What came of a run, as `--json` prints it.
+    """The result of a run, as `--json` prints it.
 
     predictions  different examples that have one
     ..._loss     means since the start
@@ -55,7 +55,7 @@ class DemoResult(NamedTuple):
 
 
 class DemoReport(NamedTuple):
-    """The result, and what it rests on.
+    """The result of a run, and the facts that it rests on.
 
     repeated   predictions of examples that had one already
     reading    the worker's metrics in the end
@@ -67,7 +67,7 @@ class DemoReport(NamedTuple):
 
 
 def broken_promises(report: DemoReport) -> list[str]:
-    """What a run promises and did not keep, a sentence each."""
+    """Return what a run promises and did not keep, a sentence each."""
     result, repeated, reading = report
     broken = []
     if result.predictions != result.examples or repeated or reading.learned != result.examples:

@@ -25,12 +25,12 @@ BROKEN = (
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the time of day, milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def traffic(seed: int, day_ms: int, broken: float, clock: Callable[[], int] = now_ms) -> Iterator[Example]:
-    """Examples for ever, label 1 is a click and 0 is none; timestamps are the clock's when each is asked for.
+    """Yield examples for ever, label 1 is a click and 0 is none; timestamps are the clock's when each is asked for.
 
     day_ms  of real time, in which a day of the visitors passes
     broken  share of examples that no worker can use, from 0 to 1

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 
 class Viewer(Protocol):
-    """Whoever looks at the status page."""
+    """The person who looks at the status page, or nobody."""
 
     def show_page(self, address: str) -> None:
         """Show the page, which is there from now on."""
@@ -20,13 +20,13 @@ class Viewer(Protocol):
 
 
 class NullViewer:
-    """Nobody: the output goes to a file or to another program."""
+    """No viewer: the output goes to a file or to another program."""
 
     def show_page(self, address: str) -> None:
-        """Show the page to nobody."""
+        """Do nothing: there is nobody to show the page to."""
 
     def wait_for_exit(self, tell: Callable[[str], None]) -> None:
-        """Wait for nobody."""
+        """Return at once: there is nobody to wait for."""
 
 
 class TerminalViewer:

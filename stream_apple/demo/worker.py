@@ -48,7 +48,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
+        """The process id of the worker."""
         return self._process.pid
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class Worker:
 
 
 def _toml(settings: dict[str, dict[str, str | int]]) -> str:
-    """The settings as TOML, in which text and numbers are written as in JSON."""
+    """Return the settings as TOML, in which text and numbers are written as in JSON."""
     sections = (
         f"[{section}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in entries.items())
         for section, entries in settings.items()

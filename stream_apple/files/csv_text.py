@@ -12,7 +12,14 @@ from typing import IO, BinaryIO, TypeAlias
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, ParseError, number, refuse_crowd, spelled_label, spelled_number
+from stream_apple.files.errors import (
+    MOST_PARTS,
+    ParseError,
+    number,
+    refuse_too_many_parts,
+    spelled_label,
+    spelled_number,
+)
 from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 
@@ -28,7 +35,7 @@ _Row: TypeAlias = tuple[int, list[str]]
 def read_csv(
     stream: BinaryIO, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
 ) -> Iterator[Example]:
-    """The examples of `stream`, in order; InputFileError names the line.
+    """Yield the examples of `stream`, in order; InputFileError names the line.
 
     The first comes when a thousand rows are read, or all: they tell what the columns hold.
     """
@@ -58,7 +65,7 @@ def _names(header: list[str]) -> list[str]:
 
 
 class _Text:
-    """A table as text. `lines` are those that nobody has read yet, the header first."""
+    """A table as text. `lines` are those not yet read, the header first."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._name = name
@@ -74,14 +81,14 @@ class _Text:
             self.delimiter = ";"
 
     def keeping(self, kept: IO[str]) -> Iterator[str]:
-        """The next lines, each of which is written to `kept` when it is taken; an end after very many."""
+        """Yield the next lines, and write each to `kept` as it is taken; end after very many."""
         written = 0
         while written < _SAMPLED_CHARACTERS and (line := next(self.lines, "")):
             written += kept.write(line)
             yield line
 
     def rows(self, lines: Iterable[str]) -> Iterator[_Row]:
-        """The rows of these lines that hold something; InputFileError for what is none, or too large."""
+        """Yield the rows of these lines that are not empty; InputFileError for one that is malformed or too large."""
         reader = csv.reader(self._bounded(lines), delimiter=self.delimiter, skipinitialspace=True, strict=True)
         first = 1
         try:
@@ -101,20 +108,20 @@ class _Text:
             raise InputFileError(f"{self._name}:{self._before + first}: {error}") from None
 
     def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines; ParseError for a row that goes on over them, before its cells fill the memory."""
+        """Yield the lines; ParseError for a row that goes on over them, before its cells fill the memory."""
         for line in lines:
             self._size += len(line)
             if self._size > MOST_PARTS:
                 self._parts += line.count(self.delimiter)
                 if self._parts > MOST_PARTS:
-                    refuse_crowd("cells", self._parts)
+                    refuse_too_many_parts("cells", self._parts)
                 if self._size > MAX_LINE_BYTES:
                     raise ParseError(f"a row of at most {MAX_LINE_BYTES} characters", "a longer one")
             yield line
 
 
 def _kinds(reader: TableReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
-    """Of each column, whether it holds texts; None if no row tells. Reads a thousand rows of the sample.
+    """Return for each column whether it holds texts; None if no row tells. Reads a thousand rows of the sample.
 
     ParseError for numbers with a decimal comma, as they stand between semicolons: as categories they would say little.
     """
@@ -144,7 +151,7 @@ def _kinds(reader: TableReader, header: Sequence[str], sample: Iterator[_Row], d
 
 
 class _Cells:
-    """Cells of rows as numbers and texts; None is missing.
+    """Converts the cells of rows to numbers and texts; None is missing.
 
     kinds  see `_kinds`; a column of which no row has told is known by its first value
     """
@@ -156,7 +163,7 @@ class _Cells:
         self._is_text = kinds
 
     def of(self, row: Sequence[str]) -> list[Cell]:
-        """The cells of one row; ParseError if they are not those of the columns."""
+        """Return the cells of one row; ParseError if they do not fit the columns."""
         if len(row) != len(self._header):
             raise ParseError(f"{len(self._header)} cells, as in the first row", len(row))
         cells: list[Cell] = []

@@ -1,4 +1,4 @@
-"""Which format a file has, by what its first line looks like that is neither blank nor a comment.
+"""Detection of a file's format, by its first line that is neither blank nor a comment.
 
     a byte that begins a msgpack map   msgpack
     PAR1                               Parquet
@@ -37,7 +37,7 @@ class FileFormat(Enum):
 
 
 def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
-    """The format, and the bytes that were read to know it, less a byte order mark.
+    """Return the format, and the bytes that were read to know it, without a byte order mark.
 
     None for a stream with nothing but blank lines and comments; ParseError if it is unknown.
     No more lines are read than needed.

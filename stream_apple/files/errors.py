@@ -1,4 +1,4 @@
-"""What is wrong with a piece of a file, and the numbers that a text may spell.
+"""The errors of readers, on a piece of a file, and the parsing of numbers.
 
 A `ParseError` says what was expected and what was found. The reader that catches it adds where that is.
 """
@@ -22,7 +22,7 @@ _TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit
 
 
 class ParseError(Exception):
-    """A piece of a file is not what it must be. Whoever knows the file makes an InputFileError of it.
+    """A fault in a piece of a file. Whoever knows the file makes an InputFileError of it.
 
     expected  in words
     found     as it stands in the file; long text is cut
@@ -35,22 +35,22 @@ class ParseError(Exception):
         super().__init__(f"expected {expected}, found {shown}")
 
 
-def refuse_crowd(what: str, found: int) -> NoReturn:
+def refuse_too_many_parts(what: str, found: int) -> NoReturn:
     """Raise ParseError: an example has more parts than any may have."""
     raise ParseError(f"at most {MOST_PARTS:,} {what} in an example", f"{found:,}")
 
 
 def check_parts(text: str, what: str, separators: str) -> None:
-    """ParseError for a text that would become too many parts; it is looked at before there is any of them.
+    """Raise ParseError for a text that would split into too many parts, before any of them is made.
 
     separators  characters between which a part may lie
     """
     if len(text) > MOST_PARTS and (found := sum(map(text.count, separators))) > MOST_PARTS:
-        refuse_crowd(what, found)
+        refuse_too_many_parts(what, found)
 
 
 def missing(wanted: str, known: Collection[str]) -> str:
-    """What was found in place of the column, or key, `wanted`: all that there are, or those of many that are near."""
+    """Return, for an error, what was found for the column or key `wanted`: all that there are, or the nearest."""
     listed = ", ".join(map(repr, known)) if len(known) <= _LONGEST_SHOWN // 2 else ""
     if known and 0 < len(listed) < _LONGEST_SHOWN - len("only "):
         return f"only {listed}"
@@ -66,7 +66,7 @@ def _shortened(name: str) -> str:
 
 
 def in_json(value: object) -> str:
-    """A value as JSON has it, not as Python does: what it has not, as Python does."""
+    """Return a value as JSON writes it; a value that JSON does not have, as Python does."""
     if isinstance(value, int | float | bytes) and not isinstance(value, bool):
         return repr(value)
     try:
@@ -76,7 +76,7 @@ def in_json(value: object) -> str:
 
 
 def number(what: str, text: str) -> float:
-    """The finite number that `text` spells; ParseError otherwise."""
+    """Return the finite number that `text` spells; ParseError otherwise."""
     value = spelled_number(text)
     if value is None or not isfinite(value):
         raise ParseError(f"a finite number as {what}", repr(text))
@@ -89,7 +89,7 @@ def refuse_value(name: str, found: object) -> NoReturn:
 
 
 def value_of(name: str, text: str) -> float:
-    """The value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
+    """Return the value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
     value = spelled_number(text)
     if value is None or not are_values([value]):
         refuse_value(name, repr(text))
@@ -97,13 +97,13 @@ def value_of(name: str, text: str) -> float:
 
 
 def are_values(numbers: Iterable[float]) -> bool:
-    """Whether all `numbers` are below 2^60 in size as 32-bit floats."""
+    """Return whether all `numbers` are below 2^60 in size as 32-bit floats."""
     # Written so that the loop is in C, and so that NaN fails.
     return all(map(_TOO_LARGE.__gt__, map(abs, numbers)))
 
 
 def spelled_number(text: str) -> float | None:
-    """The number that `text` spells, or None if it spells none."""
+    """Return the number that `text` spells, or None if it spells none."""
     try:
         return float(text) if spells_plainly(text) else None
     except ValueError:
@@ -111,12 +111,12 @@ def spelled_number(text: str) -> float | None:
 
 
 def spells_plainly(text: str) -> bool:
-    """Whether `text` has nothing that float() and int() accept beyond plain digits: 1_000, Arabic digits, space."""
+    """Return whether `text` is free of what float() and int() accept beyond digits: 1_000, Arabic digits, space."""
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
 
 
 def spelled_label(what: str, text: str) -> float:
-    """The label that `text` spells: a finite number, or true or false in any case, as 1 and 0; ParseError otherwise."""
+    """Return the label that `text` spells: a finite number, or true or false, as 1 and 0; ParseError otherwise."""
     value = _TRUTHS.get(text.lower())
     if value is None:
         value = spelled_number(text)
@@ -126,7 +126,7 @@ def spelled_label(what: str, text: str) -> float:
 
 
 def weight_of(text: str) -> float:
-    """The importance that `text` spells: finite and not negative; ParseError otherwise."""
+    """Return the importance that `text` spells: finite and not negative; ParseError otherwise."""
     value = number("weight", text)
     if value < 0:
         refuse_weight(text)

@@ -1,4 +1,4 @@
-"""Which timestamp each example of a run over files has: the one rule of `produce` and `evaluate`.
+"""Timestamps of the examples of files: the one rule of `produce` and `evaluate`.
 
 Example i, counted over all files from 0, has the time that a field of it holds; or else start + i * interval.
 """
@@ -20,7 +20,7 @@ _LOOKED_INTO = 4096  # and so many features of each
 
 
 class TimeSpan(NamedTuple):
-    """How many examples there are, and the lowest and the highest of their times, milliseconds; None: there is none."""
+    """How many examples there are, and the lowest and highest of their times, in milliseconds; None: no times."""
 
     examples: int = 0
     first_ms: int | None = None
@@ -28,7 +28,7 @@ class TimeSpan(NamedTuple):
 
     @staticmethod
     def of(examples: Iterable[Example]) -> "TimeSpan":
-        """That of these examples, which are read to their end."""
+        """Return the span of these examples, which are read to their end."""
         count, first_ms, last_ms = TimeSpan()
         for count, example in enumerate(examples, 1):  # noqa: B007  what is left of it is the result
             time_ms = example.timestamp_ms
@@ -45,20 +45,20 @@ class EvenlySpaced(NamedTuple):
     interval_ms: Fraction
 
     def at(self, number: int) -> int:
-        """Milliseconds since 1970 of example `number`, counted from 0, rounded down."""
+        """Return the time of example `number`, counted from 0, in milliseconds since 1970, rounded down."""
         return self.start_ms + number * self.interval_ms.numerator // self.interval_ms.denominator
 
     def span(self, count: int) -> TimeSpan:
-        """That of the first `count` examples."""
+        """Return the span of the first `count` examples."""
         return TimeSpan(count, self.start_ms, self.at(count - 1)) if count else TimeSpan()
 
     def ending_at(self, end_ms: int, count: int) -> "EvenlySpaced":
-        """As far apart, and the last of `count` examples at `end_ms`."""
+        """Return times that are as far apart, with the last of `count` examples at `end_ms`."""
         return self._replace(start_ms=end_ms - self._replace(start_ms=0).at(max(0, count - 1)))
 
 
 class TimeLike:
-    """Looks, as examples pass, for a feature that seems to be their time: nobody has said so, and each is a category.
+    """Watches examples pass for a categorical feature that seems to be their time, though nobody has said so.
 
     name  its name, or its column's; None if there is none
     """
@@ -68,7 +68,7 @@ class TimeLike:
         self._looked = 0
 
     def passing(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """The same examples."""
+        """Yield the examples unchanged, and look at each."""
         for example in examples:
             if self._looked < _LOOKED_AT:
                 self._looked += 1
@@ -77,7 +77,7 @@ class TimeLike:
 
     @property
     def name(self) -> str | None:
-        """See the class: nearly all of the examples that were looked at have it."""
+        """The name of such a feature, which nearly all of the examples that were looked at have; else None."""
         name, count = next(iter(self._found.most_common(1)), ("", 0))
         return name if count and count >= 0.9 * self._looked else None
 
@@ -91,7 +91,7 @@ def _like_times(example: Example) -> Iterator[str]:
 
 
 class EventTimes(NamedTuple):
-    """Where the timestamps come from.
+    """The source of the examples' timestamps.
 
     field   the key that holds each example's own time, in the formats that have keys; None: no example has one
     spaced  the times of examples that have none of their own; None: they get none, which is the time of sending
@@ -103,7 +103,7 @@ class EventTimes(NamedTuple):
     def examples(
         self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME, key_field: str | None = None
     ) -> Iterator[Example]:
-        """The examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
+        """Yield the examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
 
         first      the number of the file's first example
         roles      what the columns are for, if it is a table

@@ -16,7 +16,7 @@ _PACKED = frozenset({"indices", "values"})
 
 
 def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A map from the pairs of a parsed object; ParseError if a key stands twice."""
+    """Return a map from the pairs of a parsed object; ParseError if a key occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ParseError("each key once in a map", f"{repeated(key for key, _ in pairs)!r} again")
@@ -24,7 +24,7 @@ def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have many types
-    """The first name that stands there again, or None: found in one walk, as there may be a million."""
+    """Return the first name that occurs again, or None; in one pass, as there may be a million."""
     seen = set()
     for name in names:
         if name in seen:
@@ -34,7 +34,7 @@ def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have
 
 
 def example_of(record: object, timestamp_field: str | None, key_field: str | None = None) -> Example:
-    """The example in one parsed map; ParseError if there is none.
+    """Return the example in one parsed map; ParseError if there is none.
 
     timestamp_field  the key that holds its time, if one does
     key_field        the key that holds the key of its record, if one does
@@ -62,12 +62,12 @@ def _held(what: str, record: Mapping[str, object], field: str) -> object:
 
 
 def key_in(field: str, value: object) -> str | int | bytes:
-    """The key of a record, which this field holds; ParseError if it is none."""
+    """Return the key of a record, which this field holds; ParseError if it is none."""
     return identifier(f"key in {field!r}", value)
 
 
 def identifier(what: str, value: object) -> str | int | bytes:
-    """The value, if it may name something; ParseError otherwise."""
+    """Return the value, if it may be an id or a key; ParseError otherwise."""
     if isinstance(value, bool) or not isinstance(value, str | int | bytes):
         raise ParseError(f"text, an integer or bytes as {what}", "none" if value is None else value)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
@@ -125,7 +125,7 @@ def _flat(features: object, where: str) -> dict[str, float]:
 
 
 def _full_name(name: str, value: object, *, namespaced: bool) -> str:
-    """The feature's own name: a category has one for each of its values."""
+    """Return the name of a feature: a category has one for each of its values."""
     if not isinstance(value, str):
         return name
     if name in _PACKED and not namespaced:

@@ -23,7 +23,7 @@ _BUFFER_BYTES = 256 << 10
 
 
 class _Joined(io.RawIOBase):
-    """`head`, which was already read, and then the rest of `stream`."""
+    """A stream of `head`, which was already read, and then the rest of `stream`."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         super().__init__()
@@ -42,13 +42,13 @@ class _Joined(io.RawIOBase):
 
 
 def rejoined(head: bytes, stream: BinaryIO) -> io.BufferedReader:
-    """A stream that begins with `head`, bytes that were taken from `stream` before."""
+    """Return a stream that begins with `head`, bytes that were taken from `stream` before."""
     return io.BufferedReader(_Joined(head, stream), _BUFFER_BYTES)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The content of `path` ("-" is standard input), unpacked if it is gzipped."""
+    """Open `path` ("-" is standard input) as a context; the content is unpacked if it is gzipped."""
     with ExitStack() as closing:
         raw = sys.stdin.buffer if path == STDIN else closing.enter_context(path.open("rb"))
         magic = raw.read(len(_GZIP_MAGIC))
@@ -61,7 +61,7 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without its line end); InputFileError for a line too long or not UTF-8."""
+    """Yield (line number from 1, text without its line end); InputFileError for a line too long or not UTF-8."""
     for place, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), 1):
         if len(line) > MAX_LINE_BYTES:
             raise InputFileError(

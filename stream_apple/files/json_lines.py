@@ -16,7 +16,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_con
 
 
 def parse_line(line: str, timestamp_field: str | None = None, key_field: str | None = None) -> Example | None:
-    """The example of one line, or None for a blank line; ParseError if it is not a JSON object that holds one."""
+    """Return the example of one line, or None for a blank line; ParseError if it is no JSON object with an example."""
     if not line or line.isspace():
         return None
     check_parts(line, "values", ",[{")

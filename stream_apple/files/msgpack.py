@@ -8,7 +8,7 @@ import msgpack
 
 from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_crowd
+from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_too_many_parts
 from stream_apple.files.field_mapping import example_of, unique
 
 _MAX_MESSAGE_BYTES = 64 << 20
@@ -16,7 +16,7 @@ _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
 
 
 class _Counted:
-    """A stream for the unpacker that knows how much of it was read, so that a cut-off end is seen."""
+    """A stream that counts how much of it was read, so that a cut-off end is detected."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -30,31 +30,31 @@ class _Counted:
 
 
 class _Parts:
-    """Makes maps and lists of a message, and counts what is in them: an empty list takes 60 times its byte."""
+    """Makes the maps and lists of a message, and counts their items: an empty list takes 60 times its byte."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        """See `unique`; ParseError for too many parts."""
+        """Return a map of the pairs as `unique` does; ParseError for too many parts."""
         self._add(len(pairs))
         return unique(pairs)
 
     def list(self, items: list[Any]) -> list[Any]:
-        """The same items; ParseError for too many parts."""
+        """Return the same items; ParseError for too many parts."""
         self._add(len(items))
         return items
 
     def _add(self, parts: int) -> None:
         self.count += parts + 1
         if self.count > MOST_PARTS:
-            refuse_crowd("values", self.count)
+            refuse_too_many_parts("values", self.count)
 
 
 def examples(
     stream: io.BufferedReader, name: str, timestamp_field: str | None, key_field: str | None
 ) -> Iterator[Example]:
-    """The examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
+    """Yield the examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
     counted, parts = _Counted(stream), _Parts()
     unpacker = msgpack.Unpacker(
         counted,

@@ -31,7 +31,7 @@ _INFLATED_BYTES = 256 << 20  # as many bytes: a page of it is unpacked whole
 def read_parquet(
     path: Path, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
 ) -> Iterator[Example]:
-    """The examples of the file, in order; InputFileError names the row, from 1."""
+    """Yield the examples of the file, in order; InputFileError names the row, from 1."""
     try:
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
@@ -70,7 +70,7 @@ def read_parquet(
 
 
 class _Chunks:
-    """What the file says of its columns in each row group; ParseError for one that would fill the memory.
+    """The file's own account of its columns in each row group; ParseError for one that would fill the memory.
 
     texts  columns of text
 
@@ -112,7 +112,7 @@ def _is_text(kind: Any, pa: Any) -> bool:  # noqa: ANN401
 
 
 def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pyarrow has no types
-    """The type of pyarrow that the column is read as; None: it isn't read."""
+    """Return the type of pyarrow that the column is read as; None: it is not read."""
     types, kind = pa.types, field.type
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -138,7 +138,7 @@ def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pya
 
 
 def _cells(column: Any, cast: Any) -> list[Cell]:  # noqa: ANN401
-    """The column as a list; None is missing."""
+    """Return the column as a list; None is missing."""
     indices = getattr(column, "indices", None)
     if indices is not None:
         # Each text once, however many rows have it.

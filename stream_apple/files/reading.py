@@ -1,4 +1,4 @@
-"""A path -> examples, in the file's order, whatever the format."""
+"""Reading the examples of a file, in order, whatever its format."""
 
 import io
 import zlib
@@ -20,7 +20,7 @@ _WITHOUT_KEYS = {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}
 
 
 def detect(path: Path) -> FileFormat | None:
-    """The format of `path`, by its content; None if it holds no example; InputFileError if it is unknown."""
+    """Return the format of `path`, by its content; None if it holds no example; InputFileError if it is unknown."""
     with _readable(path) as stream:
         return _detected(stream, path)[0]
 
@@ -28,7 +28,7 @@ def detect(path: Path) -> FileFormat | None:
 def read_examples(
     path: Path, timestamp_field: str | None = None, roles: ColumnRoles = BY_NAME, key_field: str | None = None
 ) -> Iterator[Example]:
-    """The examples of `path` ("-" is standard input) in order, one at a time in memory.
+    """Yield the examples of `path` ("-" is standard input) in order, one at a time in memory.
 
     timestamp_field  the key or column that holds an example's time, in the formats that have them.
     roles            what the columns are for, in the formats that have them.
@@ -77,7 +77,7 @@ def _name(path: Path) -> str:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[io.BufferedReader]:
-    """The stream of `path`, with what can go wrong while reading it as InputFileError."""
+    """Open the stream of `path` as a context that turns whatever goes wrong in reading into InputFileError."""
     name = _name(path)
     try:
         with opened(path) as stream:

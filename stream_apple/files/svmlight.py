@@ -7,14 +7,14 @@ lines and comments hold no example.
 from typing import NoReturn
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import MOST_PARTS, ParseError, are_values, number, refuse_crowd, value_of
+from stream_apple.files.errors import MOST_PARTS, ParseError, are_values, number, refuse_too_many_parts, value_of
 
 QUERY = "qid"
 """The one field besides label and features: which query the row belongs to."""
 
 
 def parse_line(line: str, *, keyed: bool = False) -> Example | None:
-    """The example of one line, or None if the line holds none; ParseError if it is not svmlight.
+    """Return the example of one line, or None if the line holds none; ParseError if it is not svmlight.
 
     keyed  the query is the key of the record, and must be there
     """
@@ -23,7 +23,7 @@ def parse_line(line: str, *, keyed: bool = False) -> Example | None:
     if not words:
         return None
     if len(words) > MOST_PARTS:
-        refuse_crowd("words", len(words))
+        refuse_too_many_parts("words", len(words))
     label = number("label", words[0])
     tokens, query, body = words[1:], "", content
     if tokens and tokens[0].startswith(f"{QUERY}:"):

@@ -1,4 +1,4 @@
-"""A row of a table becomes an example: what CSV and Parquet share.
+"""From a row of a table to an example: what CSV and Parquet share.
 
 A column is a feature of its own name. A number is its value; a text is a category, `city=Rome`, whose value is 1; what
 is missing is absent from the example. Three columns have a role instead, by default those that are named like the keys
@@ -21,7 +21,7 @@ Cell: TypeAlias = object
 
 
 class ColumnRoles(NamedTuple):
-    """What the columns of a table are for, as far as their names do not say it.
+    """What the columns of a table are for, where their names do not say it.
 
     named       role -> column; "" = none has the role
     categories  columns whose values are categories, whatever they look like
@@ -70,7 +70,7 @@ class TableReader:
                 raise ParseError(f"a column {name!r}", missing(name, columns))
 
     def _found(self, roles: ColumnRoles) -> dict[str, str]:
-        """Column by role, of the roles that a column has, or must have."""
+        """Return the column of each role that has one, or must have one."""
         found = {role: role for role in ROLES if role in self._place} | dict(roles.named)
         if "label" not in found:
             raise ParseError(
@@ -80,7 +80,7 @@ class TableReader:
         return {role: name for role, name in found.items() if name}
 
     def example(self, row: Sequence[Cell]) -> Example:
-        """The example of one row, a cell for each column; ParseError if there is none."""
+        """Return the example of one row, a cell for each column; ParseError if there is none."""
         cells = {name: row[self._place[name]] for name in self.features}
         record = {role: row[self._place[name]] for role, name in self._roles.items()}
         record = {role: cell for role, cell in record.items() if cell is not None}

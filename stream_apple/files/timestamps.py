@@ -25,7 +25,7 @@ _EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or a
 
 
 def looks_like_time(name: str, value: object) -> bool:
-    """Whether a column of this name, with this value in a row, seems to say when the row happened.
+    """Return whether a column of this name and value seems to hold the row's time.
 
     A text, if it begins with a date; a number, if the name says so and it is a time of this century.
     """
@@ -37,7 +37,7 @@ def looks_like_time(name: str, value: object) -> bool:
 
 
 def milliseconds(value: object) -> int:
-    """`value` in milliseconds since 1970, fractions rounded to the nearest; ParseError if it is no such time."""
+    """Return `value` in milliseconds since 1970, fractions rounded to the nearest; ParseError if it is no such time."""
     found = _read(value)
     # The first millisecond of 1970 is refused as well: Kafka's clients take 0 for "no time given".
     if found is None or not 0 < found < END_MS:

@@ -27,7 +27,7 @@ from stream_apple.files.errors import (
 
 
 def parse_line(line: str, key_field: str | None = None) -> Example | None:
-    """The example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text.
+    """Return the example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text.
 
     key_field  the namespace whose one feature has the record's key for its name, if one has
     """
@@ -51,7 +51,7 @@ def parse_line(line: str, key_field: str | None = None) -> Example | None:
 
 
 def _key(namespace: str, features: Mapping[str, Mapping[str, float]]) -> str:
-    """The name of the namespace's feature."""
+    """Return the name of the only feature of the namespace; ParseError if it has none or several."""
     names = features.get(namespace, {})
     if len(names) != 1:
         found = ", ".join(map(repr, names)) or "none"
@@ -77,7 +77,7 @@ def _label(head: str) -> tuple[float | None, float, str | None]:
 
 
 def _section(section: str) -> tuple[str, dict[str, float]]:
-    """The namespace's name and its values, from the text between two bars."""
+    """Return the namespace's name and its values, from the text between two bars."""
     namespace, _, body = section.partition(" ")
     scale = 1.0
     if ":" in namespace:

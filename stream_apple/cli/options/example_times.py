@@ -18,21 +18,21 @@ _CATEGORY, _IGNORE = "category", "ignore"
 
 
 class Times(NamedTuple):
-    """The examples' timestamps, as they were given; None is not given. Times and durations are milliseconds."""
+    """The options on the examples' times, None where not given. Times and durations are milliseconds."""
 
     timestamp_field: str | None
     start_time: int | None
     interval: int | None
 
     def check(self) -> None:
-        """click.UsageError for options that contradict each other."""
+        """Raise click.UsageError for options that contradict each other."""
         if self.timestamp_field is not None and (self.start_time is not None or self.interval is not None):
             raise click.UsageError(
                 "--timestamp-field takes each time from the file: --start-time and --interval do not apply"
             )
 
     def event_times(self, start_ms: int, interval_ms: Fraction) -> EventTimes:
-        """The rule that follows, with a start and an interval for where none is given."""
+        """Return the rule for timestamps, with this start and interval where the options give none."""
         if self.timestamp_field is not None:
             return EventTimes(self.timestamp_field, None)
         spaced = EvenlySpaced(
@@ -76,7 +76,7 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
 
 
 def time_of_day_ms() -> int:
-    """The time of day, milliseconds since 1970."""
+    """Return the time of day, milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -94,14 +94,14 @@ def _start(_context: click.Context, _parameter: click.Parameter, value: str | No
 
 
 def _from_now(text: str) -> int:
-    """Milliseconds between now and `text`, a duration with its sign; ValueError if it is none."""
+    """Return the milliseconds between now and `text`, a duration with its sign; ValueError if it is none."""
     if text[:1] not in {"-", "+"}:
         raise ValueError(text)
     return parse_duration(text[1:]) * (-1 if text[0] == "-" else 1)
 
 
 class ColumnOptions(NamedTuple):
-    """The options as they were given.
+    """The options on columns and keys, as they were given.
 
     column     pairs of a role, or what else a column is, and its name
     key_field  which field holds the keys of the records; None: they are the ids
@@ -111,7 +111,7 @@ class ColumnOptions(NamedTuple):
     key_field: str | None
 
     def roles(self) -> ColumnRoles:
-        """What follows; click.UsageError for what contradicts itself."""
+        """Return the columns' roles; click.UsageError for options that contradict each other."""
         named = {role: name for role, name in self.column if role in ROLES}
         if len(named) < sum(role in ROLES for role, _ in self.column):
             raise click.UsageError("--column: expected each of label, weight and id at most once")

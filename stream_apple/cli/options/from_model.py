@@ -14,7 +14,7 @@ FROM_MODEL = click.option(
 
 
 def started_from_model(config: Config, path: Path | None) -> Config:
-    """The configuration with that file, if one is named."""
+    """Return the configuration with the file that models start from, if one is named."""
     if path is None:
         return config
     return config.model_copy(update={"worker": config.worker.model_copy(update={"from_model": str(path)})})

@@ -13,7 +13,7 @@ _bigrams = click.option("--bigrams", is_flag=True, help=f"The same as --ngrams '
 
 
 class LearnerChoice:
-    """The options of a learner, as they were given; None is not given, and goes by the others."""
+    """The options of a learner, as they were given; None is not given, and depends on the others."""
 
     _fields = (*_OFFERED, "bigrams")
 
@@ -23,7 +23,7 @@ class LearnerChoice:
         self._given = given | ({"ngrams": {ALL_NAMESPACES: 2}} if bigrams else {})
 
     def options(self, max_features_per_example: int) -> Options:
-        """Of the learner; click.UsageError for those that contradict each other."""
+        """Return the learner's options; click.UsageError for those that contradict each other."""
         try:
             return Options(**self._given, max_features_per_example=max_features_per_example)
         except ValueError as error:

@@ -14,7 +14,7 @@ DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | 
 
 
 def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int | None = None) -> DurationCallback:
-    """A callback for options such as `250ms` or `1h30m`: whole milliseconds.
+    """Return a callback that parses options such as `250ms` or `1h30m` to whole milliseconds.
 
     least  of them; 0 or 1 if there is no `most`
     words  words that may stand for a number -> that number
@@ -45,7 +45,7 @@ class OutputFile(click.ParamType[Path]):
     name = "file"
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """See the base."""
+        """Return the path; fail if the file can't be written."""
         path = Path(value)
         fault = why_not_writable(path)
         if fault is not None:
@@ -59,7 +59,7 @@ class OutputFolder(click.ParamType[Path]):
     name = "directory"
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """See the base."""
+        """Return the path; fail if the folder can't be written to or made."""
         path = Path(value)
         fault = why_not_a_folder(path, to_be_made=True)
         if fault is not None:
@@ -68,7 +68,7 @@ class OutputFolder(click.ParamType[Path]):
 
 
 def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command below its options: it gets each group, a NamedTuple's class, in place of the fields' options.
+    """Decorate a command, below its options, so that it gets each group, a NamedTuple, in place of the fields' options.
 
     An option belongs to the group that has a field of its name; the others are handed over one by one.
     """

@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 
 class ShardChoice(NamedTuple):
-    """Those options, as they were given; None is not given. `merge_every` is epochs."""
+    """The options on shards, as they were given; None is not given. `merge_every` counts epochs."""
 
     shards: int | None
     merge: Literal["off", "average"]
@@ -17,7 +17,7 @@ class ShardChoice(NamedTuple):
     passes: int | None
 
     def check(self) -> None:
-        """click.UsageError for options that contradict each other."""
+        """Raise click.UsageError for options that contradict each other."""
         if self.shards is None:
             for option in given_options("merge", "merge_parents", "merge_every", "passes"):
                 raise click.UsageError(f"{option} is for --shards, which deals the examples to several learners")
@@ -30,7 +30,7 @@ class ShardChoice(NamedTuple):
 
 
 def given_options(*names: str) -> list[str]:
-    """Those of the command's options, by the names of its parameters, that were typed."""
+    """Return those of these parameters of the command whose options were typed."""
     context = click.get_current_context()
     return [
         parameter.opts[0]

@@ -1,4 +1,4 @@
-"""From fetched records to a batch: what a record may hold, and what became of each.
+"""Decoding of fetched records into a batch, with the reason for each record that was refused.
 
 Owns the arrays that the parser fills, and their reuse. The format itself is `parse.py`'s, JSON `json_transcoding.py`'s.
 """
@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
     ids: NDArray[np.int64]
 
     def select(self, rows: NDArray[np.int64]) -> "Decoded":
-        """Only these of the m rows, int64[k], ascending; the records stay as they are."""
+        """Return only these of the m rows, int64[k], ascending; the records stay as they are."""
         return self._replace(batch=self.batch.select(rows), rows=self.rows[rows], ids=self.ids[rows])
 
 
@@ -76,7 +76,7 @@ class Decoder:
         self.decode([b'{"features": {"city": "Rome"}}', b"{", b'{"features": 0}'])
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """The examples in the values of `n` records; one that can't be used has its reason in `reasons`."""
+        """Decode the values of `n` records into examples; a record that can't be used has its reason in `reasons`."""
         buffer, sizes = _joined(values)
         reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
         decoded = self._parsed(buffer, sizes, self._limits, reasons, places)
@@ -97,7 +97,7 @@ class Decoder:
     def _parsed(
         self, buffer: Bytes, sizes: NDArray[np.int64], limits: Limits, reasons: Bytes, places: NDArray[np.int64]
     ) -> Decoded | None:
-        """What the records are, those left out that are refused already; None if one of them is JSON."""
+        """Parse the records, without those that are refused already; return None if one of them is JSON."""
         n = len(sizes)
         scratch = self._scratch
         scratch.reserve(_most_entries(sizes, limits))
@@ -130,13 +130,13 @@ class Decoder:
 
 
 def _most_entries(sizes: NDArray[np.int64], limits: Limits) -> int:
-    """How many features records of these `sizes` can have: one takes at least 2 bytes."""
+    """Return the most features that records of these `sizes` can have: one takes at least 2 bytes."""
     usable = np.where(sizes > limits.max_record_bytes, 0, np.maximum(sizes, 0))
     return int(np.minimum(usable // 2, limits.max_features).sum())
 
 
 class _Scratch(threading.local):
-    """What a thread decodes into: keys uint64[...] and values float32[...], and the parser's stack.
+    """The memory that a thread decodes into: keys uint64[...], values float32[...], and the parser's stack.
 
     spaces, attributes  uint64[...] as keys, if they are asked for, else uint64[0]
     """
@@ -150,7 +150,7 @@ class _Scratch(threading.local):
         self.pending = np.empty(MAX_DEPTH, np.int64)
 
     def reserve(self, entries: int) -> None:
-        """Make room for so many."""
+        """Make room for `entries` features."""
         if entries > self.keys.size:
             self.keys = np.empty(entries, np.uint64)
             self.values = np.empty(entries, np.float32)
@@ -158,7 +158,7 @@ class _Scratch(threading.local):
 
 
 def users_of(keys: Sequence[bytes | None]) -> NDArray[np.uint64]:
-    """uint64[n]: the hash of each key's bytes, see `user_key`, never 0; 0 where there is no key."""
+    """Return the hash of each record key, uint64[n], see `user_key`, never 0; 0 where there is no key."""
     users = np.empty(len(keys), np.uint64)
     _hash_all(*_joined(keys), users)
     return users
@@ -174,7 +174,7 @@ def _hash_all(buffer: Bytes, sizes: NDArray[np.int64], users: NDArray[np.uint64]
 
 
 def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All bytes one after another, uint8[...]; and how many are of each value, int64[n], -1 for None."""
+    """Return all bytes one after another, uint8[...], and the size of each value, int64[n], -1 for None."""
     try:
         # Without a line of Python for each value; of None there is neither a length nor a join.
         sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]

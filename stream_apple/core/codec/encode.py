@@ -1,4 +1,4 @@
-"""From a batch and its scores to prediction messages, as `schemas/prediction.schema.json` describes them.
+"""Encoding of predictions as messages, as `schemas/prediction.schema.json` describes them.
 
 A message is the parts that are the same for a whole call, copied, with the numbers of its row between them.
 The bytes are those of `msgpack.packb`.
@@ -20,7 +20,7 @@ _PROBABILITY: bytes = msgpack.packb("probability")
 
 @routine
 def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int, stop: int) -> int:
-    """Copy `source[start:stop]`; returns where it ends in `out`."""
+    """Copy `source[start:stop]` to out[at:]; return where it ends."""
     for step in range(stop - start):
         out[np.uint64(at + step)] = source[np.uint64(start + step)]
     return at + stop - start
@@ -28,7 +28,7 @@ def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int,
 
 @routine
 def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first: int, size: int) -> int:
-    """Copy `size` bytes from the word `first` on, and up to 7 more, for others to write over; returns their end."""
+    """Copy `size` bytes from the word `first` on, and up to 7 more, for others to overwrite; return their end."""
     for place in range(0, size, 8):
         word = words[np.uint64(first + (place >> 3))]
         # LLVM makes one store of it.
@@ -60,7 +60,7 @@ def _put_float_or_nil(out: NDArray[np.uint8], at: int, number: float) -> int:
 
 @routine
 def _put_count(out: NDArray[np.uint8], at: int, count: int) -> int:
-    """An integer >= 0 in the shortest form, as packers write it."""
+    """Write an integer >= 0 in the shortest form, as packers do; return where it ends."""
     bits = np.uint64(count)
     if count < 0x80:
         out[np.uint64(at)] = count
@@ -151,7 +151,7 @@ class PredictionEncoder:
         epoch: int,
         probabilities: NDArray[np.float64] | None = None,
     ) -> list[bytes]:
-        """One message for each row in [start, stop), in order.
+        """Return one message for each row in [start, stop), in order.
 
         predictions  float64[m]
         losses       float64[m], NaN where the row has no label: written as nil
@@ -188,5 +188,5 @@ class PredictionEncoder:
 
 
 def decode_prediction(message: bytes) -> dict[str, object]:
-    """A prediction message as readers see it; raises ValueError if it is not msgpack."""
+    """Decode a prediction message as readers do; ValueError if it is not msgpack."""
     return cast("dict[str, object]", msgpack.unpackb(message))

@@ -30,13 +30,13 @@ class Example(NamedTuple):
 
 
 def key_of(example: Example, number: int) -> bytes:
-    """The key of its record: its own, else the id, as bytes; if it has neither, its running number as decimal text."""
+    """Return the key of an example's record: its own, else its id as bytes, else `number` as decimal text."""
     name = example.key if example.key is not None else example.id if example.id is not None else number
     return name if isinstance(name, bytes) else str(name).encode()
 
 
 def encode_example(example: Example) -> bytes:
-    """The msgpack message of `example`, without the keys that would say the default.
+    """Encode `example` as msgpack, without the keys that would say the default.
 
     Feature values are written as 32-bit floats, which is how they are read; values of 1 as `true`, in a byte.
     Raises OverflowError for numbers that msgpack or a 32-bit float does not hold.
@@ -61,7 +61,7 @@ def encode_example(example: Example) -> bytes:
 
 
 def framing(message: bytes) -> str | None:
-    """The name of what stands around a message that was framed for a schema registry; None if it was not.
+    """Return the name of the framing of a message for a schema registry; None if it has none.
 
     Neither msgpack that is a map nor JSON begins so.
     """

@@ -29,7 +29,7 @@ def _rotate(word: np.uint64, bits: int) -> np.uint64:
 
 @routine
 def _avalanche(word: np.uint64) -> np.uint64:
-    """The end of xxh64; a hash of 0 is replaced, because key 0 marks a free slot."""
+    """Finish xxh64; a hash of 0 is replaced, because key 0 marks a free slot."""
     word = (word ^ (word >> np.uint64(33))) * _P2
     word = (word ^ (word >> np.uint64(29))) * _P3
     word ^= word >> np.uint64(32)
@@ -38,7 +38,7 @@ def _avalanche(word: np.uint64) -> np.uint64:
 
 @routine
 def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
-    """Take in the last `size` < 8 bytes, which are the low ones of `word`."""
+    """Hash the last `size` < 8 bytes, which are the low ones of `word`."""
     # Always all steps: lengths of names are too irregular for the processor to foresee a branch.
     after = _rotate(state ^ ((word & _LOW_32) * _P1), 23) * _P2 + _P3
     state = after if size & 4 else state
@@ -71,13 +71,13 @@ def _hash_word(state: np.uint64, word: np.uint64) -> np.uint64:
 
 @routine
 def short_name_key(word: np.uint64, size: int, seed: np.uint64) -> np.uint64:
-    """`name_key` of the low `size` < 8 bytes of `word`; the others do not matter."""
+    """Return `name_key` of the low `size` < 8 bytes of `word`; its other bytes do not matter."""
     return _avalanche(_hash_tail(seed + _P5 + np.uint64(size), word, size))
 
 
 @kernel
 def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
-    """xxh64 of the bytes [at, stop) with `seed`, never 0."""
+    """Return the xxh64 of the bytes [at, stop) with `seed`, never 0."""
     size = stop - at
     if size >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
@@ -99,7 +99,7 @@ def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
 
 @part
 def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size: int) -> np.uint64:
-    """`word_at` of the text that is the bytes from `name` to `gap`, a sign of equality, and those from `value` on."""
+    """Return `word_at` of a text in pieces: the bytes from `name` to `gap`, a "=", and the bytes from `value` on."""
     equals = gap - name
     if at + size <= equals:
         return word_at(buffer, name + at, size)
@@ -117,7 +117,7 @@ def _category_word(buffer: Bytes, name: int, gap: int, value: int, at: int, size
 
 @routine
 def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed: np.uint64) -> np.uint64:
-    """`name_key` of a text in pieces: the bytes [name, gap), a sign of equality, and the bytes [value, stop)."""
+    """Return `name_key` of a text in pieces: the bytes [name, gap), a sign of equality, and the bytes [value, stop)."""
     size = gap - name + 1 + stop - value
     at = 0
     if size >= 32:
@@ -141,7 +141,7 @@ def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed
 
 @kernel
 def index_key_of(index: np.uint64) -> np.uint64:
-    """The finalizer of splitmix64, so that keys of small integers do not add up to each other; never 0."""
+    """Hash an index by the finalizer of splitmix64, so that keys of small ones do not add up to others; never 0."""
     index = (index ^ (index >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     index = (index ^ (index >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     index ^= index >> np.uint64(31)
@@ -149,19 +149,19 @@ def index_key_of(index: np.uint64) -> np.uint64:
 
 
 def feature_key(name: str | bytes, namespace: str = "") -> int:
-    """The 64-bit key of a named feature: xxh64 of the name, seeded with that of the namespace if any."""
+    """Return the 64-bit key of a named feature: xxh64 of the name, seeded with that of the namespace if any."""
     raw = name if isinstance(name, bytes) else name.encode()
     seed = np.uint64(_hash(namespace.encode(), np.uint64(0)) if namespace else 0)
     return _hash(raw, seed)
 
 
 def user_key(key: bytes) -> int:
-    """The 64-bit key of the user whose records have this key: its xxh64, seeded as no feature's is."""
+    """Return the 64-bit key of the user whose records have this key: its xxh64, seeded as no feature's is."""
     return _hash(key, USERS)
 
 
 def index_key(index: int) -> int:
-    """The 64-bit key of a feature of the packed form."""
+    """Return the 64-bit key of a feature of the packed form."""
     return int(index_key_of(np.uint64(index)))
 
 

@@ -27,13 +27,13 @@ _JOIN = "^"  # of namespace and name, as in Vowpal Wabbit
 
 
 class _Map(tuple[tuple[bytes, object], ...]):
-    """A map of msgpack as pairs: a name may come twice."""
+    """A map of msgpack as a list of pairs: a name may occur twice."""
 
     __slots__ = ()
 
 
 def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[tuple[int, str]]:
-    """Key and name of the base features of an example; nothing of a record that is none.
+    """Yield key and name of each base feature of an example; nothing if the record is none.
 
     `name`, `namespace^name`, `name=category`, or `#index` of the packed form; and `namespace^name^next` of an n-gram.
     """
@@ -47,9 +47,9 @@ def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[
 
 
 def _features_of(example: bytes) -> object:
-    """What is under the key `features`; None if that is not there.
+    """Return the value of the key `features`; None if there is none.
 
-    Nothing is made of the rest, nor of more features than any example has. ValueError if that is not all.
+    The rest is skipped. ValueError for more features than any example has, or for bytes behind the example.
     """
     made = 0
 
@@ -76,13 +76,13 @@ def _features_of(example: bytes) -> object:
 
 
 def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
-    """Key and name of the user whose records have this key: `key=...`; nothing of a record without."""
+    """Yield key and name of the user whose records have this key, `key=...`; nothing for a record without a key."""
     if key is not None:
         yield user_key(key), "key=" + key.decode(errors="replace")
 
 
 class _Named(NamedTuple):
-    """A base feature; `zero`: the example does not have it."""
+    """A base feature with its name; `zero`: its value is 0, so the example does not have it."""
 
     key: int
     name: str
@@ -105,7 +105,7 @@ def _names(features: object, ngrams: NgramSizes | None) -> Iterator[tuple[int, s
 
 
 def _spaced(features: _Map) -> Iterator[tuple[str, _Named]]:
-    """Each feature with its namespace, in order."""
+    """Yield each feature with its namespace, in order."""
     packed = dict(features)
     if isinstance(packed.get(b"indices"), bytes):
         yield from (("", named) for named in _indices(packed))
@@ -128,7 +128,7 @@ def _full(name: bytes, value: object) -> bytes:
 
 
 def _is_zero(value: object) -> bool:
-    """As a 32-bit float."""
+    """Return whether a feature's value is 0 as a 32-bit float."""
     return isinstance(value, int | float) and np.float32(value) == 0
 
 
@@ -145,7 +145,7 @@ def _indices(features: dict[bytes, object]) -> Iterator[_Named]:
 
 
 def _ngrams(run: list[_Named], space: str, sizes: NgramSizes | None) -> Iterator[tuple[int, str]]:
-    """Those of neighbours in a namespace."""
+    """Yield key and name of the n-grams of neighbouring features in a namespace."""
     if sizes is None:
         return
     prefix = len(space + _JOIN) if space else 0
@@ -159,7 +159,7 @@ def _ngrams(run: list[_Named], space: str, sizes: NgramSizes | None) -> Iterator
 
 
 class Names:
-    """At most `most` names; those that were not seen for longest go, unless they are kept.
+    """A cache of at most `most` names; the least recently seen are dropped, unless they are kept.
 
     May be used by several threads.
 
@@ -174,7 +174,7 @@ class Names:
         self._lock = threading.Lock()
 
     def add(self, found: Iterable[tuple[int, str]]) -> None:
-        """These names have been seen now."""
+        """Add these names, by key, as those seen last."""
         with self._lock:
             for key, name in found:
                 self._names.pop(key, None)
@@ -183,21 +183,21 @@ class Names:
                     self._forget_one()
 
     def keep(self, keys: Collection[int]) -> None:
-        """Until the next call, the names of these keys stay, half of the room at most."""
+        """Keep the names of these keys until the next call, in half of the room at most."""
         with self._lock:
             self._kept = frozenset(islice(keys, self._most // 2))
 
     @property
     def missing(self) -> frozenset[int]:
-        """The keys to keep whose names are not known yet."""
+        """Return the keys to keep whose names are not known yet."""
         return frozenset(key for key in self._kept if key not in self._names)
 
     def get(self, key: int) -> str | None:
-        """The name, if it is known."""
+        """Return the name of the feature with this key, or None if it is not known."""
         return self._names.get(key)
 
     def known(self) -> dict[int, str]:
-        """All names, by key."""
+        """Return a copy of all names, by key."""
         with self._lock:
             return dict(self._names)
 
@@ -213,7 +213,7 @@ class Names:
 
 
 def _presentable(name: str) -> str:
-    """The name as it may be shown: not too long, and without what would steer a terminal or turn the text around."""
+    """Return the name as it may be shown: not too long, and without terminal controls or changes of direction."""
     if len(name) > LONGEST_NAME:
         name = name[: LONGEST_NAME - len(_CUT)] + _CUT
     if name.isprintable():

@@ -1,4 +1,4 @@
-"""What is said of a JSON record that can't be used: where its faults lie, and what stands there.
+"""Descriptions of faults in JSON records: where they are, and what stands there.
 
 Slow and plain, for dead letters only; but what is looked for in the whole of a record, a kernel looks for.
 """
@@ -22,15 +22,15 @@ _WORDS = {b"true": "a bool", b"false": "a bool", b"null": ""}
 
 
 def is_json(value: bytes) -> bool:
-    """Whether the record is meant to be JSON: no map of msgpack begins so."""
+    """Return whether the record is meant to be JSON: no map of msgpack begins so."""
     return value.lstrip(_SPACE).startswith(b"{")
 
 
 @kernel
 def _enclosing(source: NDArray[np.uint8], place: int) -> tuple[int, int, bool]:
-    """Where the key of the outermost object starts and stops in whose value byte `place` lies, without its quotes.
+    """Return where the key starts and stops, without its quotes, in whose value byte `place` lies; -1 for none.
 
-    -1 for none; and whether the object ends before.
+    The key is one of the outermost object. Also returns whether that object ends before `place`.
     """
     at = depth = start = stop = 0
     key = key_stop = -1
@@ -56,9 +56,9 @@ def _enclosing(source: NDArray[np.uint8], place: int) -> tuple[int, int, bool]:
 
 
 def enclosing_key(value: bytes, place: int) -> tuple[str | None, bool]:
-    """The key of the outermost object in whose value byte `place` lies, if any; and whether the object ends before.
+    """Return the outermost object's key in whose value byte `place` lies, if any; and whether that object has ended.
 
-    A long one is cut.
+    A long key is cut.
     """
     start, stop, ended = _enclosing(np.frombuffer(value, np.uint8), min(place, len(value)))
     if start < 0 or ended:
@@ -67,7 +67,7 @@ def enclosing_key(value: bytes, place: int) -> tuple[str | None, bool]:
 
 
 def found_in(value: bytes, place: int) -> str:
-    """A few words on what stands at byte `place`."""
+    """Describe in a few words what stands at byte `place`."""
     if place >= len(value):
         return "the end of the record"
     first = value[place : place + 1]
@@ -89,6 +89,6 @@ def found_in(value: bytes, place: int) -> str:
 
 
 def quoted(text: bytes) -> str:
-    """The beginning of a text as Python would quote it, in ASCII."""
+    """Return the beginning of a text as Python would quote it, in ASCII."""
     quote = ascii(text[:_LOOKED_AT].decode(errors="replace"))
     return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}...{quote[0]}"

@@ -49,7 +49,7 @@ _FIVE_13, _LEAP = 5**13, 13  # the largest power below 2**32
 
 
 def _leading_bits(power: int) -> int:
-    """The first 128 bits of 5**power, rounded down."""
+    """Return the first 128 bits of 5**power, rounded down."""
     if power >= 0:
         number: int = 5**power
         spare = 128 - number.bit_length()
@@ -69,7 +69,7 @@ _TENS = np.array([float(10**power) for power in range(_EXACT + 1)])
 
 @routine
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The high and the low word of a * b."""
+    """Return the high and the low word of the 128-bit product a * b."""
     a_high, a_low, b_high, b_low = a >> _SHIFT_32, a & _LOW_32, b >> _SHIFT_32, b & _LOW_32
     low = a_low * b_low
     middle = a_high * b_low + (low >> _SHIFT_32)
@@ -79,7 +79,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @routine
 def _leading_zeros(word: np.uint64) -> int:
-    """Of a word that is not zero."""
+    """Return the number of leading zero bits of a word that is not 0."""
     count = 0
     for step in (32, 16, 8, 4, 2, 1):
         if word >> np.uint64(64 - step) == ZERO:
@@ -90,7 +90,7 @@ def _leading_zeros(word: np.uint64) -> int:
 
 @routine
 def nearest_float(significand: np.uint64, power: int) -> tuple[np.uint64, bool]:
-    """The bits of the positive float nearest to significand * 10**power, and whether that is settled.
+    """Return the bits of the positive float nearest to significand * 10**power, and whether that is settled.
 
     If it is not, the nearest is this one or the next larger one.
     """
@@ -136,7 +136,10 @@ def nearest_float(significand: np.uint64, power: int) -> tuple[np.uint64, bool]:
 
 @routine
 def _times(number: NDArray[np.uint64], size: int, factor: int, more: int) -> int:
-    """Make number * factor + more of the integer of `size` digits; how many it has then. Both are below 2**32."""
+    """Replace the integer of `size` digits by number * factor + more; return how many digits it has then.
+
+    `factor` and `more` are both below 2**32.
+    """
     carry = np.uint64(more)
     for step in range(size):
         carry += number[np.uint64(step)] * np.uint64(factor)
@@ -170,7 +173,7 @@ def _times_two_to(number: NDArray[np.uint64], size: int, power: int) -> int:
 
 @routine
 def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_size: int) -> int:
-    """Above 0 if `one` is larger, below 0 if it is smaller. Neither is 0."""
+    """Compare two integers, neither of which is 0: above 0 if `one` is larger, below 0 if it is smaller."""
     if size != other_size:
         return size - other_size
     for step in range(size - 1, -1, -1):
@@ -183,7 +186,7 @@ def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_
 def exact_float(
     source: NDArray[np.uint8], at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
 ) -> np.uint64:
-    """The bits of the float nearest to a number, which is that of the bits `below` or the next larger one.
+    """Return the bits of the float nearest to a number: either `below`, or those of the next larger float.
 
     The number is what the digits, and perhaps a point, in source[at:stop] spell, times 10**power; it is not 0.
 
@@ -238,7 +241,7 @@ def exact_float(
 
 @routine
 def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
-    """Write `tag` and `size` <= 8 bytes after it, big-endian; returns where they end."""
+    """Write `tag` and the low `size` <= 8 bytes of `bits` after it, big-endian; return where they end."""
     out[np.uint64(to)] = tag
     for step in range(size):
         out[np.uint64(to + 1 + step)] = np.uint8(bits >> np.uint64(8 * (size - 1 - step)))
@@ -247,7 +250,7 @@ def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
 
 @routine
 def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  # noqa: FBT001
-    """An integer of at most 64 bits in the shortest form."""
+    """Write an integer of at most 64 bits in the shortest form."""
     if negative and size != ZERO:
         bits = ZERO - size
         if size <= np.uint64(32):
@@ -274,9 +277,9 @@ def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  
 def number_text(
     source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]
 ) -> tuple[int, int, int]:
-    """The number at `at`: where it ends or the fault is, where its msgpack ends, and the fault.
+    """Transcode the number at `at`; return where it ends or the fault is, where its msgpack ends, and the fault.
 
-    An integer of 64 bits is one, any other number is the nearest 64-bit float; scratch as of `exact_float`.
+    An integer of 64 bits stays one, any other number becomes the nearest 64-bit float; scratch as for `exact_float`.
     """
     negative = byte(source, at) == MINUS
     at += negative

@@ -1,7 +1,7 @@
-"""Reading JSON out of bytes that nobody has checked yet: strings, which are written as msgpack, and what is read over.
+"""A reader of unchecked JSON: strings are written as msgpack, and what nobody asks for is skipped.
 
 JSON is that of RFC 8259, in UTF-8, and nothing beyond: no NaN, no comments, no lone surrogates. What is written is what
-`msgpack.packb` makes of the same value; what nobody asks for is checked for its syntax, to the same faults, and nothing
+`msgpack.packb` makes of the same value; what is skipped is checked for its syntax, to the same faults, and nothing
 is made of it. Every function takes where it starts and where the record ends, and reads no byte at or after that end.
 """
 
@@ -46,7 +46,7 @@ _ESCAPES = _escape_table()
 
 @routine
 def after_space(source: Bytes, at: int, end: int) -> int:
-    """The first byte from `at` on that is no white space of JSON."""
+    """Return the place of the first byte from `at` on that is no white space of JSON."""
     while at < end and byte(source, at) in (0x20, 0x0A, 0x0D, 0x09):
         at += 1
     return at
@@ -54,14 +54,14 @@ def after_space(source: Bytes, at: int, end: int) -> int:
 
 @routine
 def begins_object(source: Bytes, at: int, end: int) -> bool:
-    """Whether a record is meant to be JSON: no map of msgpack begins so."""
+    """Return whether a record is meant to be JSON: no map of msgpack begins so."""
     at = after_space(source, at, end)
     return at < end and byte(source, at) == OPEN_OBJECT
 
 
 @routine
 def _four_hex(source: Bytes, at: int, stop: int) -> int:
-    """The number that four hexadecimal digits spell; -1 if they do not stand there."""
+    """Return the number that four hexadecimal digits spell; -1 if they are not there."""
     if stop - at < 4:
         return -1
     number = 0
@@ -78,7 +78,7 @@ def _four_hex(source: Bytes, at: int, stop: int) -> int:
 
 @routine
 def _escape(source: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """The code point of the escape whose backslash is at `at`, and where it ends; -1 for none, or a lone surrogate."""
+    """Return the code point of the escape whose backslash is at `at`, and its end; -1 for none, or a lone surrogate."""
     if at + 1 >= stop:
         return -1, at
     sign = byte(source, at + 1)
@@ -110,7 +110,10 @@ def _put_utf8(out: Bytes, to: int, code: int) -> int:
 
 @routine
 def _measured(source: Bytes, start: int, end: int) -> tuple[int, int, int, int]:
-    """A string from after its quote on: its closing quote or where the fault is, its bytes in UTF-8, escapes, fault."""
+    """Measure a string from after its opening quote.
+
+    Returns where its closing quote or the fault is, its bytes in UTF-8, how many escapes it has, and the fault.
+    """
     at = start
     saved = escapes = high = 0
     while at < end:
@@ -136,7 +139,10 @@ def _measured(source: Bytes, start: int, end: int) -> tuple[int, int, int, int]:
 
 @routine
 def string_at(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, int, int]:
-    """The string whose opening quote is at `at`: where it ends or the fault is, where its msgpack ends, the fault."""
+    """Transcode the string whose opening quote is at `at`.
+
+    Returns where it ends or the fault is, where its msgpack ends, and the fault.
+    """
     start = at + 1
     stop, size, escapes, fault = _measured(source, start, end)
     if fault != OK:
@@ -164,7 +170,7 @@ def string_at(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[in
 
 @routine
 def spells(source: Bytes, at: int, end: int, word: Bytes) -> bool:
-    """Whether the bytes of `word` stand at `at`."""
+    """Return whether the bytes of `word` stand at `at`."""
     same = end - at >= word.size
     for step in range(word.size if same else 0):
         same &= source[np.uint64(at + step)] == word[np.uint64(step)]
@@ -173,13 +179,13 @@ def spells(source: Bytes, at: int, end: int, word: Bytes) -> bool:
 
 @routine
 def begins_number(sign: int) -> bool:
-    """Whether the byte `sign` does."""
+    """Return whether a number of JSON may begin with the byte `sign`."""
     return sign == MINUS or ZERO_DIGIT <= sign <= NINE
 
 
 @routine
 def after_colon(source: Bytes, at: int, end: int) -> tuple[int, int]:
-    """From behind a key to its value, or to the fault; and the fault."""
+    """Skip the colon behind a key; return where the value or the fault is, and the fault."""
     at = after_space(source, at, end)
     if at >= end or byte(source, at) != COLON:
         return at, _MALFORMED
@@ -195,7 +201,7 @@ def _after_digits(source: Bytes, at: int, end: int) -> int:
 
 @routine
 def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
-    """As `number_text` without the number: where it ends or the fault is, and the fault."""
+    """Skip a number; return where it ends or the fault is, and the fault, as `number_text` does."""
     at += byte(source, at) == MINUS
     start = at
     at = _after_digits(source, at, end)
@@ -220,7 +226,7 @@ def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @routine
 def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
-    """From a key to its value, or to the fault; and the fault."""
+    """Skip a key and its colon; return where the value or the fault is, and the fault."""
     if at >= end or byte(source, at) != QUOTE:
         return at, _MALFORMED
     at, _, _, fault = _measured(source, at + 1, end)
@@ -231,7 +237,7 @@ def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @routine
 def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[np.int64]) -> tuple[int, int]:
-    """Step over the value at `at`, of any kind: where it ends, or where the fault is, and the fault.
+    """Skip the value at `at`, of any kind; return where it ends, or where the fault is, and the fault.
 
     depth    of the objects and arrays around it
     objects  int64[MAX_DEPTH], scratch from `depth` on: whether what is open there is an object

@@ -47,14 +47,17 @@ _NOWHERE = -1
 
 @routine
 def _known_key(out: Bytes, start: int, stop: int) -> int:
-    """The bit of the key that is written in `out` as msgpack; 0 if the parser skips its value."""
+    """Return the bit of the key that is written in `out` as msgpack; 0 if the parser skips its value."""
     size = stop - start - 1
     return known_key(word_at(out, start + 1, size), size) if size <= 8 else 0
 
 
 @routine
 def _key(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, int, int]:
-    """A key and its colon at `at`: where they end or the fault is, where the key's msgpack ends, and the fault."""
+    """Transcode a key and skip its colon.
+
+    Returns where they end or the fault is, where the key's msgpack ends, and the fault.
+    """
     if at >= end or byte(source, at) != QUOTE:
         return at, to, _MALFORMED
     at, to, fault = string_at(source, at, end, out, to)
@@ -75,7 +78,7 @@ def _value(
     scratch: NDArray[np.uint64],
     watched: int,
 ) -> tuple[int, int, int, int]:
-    """The record [first, end), which begins an object, as msgpack in `out` from `start` on.
+    """Transcode the record [first, end), which begins an object, to msgpack in `out` from `start` on.
 
     opened   int64[2, MAX_DEPTH], scratch: where each open object starts in `out`, and its items so far.
     scratch  as of `exact_float`.
@@ -167,7 +170,7 @@ def _records(
     opened: NDArray[np.int64],
     scratch: NDArray[np.uint64],
 ) -> int:
-    """All records into `out`, those that are no JSON as they are, refused ones as nothing; where the last ends.
+    """Transcode all records to `out`: copy those that are no JSON, leave out refused ones; return where the last ends.
 
     reasons, places  [n], written where a record is refused.
     """
@@ -193,19 +196,19 @@ def _records(
 
 
 def _room(source: Bytes) -> Bytes:
-    """For the msgpack of all that is in `source`."""
+    """Return an array that holds the msgpack of all that is in `source`."""
     return np.empty(source.size + source.size // 2 + _OPEN_HEADERS, np.uint8)
 
 
 def _scratch() -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """`opened` and `scratch` of `_value`."""
+    """Return the arrays `opened` and `scratch` of `_value`."""
     return np.empty((2, MAX_DEPTH), np.int64), np.empty(EXACT, np.uint64)
 
 
 def transcode(
     buffer: Bytes, sizes: NDArray[np.int64], max_record_bytes: int, reasons: Bytes, places: NDArray[np.int64]
 ) -> tuple[Bytes, NDArray[np.int64]]:
-    """The records of `buffer` as msgpack, uint8[...], and how many bytes each has, int64[n]; -1 = null.
+    """Transcode the records of `buffer`; return the msgpack, uint8[...], and each record's size, int64[n], -1 = null.
 
     sizes            int64[n], bytes of each record; -1 = null, which takes no bytes.
     reasons, places  [n], written where a record is refused: no JSON, or larger than `max_record_bytes`; such a record
@@ -218,13 +221,13 @@ def transcode(
 
 
 def place_in_json(value: bytes, place: int) -> int:
-    """Where the key or value starts in the JSON `value`, to which byte `place` of its msgpack belongs."""
+    """Return where the key or value starts in the JSON `value`, to which byte `place` of its msgpack belongs."""
     source = np.frombuffer(value, np.uint8)
     return int(_value(source, 0, source.size, _room(source), 0, *_scratch(), place)[-1])
 
 
 def as_msgpack(value: bytes) -> bytes:
-    """A record as the parser sees it; nothing of JSON that is none."""
+    """Return a record as the parser sees it; b"" for JSON that is broken."""
     reasons, places = np.zeros(1, np.uint8), np.zeros(1, np.int64)
     whole, _ = transcode(np.frombuffer(value, np.uint8), np.array([len(value)]), len(value), reasons, places)
     return whole.tobytes()

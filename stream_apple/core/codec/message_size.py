@@ -1,4 +1,4 @@
-"""How large the messages that leave a worker may be, and whether a record's answer is one of them.
+"""Bounds on the messages that leave a worker, and whether the answer to a record keeps to its bound.
 
 A message that its topic does not take would end the worker at every start. So each has a bound, which the limits of
 records give and a topic is asked to take (`adapters/kafka/topics.py`). Sizes are those before compression, which
@@ -19,24 +19,24 @@ _PREDICTION_BYTES = 512  # of a prediction without its id; the name of a topic h
 
 
 def largest_prediction(max_record_bytes: int) -> int:
-    """Bytes that a prediction may have, in a batch of its own; 1,048,588 by default, as Kafka has it."""
+    """Return the most bytes of a prediction, in a batch of its own; 1,048,588 by default, as Kafka has it."""
     return max(max_record_bytes, USUAL_RECORD_BYTES) + _KEY_BYTES
 
 
 def largest_key_and_id(max_record_bytes: int) -> int:
-    """Bytes that the key of a record and the id in its value may have together."""
+    """Return the most bytes that a record's key and the id in its value may have together."""
     return largest_prediction(max_record_bytes) - _BATCH_BYTES - _PREDICTION_BYTES
 
 
 def largest_dead_letter(max_record_bytes: int) -> int:
-    """Bytes that a dead letter may have, in a batch of its own."""
+    """Return the most bytes of a dead letter, in a batch of its own."""
     return largest_prediction(max_record_bytes) + DEAD_LETTER_HEADER_BYTES
 
 
 def message_bytes(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, str | bytes | None]] = ()
 ) -> int:
-    """At most so many has the message in a batch of its own."""
+    """Return a bound on the bytes of the message in a batch of its own."""
     texts = (text for header in headers for text in header)
     sizes = [len(text.encode() if isinstance(text, str) else text or b"") for text in texts]
     return _BATCH_BYTES + len(key or b"") + len(value or b"") + sum(sizes) + len(sizes) // 2 * _HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Reading msgpack values out of bytes that nobody has checked yet.
+"""A reader of unchecked msgpack.
 
 Every function takes where a value starts and where its record ends, and reads no byte at or after that end.
 Positions are signed and become unsigned only to index, which spares Numba's test for negative indices.
@@ -26,19 +26,19 @@ ZERO = np.uint64(0)
 
 
 def word_of(name: bytes) -> np.uint64:
-    """At most 8 bytes as `str_at` has them."""
+    """Return a name of at most 8 bytes as a word, as `str_at` returns strings."""
     return np.uint64(int.from_bytes(name, "little"))
 
 
 @routine
 def byte(buffer: Bytes, at: int) -> int:
-    """The byte at `at`, signed so that arithmetic on it stays in integers."""
+    """Return the byte at `at`, signed so that arithmetic on it stays in integers."""
     return np.int64(buffer[np.uint64(at)])  # type: ignore[return-value]
 
 
 @part
 def word_at(buffer: Bytes, at: int, size: int) -> np.uint64:
-    """`size` <= 8 bytes, little-endian, the rest zero. For a constant size LLVM makes one load of it."""
+    """Return `size` <= 8 bytes as a little-endian word. For a constant size LLVM makes one load of it."""
     word = ZERO
     for step in range(size):
         word |= np.uint64(buffer[np.uint64(at) + np.uint64(step)]) << np.uint64(8 * step)
@@ -47,7 +47,7 @@ def word_at(buffer: Bytes, at: int, size: int) -> np.uint64:
 
 @routine
 def big_endian(buffer: Bytes, at: int, size: int) -> np.uint64:
-    """`size` <= 8 bytes as msgpack orders them."""
+    """Return `size` <= 8 bytes as a big-endian word, as msgpack orders them."""
     word = ZERO
     for step in range(size):
         word = (word << np.uint64(8)) | np.uint64(buffer[np.uint64(at + step)])
@@ -56,13 +56,13 @@ def big_endian(buffer: Bytes, at: int, size: int) -> np.uint64:
 
 @routine
 def _length(buffer: Bytes, at: int, size: int) -> int:
-    """`size` <= 4 bytes, big-endian."""
+    """Return the big-endian length that is `size` <= 4 bytes long."""
     return np.int64(big_endian(buffer, at, size))  # type: ignore[return-value]
 
 
 @routine
 def _is_timestamp(buffer: Bytes, start: int, size: int) -> bool:
-    """Whether the data of an extension of type -1 has one of its three layouts, and less than 1e9 ns."""
+    """Return whether an extension of type -1 has one of its three layouts, and less than 1e9 ns."""
     if size == 8:
         return _length(buffer, start, 4) >> 2 < 1_000_000_000
     return size == 4 or (size == 12 and _length(buffer, start, 4) < 1_000_000_000)
@@ -70,7 +70,7 @@ def _is_timestamp(buffer: Bytes, start: int, size: int) -> bool:
 
 @routine
 def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
-    """Kind of the value at `at`, where its content starts, and its size: bytes, or items of an array or map.
+    """Return the kind of the value at `at`, where its content starts, and its size: bytes, or items of an array or map.
 
     The content of what is not an array or map lies before `end`; a value cut short is `BROKEN`.
     """
@@ -95,13 +95,13 @@ def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 @routine
 def unlike(kind: int) -> int:
-    """The reason for a value of the wrong `kind`."""
+    """Return the reason for a value of the wrong `kind`."""
     return _MALFORMED if kind == mp.BROKEN else _WRONG_TYPE
 
 
 @routine
 def number_at(buffer: Bytes, at: int, end: int) -> tuple[float, int, int]:
-    """The int or float at `at` as float64, where it ends, and the fault."""
+    """Return the int or float at `at` as float64, where it ends, and the fault."""
     kind, start, size = head(buffer, at, end)
     after = start + size
     if kind == mp.INT:
@@ -123,7 +123,7 @@ def number_at(buffer: Bytes, at: int, end: int) -> tuple[float, int, int]:
 
 @routine
 def is_utf8(buffer: Bytes, at: int, stop: int) -> bool:
-    """Whether [at, stop) is UTF-8 as of table 3-7 of the Unicode standard: no overlong form, no surrogate."""
+    """Return whether [at, stop) is UTF-8 as of table 3-7 of the Unicode standard: no overlong form, no surrogate."""
     while at < stop:
         lead = byte(buffer, at)
         at += 1
@@ -154,7 +154,7 @@ def is_utf8(buffer: Bytes, at: int, stop: int) -> bool:
 
 @routine
 def skip(buffer: Bytes, at: int, end: int, pending: NDArray[np.int64]) -> tuple[int, int]:
-    """Step over a value inside the example, of any kind: where it ends, or where the fault is, and the fault.
+    """Skip a value inside the example, of any kind; return where it ends, or where the fault is, and the fault.
 
     pending  int64[MAX_DEPTH], scratch: values still to come at each depth.
     """
@@ -181,7 +181,7 @@ def skip(buffer: Bytes, at: int, end: int, pending: NDArray[np.int64]) -> tuple[
 
 @routine
 def str_at(buffer: Bytes, at: int, end: int) -> tuple[int, int, int, np.uint64]:
-    """A str at `at`: where it starts and stops, the fault, and if of at most 8 bytes, they as a word."""
+    """Read the str at `at`; return where it starts and stops, the fault, and as a word its bytes, if at most 8."""
     kind, start, size = head(buffer, at, end)
     if kind != mp.STR:
         return at, at, unlike(kind), ZERO

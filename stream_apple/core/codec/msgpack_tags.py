@@ -1,4 +1,4 @@
-"""What the first byte of a msgpack value says, as a table.
+"""The table of what the first byte of a msgpack value says.
 
 https://github.com/msgpack/msgpack/blob/master/spec.md
 """

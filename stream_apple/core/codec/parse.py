@@ -47,7 +47,7 @@ FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
 
 @routine
 def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, int]:
-    """The id at `at`: where it ends or the fault is, and the fault."""
+    """Parse the id at `at`; return where it ends or the fault is, and the fault."""
     kind, start, size = head(buffer, at, end)
     if kind not in (mp.STR, mp.BIN, mp.INT):
         return at, unlike(kind)
@@ -60,7 +60,7 @@ def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, 
 
 @routine
 def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: int) -> tuple[int, int]:
-    """The label at `at`: where it ends or the fault is, and the fault."""
+    """Parse the label at `at`; return where it ends or the fault is, and the fault."""
     if at < end and byte(buffer, at) == mp.TAG_NIL:
         return at + 1, OK
     label, stop, fault = number_at(buffer, at, end)
@@ -85,7 +85,7 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
 
 @routine
 def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, row: int) -> tuple[int, int]:
-    """The weight at `at`: where it ends or the fault is, and the fault."""
+    """Parse the weight at `at`; return where it ends or the fault is, and the fault."""
     weight, stop, fault = number_at(buffer, at, end)
     if fault != OK:
         return at, fault
@@ -97,7 +97,7 @@ def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, r
 
 @routine
 def known_key(word: np.uint64, size: int) -> int:
-    """The bit of a known key, from its bytes as of `str_at`; 0 for any other."""
+    """Return the bit of a known key, given its bytes as of `str_at`; 0 for any other."""
     if size == 8 and word == _FEATURES:
         return FEATURES_BIT
     if size == 5 and word == _LABEL:
@@ -119,7 +119,7 @@ def _record(
     row: int,
     pending: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """The record [first, end) as `row`: the place of the fault, and the fault."""
+    """Parse the record [first, end) as `row`; return the place of the fault, and the fault."""
     out.labels[row] = np.nan
     out.weights[row] = 1.0
     out.ids[row, 0] = out.ids[row, 1] = first
@@ -166,7 +166,7 @@ def parse(
     places: NDArray[np.int64],
     pending: NDArray[np.int64],
 ) -> int:
-    """Parse the records that lie one after another in `buffer`; the number of good ones, or `JSON_FOUND` at the first.
+    """Parse the records that lie one after another in `buffer`; return how many are good; if one is JSON, `JSON_FOUND`.
 
     sizes            int64[n], bytes of each record; -1 = null, which takes no bytes.
     reasons, places  [n], written: the fault of each record and the byte in the record; -1 if good. A record that has

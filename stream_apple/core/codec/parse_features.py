@@ -37,7 +37,7 @@ _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
 @routine
 def _fault_of(value: np.float32) -> int:
-    """Of a value that is not below TOO_LARGE."""
+    """Return the reason to refuse a feature's value that is not below TOO_LARGE: NaN, infinite, or too large."""
     return _OVERFLOW if np.isfinite(value) else _BAD_VALUE
 
 
@@ -49,7 +49,7 @@ def _is_packed_key(buffer: Bytes, start: int, stop: int) -> bool:
 
 @routine
 def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
-    """`count` pairs of name and value from `at` on: where they end or the fault is, and the fault.
+    """Parse `count` pairs of name and value from `at` on; return where they end or the fault is, and the fault.
 
     A str as value is a category: with `name` it makes the name `name=value` of a feature whose value is 1. Under the
     keys of the packed form it is refused: whoever writes bins as text would never learn that they are none.
@@ -112,10 +112,10 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
 
 @routine
 def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, first: int) -> None:
-    """Of the `count` pairs of name and value from `at` on, which are good, and whose keys begin at `first`.
+    """Write namespaces and attributes of `count` good pairs of name and value from `at` on; keys begin at `first`.
 
-    Their namespaces, and the attributes that they are values of, for learners that ask: so names are read a second
-    time, and this costs nothing where nobody asks. `seed`: the namespace's key, 0 for none.
+    They are for learners that ask for them: names are read a second time, which costs nothing where nobody asks.
+    `seed`: the namespace's key, 0 for none.
     """
     if out.spaces.size == 0 and out.attributes.size == 0:
         return
@@ -146,7 +146,7 @@ def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64,
 
 @routine
 def _note_no_origins(out: Columns, first: int, stop: int) -> None:
-    """Of packed features: they have neither namespace nor attribute."""
+    """Write 0 as namespace and attribute of packed features, which have neither."""
     if out.spaces.size:
         out.spaces[first:stop] = ZERO
     if out.attributes.size:
@@ -157,7 +157,7 @@ def _note_no_origins(out: Columns, first: int, stop: int) -> None:
 def _namespaces(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
-    """`count` pairs of namespace and map from `first` on: where they end or the fault is, and the fault."""
+    """Parse `count` pairs of namespace and map from `first`; return where they end or the fault is, and the fault."""
     at = first
     entries = 0
     for _ in range(count):
@@ -184,7 +184,7 @@ def _namespaces(
 def _packed(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
-    """`count` pairs of the packed form from `first` on: where they end or the fault is, and the fault."""
+    """Parse `count` pairs of the packed form from `first` on; return where they end or the fault is, and the fault."""
     at = first
     indices = numbers = -1
     index_bytes = number_bytes = 0
@@ -232,7 +232,7 @@ def _packed(
 
 @routine
 def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Columns, row: int) -> tuple[int, int]:
-    """The features at `at`, in the form that their first value tells: where they end, and the fault."""
+    """Parse the features at `at`, in the form that their first value tells; return where they end, and the fault."""
     kind, first, count = head(buffer, at, end)
     if kind != mp.MAP:
         return at, unlike(kind)

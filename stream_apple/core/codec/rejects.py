@@ -1,4 +1,4 @@
-"""Why a record can't be used: the closed list of reasons, and each in a sentence for people.
+"""The reasons to refuse a record, a closed list, and each in a sentence for people.
 
 The codes are a contract with whoever reads the dead-letter topic: `schemas/dead_letter.schema.json` has the
 same list, in the same order. New reasons are appended.
@@ -51,7 +51,7 @@ _QUOTED = {mp.BOOL, mp.INT, mp.FLOAT, mp.STR, mp.BIN}
 
 
 class Reason(IntEnum):
-    """What is wrong with a record; 0 is nothing."""
+    """The reason why a record is refused; 0 is none."""
 
     OK = 0
     NULL_VALUE = 1
@@ -78,7 +78,7 @@ class Reason(IntEnum):
 
 
 def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> str:
-    """What was expected, what was found, and where, in ASCII; `place` is a byte of the record's `value`.
+    """Explain in ASCII what was expected, what was found, and where; `place` is a byte of the record's `value`.
 
     For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
     """
@@ -146,7 +146,7 @@ def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types
 
 
 def _found(reason: Reason, value: bytes, place: int) -> str:
-    """A few words on what stands at byte `place`, quoted where that helps."""
+    """Describe in a few words what stands at byte `place`, quoted where that helps."""
     if place >= len(value):
         return "the end of the record"
     kind = int(mp.KINDS[value[place]])
@@ -176,7 +176,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
 
 
 def _foreign(value: bytes) -> str | None:
-    """What a record is that was not meant to be msgpack, nor begins as an object of JSON; None if it may be msgpack."""
+    """Describe a record that is neither msgpack nor an object of JSON; None if it may be msgpack."""
     if frame := framing(value):
         return frame
     if value.startswith(_BYTE_ORDER_MARK):
@@ -190,7 +190,7 @@ def _foreign(value: bytes) -> str | None:
 
 
 def _is_text(value: bytes) -> bool:
-    """Whether the value begins as something that can be read: no msgpack but an integer does."""
+    """Return whether the value begins as readable text: no msgpack but an integer does."""
     try:
         # What is cut off in the middle of a character is waited for.
         text = codecs.getincrementaldecoder("utf-8")().decode(value[:_LOOKED_AT])
@@ -208,7 +208,7 @@ def _is_whole(value: bytes, place: int) -> bool:
 
 
 def _enclosing_key(value: bytes, place: int) -> str | None:
-    """The key of the example in whose value byte `place` lies; None if it lies in no value."""
+    """Return the key of the example in whose value byte `place` lies; None if it lies in no value."""
     unpacker = _unpacker(value)
     key: str | None = None
     try:

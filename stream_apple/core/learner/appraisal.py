@@ -1,7 +1,8 @@
-"""What parents cost and earn, and what candidates would cost, seen on the latest examples.
+"""What parents cost and contribute, and what candidates would cost, measured on the latest examples.
 
-An example's features belong to the parent through which they are reached first. A parent earns what they add to the
-averaged score, in size; it costs all of its products with base features, since each is looked up, feature or not.
+An example's features belong to the parent through which they are reached first. A parent earns the sum of their
+contributions to the averaged score, in absolute value; it costs all of its products with base features, since each is
+looked up, whether it is a feature or not.
 """
 
 from typing import NamedTuple
@@ -21,7 +22,7 @@ Means = NDArray[np.float64]
 
 
 class Appraisal(NamedTuple):
-    """Means an example, of those that were looked at.
+    """Means over the latest examples.
 
     examples  how many those are
     products  looked up, the base features included
@@ -40,12 +41,12 @@ class Appraisal(NamedTuple):
 
 
 def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> Appraisal:
-    """Look at the latest examples; `parents` are slots, ascending, and `candidates` are slots in any order."""
+    """Measure on the latest examples; `parents` are slots in ascending order, `candidates` are slots in any order."""
     order = np.argsort(candidates)
     cost, earned, presence = np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(len(candidates))
     totals = np.zeros(3)
-    origins = work.origins if model.rule.kept.counts else None
-    _look(model, work, origins, (parents, candidates[order]), (cost, earned, presence), totals)
+    origins = work.origins if model.rule.side_arrays.counts else None
+    _appraise_recent(model, work, origins, (parents, candidates[order]), (cost, earned, presence), totals)
     examples = max(totals[0], 1.0)
     back = np.empty_like(presence)
     back[order] = presence
@@ -55,7 +56,7 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
 
 
 @kernel
-def _look(
+def _appraise_recent(
     model: Model,
     work: Work,
     origins: Origins | None,
@@ -63,7 +64,7 @@ def _look(
     sums: tuple[Means, Means, Means],
     totals: Means,
 ) -> None:
-    """Add up cost, earned, presence; totals: examples, products, base features."""
+    """Add up cost, earned and presence of each; totals: examples, products, base features."""
     recent, slots, features = model.recent, model.table.slots, work.features
     parents, candidates = places
     cost, earned, presence = sums
@@ -96,10 +97,10 @@ def _look(
 def _credit(
     model: Model, work: Work, which: tuple[Places, Index], sums: tuple[Means, Means], ends: tuple[Index, Index]
 ) -> float:
-    """Give each feature of the example to the node that has it first, in the order of `expand`, and leave it.
+    """Credit each feature of the example to the node that reaches it first, in the order of `expand`; clear its mark.
 
     `which`: all parents, and how many nodes the example has; `ends`: how many base features, and how many of them are
-    multiplied. Returns how many products they have.
+    multiplied. Returns how many products the nodes have.
     """
     table = model.table
     parents, nodes = which
@@ -125,7 +126,7 @@ def _credit(
 
 @routine
 def _index_of(places: Places, place: Index) -> int:
-    """Where a slot stands in an ascending array, -1 if it does not."""
+    """Return the index of a slot in an ascending array, -1 if it is not in it."""
     low, high = 0, len(places)
     while low < high:
         middle = (low + high) >> 1

@@ -1,4 +1,4 @@
-"""Progressive loss of k classes: as that of one score, with the share of right answers in the label's place.
+"""Progressive loss of k classes: like that of one score, with the accuracy in place of the label.
 
 `LossReport.label` is the share of examples whose class was the prediction, one minus the error; `prediction` is the
 mean probability of the predictions. What is published is calibrated if the two agree.
@@ -26,7 +26,7 @@ def _add(
     batch: Batch, scores: Scores, start: int, stop: int, spans: tuple[NDArray[np.float64], ...],
     classes: NDArray[np.float64], quality: tuple[NDArray[np.float64], NDArray[np.float64]], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the whole, the epoch and the recent; of `classes` and `quality` rows are spans."""
+    """Add rows [start, stop) to the whole, the epoch and the recent: the rows of `classes` and of `quality`."""
     losses, wrong = quality
     keep = 1.0 - 1.0 / RECENT
     for row in range(start, stop):
@@ -58,10 +58,10 @@ def _add(
 class ClassReport(NamedTuple):
     """One class in one span.
 
-    weight  of its examples
+    weight  of the class's examples
     share   of all examples; NaN before the first
-    error   of its own: that of those that another class was predicted for; NaN if there are none, or if that was not
-            observed for the whole span
+    error   share of the class's examples for which another class was predicted; NaN if there are none, or if that was
+            not observed for the whole span
     """
 
     weight: float
@@ -70,9 +70,9 @@ class ClassReport(NamedTuple):
 
 
 class ClassQuality(PredictorQuality):
-    """Mean losses and errors of the predictors, and what was published of each class wrongly.
+    """Mean losses and errors of the predictors, and how much of each class was predicted wrongly.
 
-    Of more than two labels there is no AUC, and no calibration of one score.
+    With more than two labels there is no AUC, and no calibration of one score.
     """
 
     def __init__(self, classes: int) -> None:
@@ -81,29 +81,29 @@ class ClassQuality(PredictorQuality):
         self.wrong = np.zeros((len(_SPANS), 2, classes))  # weight of each class, and of what was wrong of it
 
     def end_epoch(self) -> None:
-        """Begin the next epoch's sums."""
+        """Make the epoch's sums those of the last epoch, and begin new ones."""
         for sums in (self.losses, self.wrong):
             sums[_SPANS.index("last_epoch")] = sums[_SPANS.index("epoch")]
             sums[_SPANS.index("epoch")] = 0.0
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All state by name: a one-dimensional view of it."""
+        """Return all state by name: one-dimensional views of the arrays."""
         return {"quality_losses": self.losses.reshape(-1), "quality_wrong": self.wrong.reshape(-1)}
 
     def loss(self, span: Span, predictor: int) -> float:
-        """The mean loss of the predictor with this number."""
+        """Return the mean loss of the predictor with this number, NaN before the first example."""
         sums = self.losses[_SPANS.index(span)]
         return float(sums[1 + predictor]) / float(sums[0]) if sums[0] > 0.0 else math.nan
 
     def report(self, span: Span, predictor: int) -> QualityReport:
-        """What is known of the predictor with this number."""
+        """Return loss and error of the predictor with this number; the other fields are NaN."""
         sums = self.losses[_SPANS.index(span)]
         error = float(sums[4 + predictor]) / float(sums[0]) if sums[0] > 0.0 else math.nan
         return UNKNOWN._replace(loss=self.loss(span, predictor), error=error)
 
 
 class ClassProgress(ProgressiveLoss):
-    """Running losses of k classes."""
+    """The progressive loss of a model of k classes, in all and for each class."""
 
     def __init__(self, *, classes: int, mixed: bool) -> None:
         self._count = classes
@@ -111,19 +111,19 @@ class ClassProgress(ProgressiveLoss):
         self._classes = np.zeros((len(_SPANS), classes))  # weight of the examples of each
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
-        """Count rows [start, stop)."""
+        """Add rows [start, stop) of the batch, and their scores, to all sums."""
         spans = (self.whole, self.epoch, self.recent)
         quality = self._class_quality
         _add(batch, scores, start, stop, spans, self._classes, (quality.losses, quality.wrong), self.examples)
 
     def end_epoch(self) -> None:
-        """Begin the next epoch's sums."""
+        """Make the epoch's sums those of the last epoch, and begin new ones."""
         super().end_epoch()
         self._classes[_SPANS.index("last_epoch")] = self._classes[_SPANS.index("epoch")]
         self._classes[_SPANS.index("epoch")] = 0.0
 
     def report(self, span: Span) -> LossReport:
-        """The means of one span; the best constant says how probable each class is."""
+        """Return the means of one span; the best constant predicts the classes' shares."""
         found = super().report(span)
         weights = self._classes[_SPANS.index(span)]
         if (total := float(weights.sum())) <= 0.0:
@@ -132,7 +132,7 @@ class ClassProgress(ProgressiveLoss):
         return found._replace(best_constant_loss=-float((shares * np.log(shares)).sum()))
 
     def class_reports(self, span: Span) -> list[ClassReport]:
-        """Of each class, by its number."""
+        """Return a report on each class, in the order of their numbers."""
         weights = self._classes[_SPANS.index(span)]
         seen, wrong = self._class_quality.wrong[_SPANS.index(span)].tolist()
         total, known = float(weights.sum()), self._observed_all(span)
@@ -150,7 +150,7 @@ class ClassProgress(ProgressiveLoss):
         return self._quality
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All state by name that digests cover."""
+        """Return all state that digests cover, by name."""
         return {**super().arrays(), "class_examples": self._classes.reshape(-1)}
 
     def _new_quality(self) -> PredictorQuality:

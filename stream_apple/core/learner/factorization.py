@@ -43,10 +43,10 @@ _WIDE_LOOKUPS = 1 << 25  # of products whose parent is none any more, in the lif
 
 
 class Product(NamedTuple):
-    """A monomial as a product.
+    """A monomial as a product of base features.
 
-    bases    keys of its base features, ascending; one that is multiplied with itself stands there as often
-    unknown  how many more there are that could not be found: a base feature has lost its slot, and nobody knows it
+    bases    keys of its base features, ascending; a factor that occurs more than once is repeated
+    unknown  how many more factors could not be found: a base feature has lost its slot, and its key is in no list
     """
 
     bases: tuple[int, ...]
@@ -54,7 +54,7 @@ class Product(NamedTuple):
 
 
 class Offspring(NamedTuple):
-    """What a parent's products with the base features add to scores.
+    """What a parent's products with the base features contribute to scores.
 
     salience  sum of |weight| * scale over those that have a slot
     children  how many have one
@@ -67,7 +67,7 @@ class Offspring(NamedTuple):
 
 
 def places(table: Table, keys: Keys) -> NDArray[np.int64]:
-    """int64[n]: the slot that each of `keys` owns, -1 if none; many at once what `table.find` does for one."""
+    """Return the slot that each of `keys` owns, int64[n], -1 if none: a vectorised `table.find`."""
     slots, tags = table.slots, table.tags
     buckets = (keys >> U8) & np.uint64(len(tags) - 1)
     fits = tags[buckets] ^ (((keys & BYTE) | U1) * ONES)
@@ -88,7 +88,7 @@ def places(table: Table, keys: Keys) -> NDArray[np.int64]:
 
 
 class Factors:
-    """Takes apart the monomials that a table has when this is made.
+    """Factorises the monomials that a table has when this is made.
 
     known  uint64[k], keys of further base features, such as have lost their slots
     """
@@ -112,14 +112,14 @@ class Factors:
         self._products: dict[int, Product] = {0: Product((), 0)}
 
     def of(self, key: int, degree: int) -> Product:
-        """The monomial with this key and degree as a product."""
+        """Return the monomial with this key and degree as a product."""
         found = self._products.get(key)
         if found is None:
-            found = self._products[key] = self._take_apart(key, degree)
+            found = self._products[key] = self._factorise(key, degree)
         return found
 
     def offspring(self, key: int) -> Offspring:
-        """What has become of the parent with this key."""
+        """Return what the products of the parent with this key contribute."""
         slots, total, count, best, most = self._table.slots, 0.0, 0, -1, -1.0
         for start in range(0, len(self.bases), _CHUNK):
             found = places(self._table, self.bases[start : start + _CHUNK] + np.uint64(key))
@@ -134,7 +134,7 @@ class Factors:
                 most, best = float(salience[top]), int(found[top])
         return Offspring(total, count, best)
 
-    def _take_apart(self, key: int, degree: int) -> Product:
+    def _factorise(self, key: int, degree: int) -> Product:
         if degree == 1:
             return self._personal(key) if _is_among(key, self._barred) else Product((key,), 0)
         if not 2 <= degree <= len(self._by_degree) + 1:
@@ -150,7 +150,7 @@ class Factors:
         return best
 
     def _of_pairs(self, key: int, degree: int) -> Product:
-        """A product of three or four, where there are none of one factor less: of tuples of that many attributes."""
+        """Factorise a product of three or four where the table has no products of one factor less: a tuple's."""
         bases = self.bases if len(self.bases) else self._known
         if not 2 < degree <= 2 * _PAIR or len(bases) > _MOST_PAIRED:
             return Product((), degree)
@@ -169,7 +169,10 @@ class Factors:
         return Product(tuple(sorted([*parts[:, found[0]].tolist(), *other.tolist()])), 0)
 
     def _personal(self, key: int) -> Product:
-        """The user's feature and the other one, if both are known; else the key itself, which may be the user's."""
+        """Return the user's feature and the other factor, if both are known; else the key itself.
+
+        That may be the key of the user's own feature.
+        """
         users = np.union1d(self._barred, self._known)
         for partners in (self.bases, self._known):
             if len(partners) > self._lookups_left:
@@ -181,14 +184,14 @@ class Factors:
         return Product((key,), 0)
 
     def _all_of(self, degree: int) -> Keys:
-        """The keys of all monomials of the degree."""
+        """Return the keys of all monomials of the degree, ascending."""
         if degree not in self._all_by_degree:
             slots = self._table.slots[:-1]
             self._all_by_degree[degree] = np.sort(slots["key"][(slots["key"] != 0) & (slots["degree"] == degree)])
         return self._all_by_degree[degree]
 
     def _best_of(self, key: int, degree: int, above: Keys) -> Product:
-        """The product with most factors that are known, of those made of a monomial `above` and a base feature."""
+        """Return the product with most known factors, of those made of a monomial in `above` and a base feature."""
         best = Product((), degree)
         for start in range(0, len(above), _CHUNK):
             chunk = above[start : start + _CHUNK]
@@ -213,7 +216,7 @@ def _is_among(key: int, ascending: Keys) -> bool:
 
 
 def _among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
-    """bool[n]: which of `keys` are among the others."""
+    """Return which of `keys` are in the ascending array, bool[n]."""
     if not len(ascending):
         return np.zeros(len(keys), np.bool_)
     at = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)

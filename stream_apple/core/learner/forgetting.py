@@ -1,10 +1,10 @@
-"""What becomes of features that no example will have again, and of their products: they lose their slots.
+"""Freeing the slots of base features that no example will have again, and of their products.
 
-Left to eviction they would stay: what is least useful goes first, and their weights, which nothing changes any more,
-are as large as they ever were. A key is a sum, so a slot does not tell what its monomial is a product of; but whatever
-it is, it was reached from one of these features or from one of its factors, and is so again: through the products of
-the features with parents, and of parents with base features. Products of parents of long ago are not found, nor those
-behind MOST_LOOKUPS: they wait to be evicted.
+Eviction would not remove them: it takes the least useful first, and their weights, which nothing changes any more, are
+as large as they ever were. A key is a sum, so a slot does not tell what its monomial is a product of; but it was
+reached from one of these features or from one of its factors, and is reached again in the same way: through the
+products of the features with parents, and of parents with base features. Products of parents of long ago are not found,
+nor those behind MOST_LOOKUPS: they wait to be evicted.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ MOST_LOOKUPS = 1 << 24
 
 
 def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gone: Words) -> int:
-    """Free the slots of base features, uint64[n] keys, and of their products; how many."""
+    """Free the slots of base features, uint64[n] keys, and of their products; return how many."""
     slots = table.slots[:-1]
     base = (slots["degree"] == 1) & (slots["key"] != 0)
     alone = slots["parent"] == BARRED
@@ -40,10 +40,10 @@ def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gon
 def _find_products(
     table: Table, gone: Words, factors: tuple[Words, Words], policy: tuple[bool, int, int], found: NDArray[np.int64]
 ) -> int:
-    """Write the slots of these features and of what they are factors of; how many.
+    """Write the slots of these features, and of their products, to `found`; return how many.
 
     factors  keys of base features that are multiplied; and of monomials that base features are multiplied with
-    policy   whether all of those below the degree that comes next are multiplied; at most so many lookups
+    policy   whether all monomials below the highest degree are multiplied; that degree; the most lookups
     """
     bases, partners = factors
     exhaustive, max_degree, most = policy
@@ -72,7 +72,7 @@ def _find_products(
 
 @routine
 def _add(table: Table, key: np.uint64, found: NDArray[np.int64], count: int) -> int:
-    """Append the key's slot, if it has one that is not yet among them; how many there are."""
+    """Append the key's slot to `found`, if it has one that is not in it yet; return how many there are."""
     place = find(table, key)
     if place >= FREE or key == 0 or table.slots[place]["active"] != 0:
         return count

@@ -1,7 +1,7 @@
-"""An epoch's end: monomials become parents, and, where features are limited, parents that earn least cease to be.
+"""An epoch's end: monomials become parents, and, under a product budget, the parents that earn least cease to be.
 
-Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha parents (section 2.2). A limit on features is
-not theirs: a stream has no last epoch.
+Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha parents (section 2.2). The budget is not in
+the paper: a stream has no last epoch.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before
 
 
 class Growth(NamedTuple):
-    """What an epoch's end changed: how many monomials became parents and how many ceased to be, and what there is.
+    """What an epoch's end changed: how many monomials became parents, how many ceased to be, and the census afterwards.
 
     tuples  what was selected of them, with method tuples; None with others
     """
@@ -38,10 +38,10 @@ class Growth(NamedTuple):
 def grow(model: Model, work: Work, options: Options, *, nominate: bool = False) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
-    With a product budget the worst earners make room first, and no more are added than there is then room for; an
-    epoch of a few examples then changes nothing: new parents would have earned nothing by its end.
+    With a product budget the worst earners make room first, and no more parents are added than then fit; an epoch of a
+    few examples changes nothing: new parents would have earned nothing by its end.
 
-    nominate  mark them as new, for the model is to be merged with others: then they are voted on, see `merging/`
+    nominate  mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
@@ -69,7 +69,7 @@ def grow(model: Model, work: Work, options: Options, *, nominate: bool = False) 
 def _within(
     budget: int, table: Table, survey: Survey, candidates: NDArray[np.int64], appraisal: Appraisal
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which parents cease to be, and which candidates become parents, so that products stay within the budget."""
+    """Return the parents that cease to be, and the candidates that become parents, to keep within the budget."""
     expected = appraisal.presence * appraisal.nonzeros
     kept = budget - min(float(expected.sum()), RENEWAL * budget)
     # A parent that no recent example has costs nothing and earns nothing: it goes first.
@@ -84,7 +84,7 @@ def _within(
 
 
 def _with_smallest_degree(table: Table, best: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
-    """The best candidates but the last of `wanted`, and the first that is no parent of the smallest degree (2.2)."""
+    """Return the best `wanted` - 1 candidates, and the first non-parent of the smallest degree (section 2.2)."""
     slots = table.slots[:-1]
     heaviest = best[: wanted - 1]
     left = (slots["key"] != 0) & (slots["parent"] == 0)  # one that rests would earn as little as before

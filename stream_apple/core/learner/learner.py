@@ -1,4 +1,7 @@
-"""The learner: three verbs, and the caller owns their order. One learner is one model, of one input partition."""
+"""The learner: it scores, learns, and ends epochs, in the order in which the caller asks.
+
+One learner is one model, of one input partition.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -65,14 +68,14 @@ class Learner:
         self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
-        """Compile every kernel, with a small model that learns a made-up stream (once per machine)."""
+        """Compile every kernel by learning a made-up stream with a small model (once per machine)."""
         chosen: dict[str, int] = {"bits": BITS.low}
         if self.options.discretise != "none":
             chosen["reservoir"] = RESERVOIR.low
         if self.options.refit_epochs:
             chosen["refit_epochs"] = 1
         trial = Learner(replace(self.options, **chosen))  # type: ignore[arg-type]
-        batch = _made_up(self.options.wanted_columns())
+        batch = _synthetic_batch(self.options.wanted_columns())
         for _ in range(_EPOCHS_TO_WARM_UP):
             trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
             trial.end_epoch()
@@ -80,11 +83,11 @@ class Learner:
         trial.slots()
 
     def predict(self, batch: Batch) -> NDArray[np.float64]:
-        """Scores float64[n] of all rows, whatever their labels. The model is not changed by a single bit."""
+        """Return the scores of all rows, float64[n], whatever their labels; not a single bit of the model changes."""
         return self.score(batch).predictions
 
     def score(self, batch: Batch) -> Scores:
-        """The same, with losses and the linear predictor's scores."""
+        """Return the scores of all rows, with losses and the linear predictor's scores; the model does not change."""
         scores = Scores.empty(len(batch.labels))
         if not self.preparation.active:
             self._process(batch, 0, len(batch.labels), scores, learn=False)
@@ -107,9 +110,9 @@ class Learner:
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self, *, nominate: bool = False) -> Growth:
-        """Make the best monomials parents with method apple, select tuples with method tuples.
+        """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
 
-        The others have all their parents from the start. Features that are made of examples no longer are forgotten.
+        With the other methods the parents are fixed. Features that no example will have again are forgotten.
         `nominate`: the model is to be merged with others, see `grow`.
         """
         self.progress.end_epoch()
@@ -127,12 +130,12 @@ class Learner:
 
     @property
     def table(self) -> Table:
-        """The table itself, not a copy: for those who write or restore a snapshot between two calls."""
+        """The table itself, not a copy: for reading or writing snapshots between two calls."""
         return self._state.table
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
-        """All other state, by name: the arrays themselves."""
+        """All state besides the table, by name: the arrays themselves."""
         sums = {**self._state.scalars._asdict(), **self.progress.arrays()}
         if self._state.rule.decay.active:
             sums |= {f"decay_{name}": array for name, array in self._state.decay._asdict().items()}
@@ -148,7 +151,7 @@ class Learner:
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the other state, when the table has been written; ValueError if it is not this learner's kind."""
+        """Take over all state besides the table, which is written before; ValueError for another learner's arrays."""
         prepared = {name for name in sums if name.startswith(_PREPARED)}
         selection = self.selection.arrays
         self.selection.restore({name: sums[name] for name in sums if name in selection})
@@ -159,7 +162,7 @@ class Learner:
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
-        """What is counted only to be shown, by name: the arrays themselves. No score and no digest depends on it."""
+        """What is counted for display only, by name: the arrays themselves. No score and no digest depends on it."""
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
@@ -172,78 +175,84 @@ class Learner:
             _take_over(own, {name: observed[name] for name in own})
 
     def digest(self) -> str:
-        """32 hex digits over every bit that future scores and sums depend on."""
+        """Return 32 hex digits over every bit that future scores and sums depend on."""
         digest = StateDigest()
         digest.add_slots(self.table, 0, len(self.table.slots))
         return digest.finish(self.table, self.sums)
 
     def slots(self) -> NDArray[np.void]:
-        """A copy of the table, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
+        """Return a copy of the slots, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
         settled = self.settled_table()
         return settled.slots.copy() if settled is self.table else settled.slots
 
     def settled_table(self) -> Table:
-        """The table, to be read; if weights decay, with a copy of its slots that has them as they are by now."""
+        """Return the table for reading; if weights decay, with a copy of its slots that has decayed weights."""
         return view_settled(self.table, self._state.decay, self._state.rule.decay)
 
     @property
     def examples(self) -> int:
-        """Examples learned."""
+        """The number of examples learned."""
         return int(self._state.scalars.counts[EXAMPLES])
 
     @property
     def features_per_example(self) -> float:
-        """Mean number of features of the examples learned, the constant included; NaN before the first."""
+        """The mean number of features of the examples learned, with the constant; NaN before the first."""
         return int(self._state.scalars.counts[FEATURES]) / self.examples if self.examples else float("nan")
 
     @property
     def truncated(self) -> int:
-        """Examples whose expansion stopped at `max_features_per_example`, or the making of their users' features."""
+        """The number of examples whose features were cut off at `max_features_per_example`.
+
+        Either in the expansion, or when users' own features were made.
+        """
         return int(self._state.scalars.counts[TRUNCATED]) + self.preparation.truncated
 
     @property
     def capacity(self) -> int:
-        """Slots of the table."""
+        """The number of slots of the table, without the constant's."""
         return len(self.table.slots) - 1
 
     @property
     def occupied(self) -> int:
-        """Slots that hold a monomial."""
+        """The number of slots that hold a monomial."""
         return int(self._state.scalars.counts[OCCUPIED])
 
     @property
     def evicted(self) -> int:
-        """Monomials that lost their slot to another."""
+        """How many monomials have lost their slot to another."""
         return int(self._state.scalars.counts[EVICTED])
 
     @property
     def deferred(self) -> int:
-        """Times a monomial found its bucket full and the admission filter did not let it in yet."""
+        """How often the admission filter did not let a monomial in yet."""
         return int(self._state.scalars.counts[DEFERRED])
 
     @property
     def refused(self) -> int:
-        """Times a monomial found none but parents, and monomials of its own example, in its bucket."""
+        """How often a monomial found no slot to evict: its bucket had parents, and features of the example, alone."""
         return int(self._state.scalars.counts[REFUSED])
 
     def mixture_weights(self) -> NDArray[np.float64]:
-        """float64[6]: how much of each predictor's score is in what is published, see `kernels/mixture.py`.
+        """Return how much of each predictor's score is in what is published, float64[6], see `kernels/mixture.py`.
 
         float64[0] if predictors are not mixed.
         """
         return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
 
     def mixture_shares(self) -> NDArray[np.float64]:
-        """float64[3]: the shares of linear, average and stack in what is published; float64[0] if nothing is mixed."""
+        """Return the shares of linear, average and stack in what is published, float64[3]; float64[0] if not mixed."""
         return self._state.mixture.shares.copy()
 
     @property
     def trust(self) -> float | None:
-        """How far naive Bayes is believed, from which scores start; None if they start at 0."""
+        """The factor of the naive Bayes log-odds from which scores start; None if they start at 0."""
         return float(self._state.start[TRUST]) if len(self._state.start) else None
 
     def census(self) -> Census:
-        """How many monomials and parents there are of each degree. Reads the whole table: half a ms for 2^18 slots."""
+        """Return how many monomials and parents there are of each degree.
+
+        This reads the whole table: half a millisecond for 2^18 slots.
+        """
         return take_census(self.table)
 
     @property
@@ -251,7 +260,7 @@ class Learner:
         return self._state._replace(tuples=self.selection.kernel_view)
 
     def _settle(self) -> None:
-        """Have the table hold decayed weights, and drop the products that have none left: an epoch has ended."""
+        """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
         rule = self._state.rule.decay
         if not rule.active:
             return
@@ -261,7 +270,7 @@ class Learner:
             self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
 
     def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
-        """Run the family's kernel, with scratch that fits the longest row; `first` is what an error calls row 0."""
+        """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
         model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
         decay = model.decay if model.rule.decay.active else None
@@ -284,20 +293,20 @@ class Learner:
             )
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
-        """As rows of a batch that is made of them."""
+        """Learn rows [start, stop) as the preparation makes them, a portion at a time."""
         for begin, end in self.preparation.portions(batch, start, stop):
             prepared = self.preparation.prepare_to_learn(batch, begin, end)
             self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=True, first=begin)
 
     def _make_room(self, longest: int) -> None:
-        """Have scratch for examples of so many base features: kernels check no bounds."""
+        """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""
         if longest > self._longest:
             self._longest = longest
             self._work = empty_scratch(self.options, longest)
 
 
-def _made_up(columns: frozenset[str]) -> Batch:
-    """Examples of two numbers and a category each, enough of them for a model to grow, with what else is wanted."""
+def _synthetic_batch(columns: frozenset[str]) -> Batch:
+    """Return examples of two numbers and a category, enough for a model to grow, with the columns that are `wanted`."""
     examples, features = FEWEST_EXAMPLES, 3
     draw = np.random.default_rng(0)
     keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), examples)
@@ -314,12 +323,12 @@ def _made_up(columns: frozenset[str]) -> Batch:
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
-    """Views of these rows."""
+    """Return views of rows [start, stop) of all columns."""
     return Scores(*(column[start:stop] for column in scores))
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write what is given into one's own arrays, whose names, types and sizes it must have."""
+    """Copy the given arrays into `own`, which must have the same names, types and sizes; ValueError otherwise."""
     if (found := sorted(given)) != sorted(own):
         raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(found)}")
     for name, array in own.items():

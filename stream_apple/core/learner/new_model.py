@@ -1,4 +1,4 @@
-"""A model that has learned nothing: what its options say that it is made of, and by which rule it learns."""
+"""Models that have learned nothing: the arrays that their options ask for, and the rule by which they learn."""
 
 from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, stamps_of
 from stream_apple.core.learner.kernels.mixture import empty_mixture
@@ -9,9 +9,9 @@ from stream_apple.core.learner.state.model import (
     MAX_DEGREE,
     DecayRule,
     ExpansionRule,
-    Kept,
     LearningRule,
     Model,
+    SideArrayRule,
     TupleRule,
     empty_scalars,
 )
@@ -25,10 +25,10 @@ _ORDERS: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 
 
 
 def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> Model:
-    """It.
+    """Return a model that has learned nothing.
 
-    selection  of tuples, that nothing was selected by
-    roles      whether features may have some
+    selection  of tuples, which has selected none yet
+    roles      whether features may have roles
     """
     mixed = options.mixed
     return Model(
@@ -44,7 +44,7 @@ def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> 
 
 
 def empty_scratch(options: Options, longest: int) -> Work:
-    """For examples of up to `longest` base features."""
+    """Return scratch for examples of up to `longest` base features."""
     return empty_work(
         options.max_features_per_example,
         longest,
@@ -55,7 +55,7 @@ def empty_scratch(options: Options, longest: int) -> Work:
 
 
 def extent_of(options: Options) -> Extent:
-    """What the table has besides slots."""
+    """Return which side arrays the table of a model with these options has."""
     return Extent(
         mixed=options.mixed,
         residuals=options.selection == "ssm",
@@ -67,7 +67,7 @@ def extent_of(options: Options) -> Extent:
 
 
 def decay_of(options: Options) -> DecayRule:
-    """Of the adaptive update: plain descent has a rule of its own."""
+    """Return the regularisation of the adaptive update; none for plain descent, which has a rule of its own."""
     return decay_rule(options.l2, options.l1) if options.descent == "adaptive" else decay_rule(0.0, 0.0)
 
 
@@ -89,7 +89,7 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         ),
         alongside=options.method != "linear",
         mixed=options.mixed,
-        kept=Kept(residuals=options.selection == "ssm", counts=options.counted),
+        side_arrays=SideArrayRule(residuals=options.selection == "ssm", counts=options.counted),
         warm_start=(options.order or _ORDERS[options.method]) if options.warm_start == "naive_bayes" else 0,
         plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         classes=options.classes,

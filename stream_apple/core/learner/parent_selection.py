@@ -1,8 +1,8 @@
-"""Which monomials may become parents next: those of which most is to be expected, by what the options choose.
+"""Parent selection: the candidates of the highest salience, as the options define it.
 
 Agarwal et al. 2014, section 2.1, Algorithm 1, line 6 (by weight), and section 2.2 (by squared residuals).
 
-The table is read once, a portion at a time, and of the candidates no more are kept than may become parents.
+The table is read once, a portion at a time, and no more candidates are kept than may become parents.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from stream_apple.core.learner.state.work import LANES, Numbers
 LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))
 LEAST_RESIDUAL = np.nextafter(np.float32(0), np.float32(1))
 PORTION = 1 << 13  # buckets
-AHEAD = np.uint64(32)  # slots: to survey as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(32)  # slots: to survey as many takes longer than memory
 HALF_TRUSTED = np.float32(100.0)  # sights
 RESTING = np.uint8(2)  # `parent` of a monomial that is no longer one: so much for each epoch in which it can't be again
 _DEGREES = 256
@@ -42,7 +42,7 @@ _RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENC
 
 
 class Census(NamedTuple):
-    """How many parents, and how many monomials with a slot, have degree 0 (the constant: always one), 1, ...
+    """The numbers of parents, and of monomials with a slot, of degree 0 (the constant: always one), 1, ...
 
     int64[highest degree + 1] each.
     """
@@ -52,14 +52,14 @@ class Census(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Monomials that could become parents: their slots, and how much is to be expected of each."""
+    """Monomials that could become parents: their slots, and their salience."""
 
     slots: NDArray[np.int64]
     salience: Floats
 
 
 class Survey(NamedTuple):
-    """What a table holds.
+    """The candidates, parents and census of a table.
 
     best     the slots of the best candidates, the best first
     parents  the slots of all parents, ascending, without the constant
@@ -72,7 +72,7 @@ class Survey(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for what a portion of the table holds."""
+    """Room for the candidates, parents and census of a portion of the table."""
 
     candidates: Candidates
     parents: NDArray[np.int64]
@@ -80,12 +80,12 @@ class Found(NamedTuple):
 
 
 def take_census(table: Table) -> Census:
-    """Count all monomials and parents."""
+    """Return the numbers of monomials and parents in the table, by degree."""
     return trimmed(_survey(table, 0, "weight", 0).census)
 
 
 def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
-    """Find the `wanted` best candidates below `max_degree`; those that rest come an epoch nearer to being one again.
+    """Find the `wanted` best candidates below `max_degree`; the rest of former parents is an epoch shorter then.
 
     Salience is |weight| * scale: what the monomial adds to a score at its largest, whatever its unit. By evidence it
     is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
@@ -98,12 +98,12 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int)
 
 
 def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
-    """A `max_degree` of 0 is that of a look that changes nothing."""
+    """Do what `survey_for_growth` does; with a `max_degree` of 0 nothing changes."""
     census = Census(np.zeros(_DEGREES, np.int64), np.zeros(_DEGREES, np.int64))
     census.parents[0] = census.monomials[0] = 1  # the constant
     size = PORTION * BUCKET
     found = Found(Candidates(np.empty(size, np.int64), np.empty(size, np.float32)), np.empty(size, np.int64), census)
-    taken = np.zeros(size + max(LANES, int(AHEAD)), np.uint32)
+    taken = np.zeros(size + max(LANES, int(PREFETCH_DISTANCE)), np.uint32)
     best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
     parents: list[NDArray[np.int64]] = []
     # A mean of squared residuals has a unit of its own: all but 0 may do.
@@ -127,10 +127,10 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
 def _survey_portion(
     table: Table, span: tuple[int, int], policy: tuple[int, int], least: np.float32, taken: Numbers, found: Found
 ) -> tuple[int, int]:
-    """Count what is in the buckets of the span, and write parents, and candidates that are not below `least`.
+    """Count what is in the buckets of the span, and write parents, and candidates of at least the salience `least`.
 
-    How many candidates, and how many parents; `taken` is scratch for the slots that are taken; `policy` is the ranking
-    and the degree that parents must be below.
+    Returns how many candidates, and how many parents. `taken` is scratch for the slots that are taken; `policy` is the
+    ranking and the degree that candidates must be below.
     """
     ranking, max_degree = policy
     end = U0
@@ -138,7 +138,7 @@ def _survey_portion(
         end = append(taken, end, bucket << U3, taken_slots(table.tags[bucket]))
     count, above = U0, U0
     for t in range(end):
-        prefetch(table.slots, np.uint64(taken[t + AHEAD]))
+        prefetch(table.slots, np.uint64(taken[t + PREFETCH_DISTANCE]))
         slot = table.slots[taken[t]]
         found.census.monomials[slot["degree"]] += 1
         # Branches, since in all but the first portion hardly any slot is a parent's or a candidate's.
@@ -159,7 +159,7 @@ def _survey_portion(
 
 @routine
 def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.float32:
-    """How much is to be expected of a monomial as a parent."""
+    """Return the salience of a monomial by this ranking: how promising it is as a parent."""
     if ranking == _BY_SSM:
         sums = table.residuals[place]
         return np.float32(sums["residuals"] / sums["squares"]) if sums["squares"] > 0.0 else np.float32(0.0)
@@ -173,7 +173,7 @@ def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.flo
 
 
 def _most_salient(table: Table, candidates: Candidates, wanted: int) -> Candidates:
-    """The `wanted` most salient, in order: the most salient first, of equals the one with the smaller key."""
+    """Return the `wanted` most salient in descending order; ties go to the smaller key."""
     slots, salience = candidates
     if wanted < len(slots):
         heavy = salience >= np.partition(salience, -wanted)[-wanted]
@@ -183,5 +183,5 @@ def _most_salient(table: Table, candidates: Candidates, wanted: int) -> Candidat
 
 
 def trimmed(census: Census) -> Census:
-    """Without the degrees that nothing has."""
+    """Return the census up to the highest degree that occurs."""
     return Census(*(counts[: np.flatnonzero(counts)[-1] + 1] for counts in census))

@@ -1,4 +1,4 @@
-"""How good predictors are, side by side: mean loss; and where there are just two labels, AUC and calibration.
+"""The quality of predictors, side by side: mean loss; and where there are just two labels, AUC and calibration.
 
 The area under the ROC curve (AUC) is the share of pairs of a positive and a negative example of which the positive has
 the higher score, equal scores counting one half (Hanley, McNeil 1982): unlike a loss, it says something of a stream of
@@ -46,14 +46,14 @@ CALIBRATION_BINS = len(CALIBRATION_EDGES) - 1
 
 
 def calibration_bins(places: NDArray[np.float64]) -> NDArray[np.int64]:
-    """int64[n]: the bin of calibration that each place, float64[n] within [0, 1], is in."""
+    """Return the calibration bin, int64[n], of each place, float64[n] within [0, 1]."""
     above = np.searchsorted(CALIBRATION_EDGES, places, "right") - 1
     below = np.searchsorted(CALIBRATION_EDGES, places, "left") - 1
     return np.where(places < 0.5, above, np.maximum(below, CALIBRATION_BINS // 2))
 
 
 def _levels() -> NDArray[np.uint64]:
-    """The bin of each sixteenth of each octave, from the smallest to [1/4, 1/2), and of 1/2."""
+    """Return the bin of each sixteenth of each octave, from the smallest to [1/4, 1/2), and of 1/2."""
     found, first = [], 2
     for count in reversed(_PER_OCTAVE):
         found += [first + sixteenth * count // _FINEST for sixteenth in range(_FINEST)]
@@ -62,7 +62,7 @@ def _levels() -> NDArray[np.uint64]:
 
 
 def _centres() -> NDArray[np.float64]:
-    """float64[BINS]: the middle of each bin."""
+    """Return the middle of each bin, float64[BINS]."""
     edges = [0.0, 0.0]
     for octave, count in enumerate(reversed(_PER_OCTAVE)):
         start = 2.0 ** (octave - 1 - len(_PER_OCTAVE))
@@ -91,7 +91,7 @@ class ReliabilityPoint(NamedTuple):
 
 
 class QualityReport(NamedTuple):
-    """Of one predictor in one span; weighted by importance.
+    """The quality of one predictor in one span; weighted by importance.
 
     loss                the mean loss, whatever the labels; NaN before the first labelled example. All others are NaN
                         until there are two labels, and from the third one on (a curve is empty then)
@@ -118,7 +118,7 @@ UNKNOWN = QualityReport(math.nan, math.nan, math.nan, math.nan, math.nan, math.n
 
 
 class _State(NamedTuple):
-    """All that is kept, of `k` predictors.
+    """The arrays of sums, for `k` predictors.
 
     weights      float64[k, 2, BINS, 4]           by label, in the order of `labels`, bin of the place, and span
     predictions  float64[k, CALIBRATION_BINS, 4]  sums of weight * place
@@ -140,7 +140,7 @@ class _State(NamedTuple):
 
 @part
 def _bin_of(tail: float, upper: bool) -> Index:  # noqa: FBT001
-    """The bin of a place: its distance to the nearer end, in [0, 1/2], and whether that end is 1 (or it is 1/2)."""
+    """Return the bin of a place; `tail` is its distance to the nearer end, `upper` whether that is 1 (or it is 1/2)."""
     level = U0
     if tail > 0.0:
         sixteenth = np.float64(tail).view(np.uint64) >> _BITS
@@ -150,7 +150,7 @@ def _bin_of(tail: float, upper: bool) -> Index:  # noqa: FBT001
 
 @routine
 def _rescale(state: _State, low: float, high: float) -> None:
-    """Low and high have places 0 and 1 from now on. Sums so far move to their bins' new places."""
+    """Give scores `low` and `high` the places 0 and 1, and move the sums so far to their bins' new places."""
     weights, predictions, scale = state.weights, state.predictions, state.scale
     before, width = scale[0], scale[1] - scale[0]
     scale[0], scale[1] = low, high
@@ -172,8 +172,8 @@ def _rescale(state: _State, low: float, high: float) -> None:
 
 
 @routine
-def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
-    """A label that was not seen before."""
+def _add_label(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
+    """Take in a label that was not seen before: one of the two, or a third, with which AUC and calibration end."""
     labels, kinds = state.labels, state.kinds
     if kinds[0] < 2:
         labels[kinds[0]] = label
@@ -188,8 +188,8 @@ def _meet(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
 
 
 @routine
-def _shrink(state: _State) -> None:
-    """Divide all recent sums."""
+def _rescale_recent(state: _State) -> None:
+    """Divide all recent sums by _MOST, before they grow beyond all bounds."""
     for sums in (state.weights.reshape(-1), state.predictions.reshape(-1), state.losses.reshape(-1)):
         for i in range(_RECENT, len(sums), SPANS):
             sums[i] /= _MOST
@@ -200,7 +200,7 @@ def _add(
     labels: NDArray[np.float64], weights: NDArray[np.float64], scores: tuple[NDArray[np.float64], ...],
     start: int, stop: int, logistic: bool, state: _State,  # noqa: FBT001
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the epoch and to recent sums."""
+    """Add rows [start, stop) to the sums of the epoch and to the recent ones."""
     losses, kinds, size = state.losses, state.kinds, len(scores)
     growth = state.growth[0]
     for row in range(start, stop):
@@ -210,11 +210,11 @@ def _add(
         growth *= _GROW  # instead of making less of all that came before
         if growth >= _MOST:
             growth /= _MOST
-            _shrink(state)
+            _rescale_recent(state)
         if weight <= 0.0:
             continue
         if kinds[0] <= 2 and label != state.labels[0] and label != state.labels[1]:
-            _meet(state, label, logistic)
+            _add_label(state, label, logistic)
         binary, second = kinds[0] <= 2, U1 if label == state.labels[1] else U0
         recent = weight * growth
         low, width = state.scale[0], state.scale[1] - state.scale[0]
@@ -244,9 +244,10 @@ def _add(
 
 
 class PredictorQuality:
-    """Of `predictors` predictors: since the start, in this epoch, in the last one, and recently.
+    """The quality of `predictors` predictors: since the start, in this epoch, in the last one, and recently.
 
-    Recent sums are exponentially forgotten, as ProgressiveLoss's: RECENT labelled examples ago, an example weighs 1/e.
+    Recent sums are exponentially forgotten, as those of ProgressiveLoss: an example RECENT labelled examples ago weighs
+    1/e.
     """
 
     def __init__(self, *, logistic: bool, predictors: int) -> None:
@@ -270,7 +271,7 @@ class PredictorQuality:
         start: int,
         stop: int,
     ) -> None:
-        """Count rows [start, stop): labels (NaN for none), importance weights, and scores of each predictor.
+        """Add rows [start, stop): labels (NaN for none), importance weights, and the scores of each predictor.
 
         All are float64[n], contiguous; scores are finite, and logistic ones log-odds of the label 1 against -1.
         Rows without a label, or of weight zero, are left out. ValueError if there are more or fewer predictors.
@@ -280,23 +281,23 @@ class PredictorQuality:
         _add(labels, weights, scores, start, stop, self._logistic, self._state)
 
     def end_epoch(self) -> None:
-        """Begin the next epoch's sums."""
+        """Make the epoch's sums those of the last epoch, and begin new ones."""
         for sums in (self._state.weights, self._state.predictions, self._state.losses):
             sums[..., _ENDED] += sums[..., _EPOCH]
             sums[..., _LAST_EPOCH] = sums[..., _EPOCH]
             sums[..., _EPOCH] = 0.0
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All state by name: the arrays themselves, one-dimensional views of them."""
+        """Return all state by name: one-dimensional views of the arrays."""
         return {f"quality_{name}": array.reshape(-1) for name, array in self._state._asdict().items()}
 
     def loss(self, span: Span, predictor: int) -> float:
-        """The mean loss of the predictor with this number, as `report` has it."""
+        """Return the mean loss of the predictor with this number, NaN before the first example."""
         losses = self._sums(self._state.losses, span)
         return float(losses[predictor]) / float(losses[-1]) if losses[-1] > 0.0 else math.nan
 
     def report(self, span: Span, predictor: int) -> QualityReport:
-        """What is known of the predictor with this number."""
+        """Return the quality of the predictor with this number in the span."""
         state = self._state
         weights, predictions, losses = (self._sums(of, span) for of in (state.weights, state.predictions, state.losses))
         total, loss = float(losses[-1]), self.loss(span, predictor)
@@ -317,7 +318,7 @@ class PredictorQuality:
         )
 
     def _sums(self, of: NDArray[np.float64], span: Span) -> NDArray[np.float64]:
-        """A span's part of them."""
+        """Return the part of these sums that belongs to the span."""
         sums: NDArray[np.float64] = of[..., _LAST_EPOCH if span == "last_epoch" else _EPOCH]
         if span == "whole":
             sums = sums + of[..., _ENDED]
@@ -327,7 +328,7 @@ class PredictorQuality:
 
 
 def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    """Of weights by bin, in the order of scores; those in the same bin count as equal."""
+    """Return the area under the ROC curve, of weights by bin in the order of scores; scores in one bin are ties."""
     pairs = float(positive.sum()) * float(negative.sum())
     below = np.cumsum(negative) - negative / 2.0
     return float((positive * below).sum()) / pairs if pairs > 0.0 else math.nan
@@ -336,7 +337,7 @@ def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
 def _reliability(
     positive: NDArray[np.float64], negative: NDArray[np.float64], predicted: NDArray[np.float64]
 ) -> tuple[ReliabilityPoint, ...]:
-    """The calibration bins that have any weight."""
+    """Return a point for each calibration bin that has any weight."""
     shares = np.bincount(_COARSE.astype(np.int64), positive, CALIBRATION_BINS)
     weights = shares + np.bincount(_COARSE.astype(np.int64), negative, CALIBRATION_BINS)
     return tuple(

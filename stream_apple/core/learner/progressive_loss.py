@@ -42,7 +42,7 @@ class LossReport(NamedTuple):
 
 @part
 def has_label(examples: NDArray[np.int64], label: float) -> bool:
-    """Whether the example has one; it is counted among its like."""
+    """Return whether the example has a label, and count it as labelled or unlabelled."""
     labelled = not np.isnan(label)
     examples[LABELLED if labelled else UNLABELLED] += 1
     return labelled
@@ -50,12 +50,15 @@ def has_label(examples: NDArray[np.int64], label: float) -> bool:
 
 @part
 def add_example(
-    spans: tuple[NDArray[np.float64], ...], weight: float, losses: tuple[float, float], told: tuple[float, float]
+    spans: tuple[NDArray[np.float64], ...],
+    weight: float,
+    losses: tuple[float, float],
+    label_and_prediction: tuple[float, float],
 ) -> None:
-    """Add a labelled example to the spans: the whole, the epoch, and the recent, which first forgets.
+    """Add a labelled example to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
 
-    losses  of what is published, and of the linear predictor
-    told    the label, or what stands in its place, and the prediction
+    losses                of what is published, and of the linear predictor
+    label_and_prediction  the label, or what stands in its place, and the prediction
     """
     recent, keep = spans[2], 1.0 - 1.0 / RECENT
     for i in range(len(recent)):
@@ -64,8 +67,8 @@ def add_example(
         sums[WEIGHT] += weight
         sums[LOSS] += weight * losses[0]
         sums[LINEAR_LOSS] += weight * losses[1]
-        sums[LABEL] += weight * told[0]
-        sums[PREDICTION] += weight * told[1]
+        sums[LABEL] += weight * label_and_prediction[0]
+        sums[PREDICTION] += weight * label_and_prediction[1]
 
 
 @kernel
@@ -73,7 +76,7 @@ def _add(
     batch: Batch, scores: Scores, start: int, stop: int, logistic: bool,  # noqa: FBT001
     spans: tuple[NDArray[np.float64], ...], examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the spans."""
+    """Add rows [start, stop) to the sums of the spans."""
     for row in range(start, stop):
         label, weight = batch.labels[row], batch.weights[row]
         if not has_label(examples, label):
@@ -108,14 +111,14 @@ class ProgressiveLoss:
         self._missed = np.zeros(3)  # importance that was not observed, of: the whole, the epoch, the last one
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
-        """Count rows [start, stop)."""
+        """Add rows [start, stop) of the batch, and their scores, to all sums."""
         spans = (self.whole, self.epoch, self.recent)
         _add(batch, scores, start, stop, self._logistic, spans, self.examples)
         offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
         self._quality.add(batch.labels, batch.weights, offered, start, stop)
 
     def end_epoch(self) -> None:
-        """Begin the next epoch's sums."""
+        """Make the epoch's sums those of the last epoch, and begin new ones."""
         self.last_epoch[:] = self.epoch
         self.epoch[:] = 0.0
         self._quality.end_epoch()
@@ -123,7 +126,7 @@ class ProgressiveLoss:
         self._missed[1] = 0.0
 
     def report(self, span: Span) -> LossReport:
-        """The means of one span."""
+        """Return the means of one span."""
         sums = self._sums(span)
         weight = float(sums[WEIGHT])
         if weight <= 0.0:
@@ -142,7 +145,7 @@ class ProgressiveLoss:
         return LossReport(loss, linear_loss, float(constant), label, prediction, apple_loss)
 
     def quality(self, span: Span) -> dict[str, QualityReport]:
-        """AUC and calibration of each of `predictors`, by name; unknown unless the whole span was observed."""
+        """Return AUC and calibration of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
         complete = self._observed_all(span)
         return {
             name: self._quality.report(span, number) if complete else UNKNOWN
@@ -150,7 +153,7 @@ class ProgressiveLoss:
         }
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All state by name that digests cover: the arrays themselves."""
+        """Return all state that digests cover, by name: the arrays themselves."""
         return {
             "whole": self.whole,
             "epoch": self.epoch,
@@ -160,13 +163,14 @@ class ProgressiveLoss:
         }
 
     def observed(self) -> dict[str, NDArray[np.generic]]:
-        """What else is counted, by name: the arrays themselves. Nothing depends on it but what is shown."""
+        """Return what is counted for display only, by name: the arrays themselves."""
         return {**self._quality.arrays(), "quality_missed": self._missed}
 
     def observe_anew(self) -> None:
-        """Forget what was observed: the sums are another model's now.
+        """Forget what was observed, because the sums are another model's from now on.
 
-        Until one that is complete has begun, spans have unknown quality; recent is what was recent since.
+        A span's quality is unknown until a span has begun that is observed whole; the recent one is what was observed
+        since.
         """
         self._quality = self._new_quality()
         self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
@@ -178,20 +182,20 @@ class ProgressiveLoss:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
 
     def _observed_all(self, span: Span) -> bool:
-        """Whether all examples of the span were observed; recent ones are forgotten anyway."""
+        """Return whether all examples of the span were observed; recent ones are forgotten anyway."""
         return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0
 
     @property
     def progressive_loss(self) -> float:
-        """Mean loss since the start."""
+        """The mean loss since the start."""
         return self.report("whole").loss
 
     @property
     def linear_progressive_loss(self) -> float:
-        """Mean loss of the linear predictor since the start."""
+        """The mean loss of the linear predictor since the start."""
         return self.report("whole").linear_loss
 
     @property
     def best_constant_loss(self) -> float:
-        """Mean loss of the constant that is best in hindsight."""
+        """The mean loss of the best constant in hindsight."""
         return self.report("whole").best_constant_loss

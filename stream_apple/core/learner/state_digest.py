@@ -1,4 +1,4 @@
-"""A learner's state in 32 hex digits: every bit that future scores and sums depend on."""
+"""The digest of a learner's state, 32 hex digits over every bit that future scores and sums depend on."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from stream_apple.core.learner.state.table import Table, base_features, sides_of
 
 
 class StateDigest:
-    """The digest, taken in as many steps as one likes: slots first, in their order, the rest in the end."""
+    """The digest, computed in steps: portions of slots first, in their order, and the rest at the end."""
 
     def __init__(self) -> None:
         self._state = xxhash.xxh3_128()
@@ -18,7 +18,7 @@ class StateDigest:
         self._sides = xxhash.xxh3_128()
 
     def add_slots(self, table: Table, start: int, stop: int) -> None:
-        """Slots [start, stop), the next ones, and what they have besides; the last is the constant's."""
+        """Add slots [start, stop), the next ones, and their side arrays; the last slot is the constant's."""
         slots = table.slots[start:stop]
         self._state.update(slots.view(np.uint8).data)
         if len(table.companions):
@@ -27,7 +27,7 @@ class StateDigest:
             self._sides.update(np.ascontiguousarray(side[slots["key"] != 0]).view(np.uint8).data)
 
     def finish(self, table: Table, sums: Mapping[str, NDArray[np.generic]]) -> str:
-        """The whole, with the rest of the table and all other state."""
+        """Add the rest of the table and all other state, and return the 32 hex digits."""
         if len(table.companions):
             self._companions.update(table.companions[-1:].view(np.uint8).data)  # the constant's
             self._state.update(self._companions.digest())

@@ -1,4 +1,4 @@
-"""Which tuples of attributes are learned from: at an epoch's end those are selected that say most about the label.
+"""Tuple selection: at an epoch's end those tuples of attributes are kept that say most about the label.
 
 Zaidi, Petitjean, Webb: sALR^n selects among all tuples of n attributes; hsALR^n attribute by attribute, level by level.
 They make passes to count, and then learn; a stream is counted and learned at once, and its epochs' ends select:
@@ -32,19 +32,19 @@ _NAMES = ("tuples_chosen", "tuples_known", "tuples_state")
 
 
 class SelectionEnd(NamedTuple):
-    """What an epoch's end selected: so many tuples that were not before, and how many were left out."""
+    """What an epoch's end selected: how many tuples are newly kept, and how many were left out."""
 
     kept: int
     left_out: int
 
 
 class TupleSelection:
-    """What was selected so far: part of a learner's state.
+    """The tuples selected so far: part of a learner's state.
 
-    chosen  uint64[k], ascending: keys of the tuples
-    known   uint64[a], ascending: of attributes
-    fewest  examples that a selection is made from
-    kernel_view  the same as kernels see it
+    chosen       uint64[k], ascending: keys of the tuples
+    known        uint64[a], ascending: keys of attributes
+    fewest       examples that a selection is made from
+    kernel_view  the same as hash sets, for kernels
     """
 
     def __init__(self, options: Options) -> None:
@@ -66,21 +66,21 @@ class TupleSelection:
 
     @property
     def level(self) -> int:
-        """The order of the tuples that are being explored; one more than the last when all are selected."""
+        """The order of the tuples that are being explored; one above the last order when all are selected."""
         return int(self._state[LEVEL])
 
     @property
     def seen(self) -> int:
-        """How many tuples there were to choose from, the last time."""
+        """How many tuples the last selection chose from."""
         return int(self._state[SEEN])
 
     @property
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Its state by name, nothing if nothing is ever left out: the first two are replaced when they change."""
+        """The state by name, empty if nothing is ever left out; the first two arrays are replaced on change."""
         return dict(zip(_NAMES, (self.chosen, self.known, self._state), strict=True)) if self.selecting else {}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over such a state; ValueError if it is none."""
+        """Take over the arrays of another selection; ValueError if they are none."""
         own = self.arrays
         if sorted(arrays) != sorted(own):
             raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
@@ -97,7 +97,7 @@ class TupleSelection:
         self._view()
 
     def end_epoch(self, table: Table, scalars: ModelScalars) -> SelectionEnd:
-        """Select, if there is enough to go by, and free the slots of what is left out."""
+        """Select tuples, if enough examples were counted, and free the slots of those left out."""
         examples = int(scalars.counts[EXAMPLES])
         decided = self.level > self._order
         if not self.selecting or (decided and self.by_level) or examples - self._state[SINCE] < self.fewest:
@@ -134,13 +134,16 @@ class TupleSelection:
 
 
 def _of_degree(table: Table, degree: int) -> NDArray[np.int64]:
-    """Slots of the monomials of this degree."""
+    """Return the slots of the monomials of this degree, int64[n]."""
     slots = table.slots[:-1]
     return np.flatnonzero((slots["degree"] == degree) & (slots["key"] != 0))
 
 
 def tuples_in(table: Table, order: int) -> tuple[NDArray[np.int64], Words, NDArray[np.int64]]:
-    """Slots of the features of this order; the keys of their tuples, ascending; and of each feature which it is of."""
+    """Return the slots of the features of this order, the keys of their tuples, and which tuple each feature is of.
+
+    The keys are distinct and ascending; the last are indices of keys, one a slot.
+    """
     places = _of_degree(table, order)
     tuples, of_place = np.unique(table.counts["attributes"][places], return_inverse=True)
     return places, tuples, of_place.ravel()
@@ -149,7 +152,7 @@ def tuples_in(table: Table, order: int) -> tuple[NDArray[np.int64], Words, NDArr
 def information_about(
     table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """float64[count]: the mutual information of each tuple and the label, in nats; see the module."""
+    """Return the mutual information of each tuple and the label, float64[count], in nats; see the module."""
     counts, totals = table.counts[places], table.counts[-1]
     of_class = np.array([totals["positive"], totals["negative"]])
     seen = np.stack([counts["positive"], counts["negative"]])
@@ -160,7 +163,7 @@ def information_about(
 
 
 def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[n], at least 0, of float64[2, n] counts by class: P(F) * KL(P(Y | F) || P(Y))."""
+    """Return P(F) * KL(P(Y | F) || P(Y)) >= 0 for counts by class, float64[2, n], as float64[n]."""
     of_all = of_class.sum()
     both = seen.sum(axis=0)
     shares = np.divide(seen, both, out=np.zeros_like(seen), where=both > 0.0)
@@ -175,11 +178,11 @@ def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArr
 def ablation_of(
     table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """float64[count]: how much greater the loss would have been without each tuple."""
+    """Return how much greater the loss would have been without each tuple, float64[count]."""
     return _sums(of_place, table.ablations[places], count)
 
 
 def _sums(of_place: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """float64[count]: the values of each tuple's features together."""
+    """Return the sum of the values of each tuple's features, float64[count]."""
     found: NDArray[np.float64] = np.bincount(of_place, values, count).astype(np.float64)
     return found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
 from stream_apple.core.learner.preparation.derived_names import Derived
-from stream_apple.core.learner.preparation.intervals import CENTRED, IT, Intervals, interval_keys
+from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Intervals, interval_keys
 from stream_apple.core.learner.state.table import PARENT, Slots
 
 TIMES = " \u00d7 "
@@ -159,7 +159,7 @@ class MonomialFormatter:
             feature, kept = int(intervals.features[at]), intervals.kept[at]
             self.used.add(feature)
             name = self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"
-            told = "centred" if kept == CENTRED else "value" if kept == IT else "nothing"
+            told = "centred" if kept == CENTRED else "value" if kept == RAW else "nothing"
             cuts = tuple(intervals.cuts[starts[at] : starts[at + 1]].tolist())
             found.append(CutFeature(name, cuts, bool(intervals.dense[at]), told, float(sums[at])))
         return tuple(found)

@@ -19,9 +19,10 @@ MOST_ABLATED = 1e300  # sums stay finite
 def add_ablations(
     model: Model, features: ActiveFeatures, old: Index, score: float, target: Target, bounds: tuple[float, float]
 ) -> None:
-    """Add what each of features[:old] but the constant did for the example; they were gathered, with the raw `score`.
+    """Add to each of features[:old] but the constant how much greater the loss would have been without it.
 
-    `bounds` are those that scores are clipped to; the example counts by its importance.
+    The features were gathered, with the raw `score`. `bounds` are those that scores are clipped to; the difference is
+    weighted by the example's importance.
     """
     slots, ablations = model.table.slots, model.table.ablations
     low, high = bounds

@@ -1,14 +1,14 @@
-"""Which monomials are given slots, and whose: a table that is full keeps what is useful.
+"""Admission and eviction: which monomials are given slots, and which make room in a table that is full.
 
 While an example is expanded its absent monomials pass the admission filter or wait for another time; those that
 pass are nominated, and after the example has been scored they are admitted.
 
 The filter, if predictors are mixed: a product has to show that it is frequent before it is a feature. Each bucket has
-two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and
-Moore's majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until
-the other takes its place. A product that is AHEAD passes. Those seen a few times, whose weights would be noise, never
-get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that products
-that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
+two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and Moore's
+majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until the other
+takes its place. A product that is VOTES_TO_PASS ahead passes. Those seen a few times, whose weights would be noise,
+never get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that
+products that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
 
 Else, and for base features where there is none: one byte a bucket, a mark of the last key that found it full; it
 passes if it is still the last to have asked, so that those seen once do not wear the table out (as the doorkeeper of
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.counts import begin_counts
-from stream_apple.core.learner.kernels.decay import use_of
-from stream_apple.core.learner.kernels.naive_bayes import CAUTION
-from stream_apple.core.learner.kernels.residuals import forget_residuals
+from stream_apple.core.learner.kernels.decay import usefulness_of
+from stream_apple.core.learner.kernels.naive_bayes import WARM_START_DAMPING
+from stream_apple.core.learner.kernels.residuals import begin_residuals
 from stream_apple.core.learner.state.model import EVICTED, OCCUPIED, REFUSED, Decay, Model
 from stream_apple.core.learner.state.table import (
     BARRED,
@@ -49,32 +49,35 @@ from stream_apple.core.learner.state.table import (
 from stream_apple.core.learner.state.work import BaseFeatures, Work
 
 OWN_VOTE = np.uint8(4)
-AHEAD = np.uint8(48)
+VOTES_TO_PASS = np.uint8(48)
 _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
 
 
 @part
 def filter_misses(model: Model, work: Work, misses: Index) -> Index:
-    """Move the misses that pass the admission filter to the front, and return how many."""
+    """Move the misses that pass the admission filter to the front, and return how many pass."""
     table, products, passed = model.table, work.products, U0
     mixed = model.rule.mixed
     for m in range(misses):
         at = products.misses[m]
         products.misses[passed] = at
-        key, door = products.key[at], products.place[at]
+        key, insertion = products.key[at], products.place[at]
         if not mixed:
-            passed += np.uint64(is_last_or_has_room(table.admission_filter, door >> U3, key, door))
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, insertion >> U3, key, insertion))
         elif work.nodes[products.node[at]]["degree"] == 0:
-            passed += np.uint64(is_last_or_has_room(table.admission_filter, (door >> U3) << U1, key, door))
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, (insertion >> U3) << U1, key, insertion))
         else:
-            passed += np.uint64(is_ahead(table.admission_filter, (door >> U3) << U1, key))
+            passed += np.uint64(is_ahead(table.admission_filter, (insertion >> U3) << U1, key))
     return passed
 
 
 @part
-def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, door: Index) -> bool:
-    """Whether there is a free slot, or this was the last to find none; the byte `at` remembers it otherwise."""
-    full = door & U1
+def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, insertion: Index) -> bool:
+    """Return whether the bucket has a free slot, or this key was the last to find none.
+
+    If neither, the byte `at` remembers the key by its mark.
+    """
+    full = insertion & U1
     mark, last = np.uint8(key >> U56), admission_filter[at]
     admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
     return bool((full == U0) | (mark == last))
@@ -82,13 +85,13 @@ def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Ind
 
 @part
 def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool:
-    """Whether the product is AHEAD of the others of its bucket by now; their vote then begins anew."""
+    """Return whether the product is VOTES_TO_PASS ahead of the others of its bucket; if so, the vote begins anew."""
     mark, count = np.uint8(key >> U56), admission_filter[at + U1]
     same = (mark == admission_filter[at]) & (count > 0)
     count = np.uint8(count + OWN_VOTE) if same else np.uint8(count - (count > 0))
     taken_over = count == 0
     admission_filter[at] = mark if taken_over else admission_filter[at]
-    passes = count >= AHEAD
+    passes = count >= VOTES_TO_PASS
     count = OWN_VOTE if taken_over else count
     admission_filter[at + U1] = np.uint8(0) if passes else count
     return bool(passes)
@@ -96,7 +99,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index) -> bool
 
 @part
 def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
-    """Append misses[:misses] to the newcomers, and ask for the slots of their buckets; how many newcomers there are."""
+    """Append misses[:misses] to the newcomers, and prefetch the slots of their buckets; return where they end."""
     products = work.products
     for m in range(misses):
         at = products.misses[m]
@@ -148,14 +151,14 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
                 continue
             counts[EVICTED] += 1
         if model.rule.warm_start:
-            newcomer["damping"] = min(newcomer["damping"] + CAUTION * (x * x), MOST)
+            newcomer["damping"] = min(newcomer["damping"] + WARM_START_DAMPING * (x * x), MOST)
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
             put_companion(table.companions[place])
-        if model.rule.kept.residuals:
-            forget_residuals(table.residuals[place])
-        if model.rule.kept.counts:
+        if model.rule.side_arrays.residuals:
+            begin_residuals(table.residuals[place])
+        if model.rule.side_arrays.counts:
             begin_counts(table.counts[place], work.origins.newcomers[m])
         if model.rule.tuples.ablating:
             table.ablations[place] = 0.0
@@ -173,7 +176,7 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
 
 @part
 def least_useful(slots: Slots, first: Index) -> Index:
-    """The slot of a full bucket that can best be spared, the first of equals; NOWHERE if there is none.
+    """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
 
     Parents and monomials of the example can't be spared. In whole numbers that hold the place too, since branches
     would be mispredicted half the time.
@@ -189,11 +192,11 @@ def least_useful(slots: Slots, first: Index) -> Index:
 
 @part
 def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
-    """As `least_useful`, where what the table has is not what weights are by now."""
+    """Return what `least_useful` does, for weights that are decayed lazily."""
     least, slots = NOWHERE, model.table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        use = np.float32(use_of(model.table, decay, model.rule.decay, first + within))
+        use = np.float32(usefulness_of(model.table, decay, model.rule.decay, first + within))
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
@@ -201,7 +204,7 @@ def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
 
 @part
 def put_monomial(owner: Element, newcomer: Element) -> None:
-    """Write the SLOT of a newcomer, which belongs to the example."""
+    """Write the SLOT of a newcomer, which is marked as active: it is a feature of the current example."""
     owner["key"] = newcomer["key"]
     owner["weight"] = 0.0
     owner["gradient"] = newcomer["damping"]
@@ -216,7 +219,7 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
 
 @part
 def put_companion(owner: Element) -> None:
-    """Write the COMPANION of a newcomer."""
+    """Set all fields of a newcomer's COMPANION to 0."""
     owner["average"] = 0.0
     owner["fast"] = 0.0
     owner["slow_linear"] = 0.0

@@ -1,4 +1,4 @@
-"""Examples counted by label beside slots: what a monomial's presence says of the label, whatever its weight.
+"""Counts of examples by label, for each monomial: what its presence tells of the label, whatever its weight.
 
 Each learned example adds its importance weight to one of the two counts of every monomial of the example that has a
 slot, from the monomial's first example on; a slot that changes hands begins at 0. The constant is in every example,
@@ -22,7 +22,7 @@ from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, O
 
 @part
 def take_attributes(origins: Origins, example: BaseFeatures) -> None:
-    """Have the attributes of the example's base features, each its own, where `note_newcomers` finds them."""
+    """Write the attributes of the example's base features, each its own, to `origins`, for `note_newcomers`."""
     for f in range(example.first, example.stop):
         origins.base[f - example.first] = example.keys[f]
 
@@ -63,7 +63,7 @@ def note_nodes(base: BaseFeatures, work: Work, origins: Origins, head: Index, ta
 
 @part
 def begin_counts(owner: Element, newcomer: Element) -> None:
-    """Write the COUNTS of a newcomer, of which this is known."""
+    """Write the COUNTS of a newcomer: its attributes and order, and no examples."""
     owner["attributes"] = newcomer["attributes"]
     owner["positive"] = 0.0
     owner["negative"] = 0.0
@@ -72,7 +72,7 @@ def begin_counts(owner: Element, newcomer: Element) -> None:
 
 @part
 def count_example(model: Model, features: ActiveFeatures, found: Index, target: Target) -> None:
-    """Add the example to one of the two counts of each of its features[:found]."""
+    """Add the example's importance to the count of its label, for each of its features[:found]."""
     counts = model.table.counts
     if target.label > 0.0:
         for t in range(found):
@@ -84,7 +84,7 @@ def count_example(model: Model, features: ActiveFeatures, found: Index, target: 
 
 @part
 def information_of(counted: Element, totals: Element) -> float:
-    """What a monomial's presence adds to the mutual information of its tuple and the label, in nats, at least 0.
+    """Return a monomial's summand of the mutual information of its tuple and the label, in nats, at least 0.
 
     P(F) * KL(P(Y | F) || P(Y)): the sum of these over the values of a tuple is the tuple's mutual information with the
     label, I(T; Y) = sum of P(F, y) * log(P(F, y) / (P(F) * P(y))).
@@ -102,7 +102,7 @@ def information_of(counted: Element, totals: Element) -> float:
 
 @part
 def _summand(both: float, of_it: float, of_class: float, of_all: float) -> float:
-    """P(F, y) * log(P(F, y) / (P(F) * P(y))), 0 where nothing was seen."""
+    """Return P(F, y) * log(P(F, y) / (P(F) * P(y))), or 0 where nothing was seen."""
     if not both > 0.0 or not of_class > 0.0:
         return 0.0
     ratio = both / of_it * (of_all / of_class)

@@ -1,23 +1,24 @@
-"""How weights are held small: L2 and L1 regularisation, each example's share of it on all weights, at O(its features).
+"""L2 and L1 regularisation of all weights in every step, lazily: an example costs time for its own features only.
 
-After each step of a predictor along its gradient all its weights but the constant's shrink, present or not: by the
-factor 1 - l2 * rate, and then by l1 * rate / scale towards 0, where they stay. `rate` is that of the step: its length
-over the slope of the loss. `scale` is the feature's, its largest value: so its unit makes no difference, as it makes
-none to steps. The step is added after that, as in Vowpal Wabbit, whose units these are for values up to 1. Each
-predictor has its own score and its own rate, so each is regularised by its own: all minimise the same objective, as
-they would alone.
+After each step of a predictor along its gradient all its weights but the constant's shrink, whether the example has
+their features or not: first by the factor 1 - l2 * rate, then by l1 * rate / scale towards 0, where they stay. `rate`
+is that of the step: its length over the slope of the loss. `scale` is the largest value of the feature: so the
+feature's unit makes no difference, as it makes none to steps. The step is added after the shrinkage, as in Vowpal
+Wabbit, whose units these are for values up to 1. Each predictor has its own score and its own rate, so each is
+regularised by its own, and minimises the same objective as it would alone.
 
-Lazily (Cohen, "Efficient logistic regression with stochastic gradient descent"; for L2 as a product, Bottou's):
+The lazy form (Cohen, "Efficient logistic regression with stochastic gradient descent"; for L2 as a product, Bottou's):
 
-    L2  a weight is scale * what the table has: one number shrinks them all, and a step is divided by it
-    L1  `drawn` is how far each weight * its feature's scale was drawn to 0 so far, in the table's units. A slot's stamp
-        is what it was when the slot was last written: the difference is still to come. (Vowpal Wabbit charges a weight
-        for what all were drawn since the first example: those that are born late, and each step, would hardly leave 0)
+    L2  a weight is scale * what the table has: one number shrinks all weights, and a step is divided by it
+    L1  `drawn` is the shrinkage of each weight * its feature's scale so far, in the table's units. A slot's stamp is
+        the value of `drawn` when the slot was last written: the difference is the pending shrinkage, applied by soft
+        thresholding. (Vowpal Wabbit charges a weight for the shrinkage since the first example: weights that begin
+        late, and each step, would hardly leave 0)
 
-The average is of apple's weights and decays with them. Who only reads decays on the fly and writes nothing. The table
-is *settled*, so that it has the weights themselves, at moments that follow from the examples alone: when an epoch ends,
-and when a scale becomes small, since what the table has is float32. Never when a snapshot is taken: rounding would then
-depend on the clock.
+The average is the mean of apple's weights, and decays with them. Readers compute decayed weights on the fly and write
+nothing. The table is *settled*, that is, made to hold the weights themselves, at moments that follow from the examples
+alone: when an epoch ends, and when a scale becomes small, since what the table has is float32. It is never settled
+because a snapshot is taken: rounding would then depend on the clock.
 """
 
 import math
@@ -38,28 +39,29 @@ _LARGEST = float(MOST)
 
 
 def decay_rule(l2: float, l1: float) -> DecayRule:
-    """The rule for these amounts of regularisation, in Vowpal Wabbit's units."""
+    """Return the rule for these amounts of regularisation, in Vowpal Wabbit's units."""
     return DecayRule(float(l2), float(l1), l2 > 0.0 or l1 > 0.0)  # an int would be compiled for anew
 
 
 def no_decay_yet(rule: DecayRule, *, mixed: bool) -> Decay:
-    """That of a model that has learned nothing."""
+    """Return the decay of a model that has learned nothing: scales of 1, and no shrinkage."""
     size = stamps_of(mixed=mixed) if rule.active else 0
     return Decay(np.ones(size), np.zeros(size))
 
 
 def stamps_of(*, mixed: bool) -> int:
-    """How many stamps a slot has, if weights are drawn to 0."""
+    """Return how many stamps a slot has where L1 is on: one for each predictor that decays."""
     return PREDICTORS_THAT_DECAY if mixed else OF_APPLE + 1
 
 
 @routine
 def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float], most: float) -> None:
-    """Decay the weights of one predictor.
+    """Decay the weights of one predictor by one step.
 
-    step  how far it goes along the gradient, and the loss's slope there
-    most  its rate times the example's importance, which an invariant step never exceeds. What is taken for one does,
-          since Lambert's W is approximate, and by far where the slope is next to nothing: at most twice here
+    step  the step's length along the gradient, and the slope of the loss there
+    most  the predictor's rate times the example's importance, which an invariant step never exceeds. The computed one
+          does, since Lambert's W is approximate, and by far where the slope is next to nothing: so it is bounded by
+          twice `most`
     """
     by, slope = step
     if abs(by) <= _LEAST_STEP or abs(slope) <= _LEAST_STEP:
@@ -70,21 +72,21 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
 
 
 @part
-def drawn_to_zero(weight: Element, by: float) -> float:
-    """The weight, nearer to 0, or there."""
+def soft_threshold(weight: Element, by: float) -> float:
+    """Return the weight moved by `by` towards 0, and not beyond it."""
     return math.copysign(max(abs(weight) - by, 0.0), weight)
 
 
 @part
-def owed(table: Table, decay: Decay, which: int, place: Index) -> float:
-    """By how much a weight of one predictor is still to be drawn to 0. Before its first example it is 0."""
+def pending_shrinkage(table: Table, decay: Decay, which: int, place: Index) -> float:
+    """Return by how much a weight of one predictor is still to be moved towards 0; 0 before its first example."""
     scale = np.float64(table.slots[place]["scale"])
     return (decay.drawn[which] - table.stamps[place, which]) / scale if scale > 0.0 else 0.0
 
 
 @part
-def of_scale(change: float, scale: float) -> np.float32:
-    """A change of weights as one of what the table has."""
+def in_table_units(change: float, scale: float) -> np.float32:
+    """Return a change of weights, divided by the predictor's scale: what is added to the numbers in the table."""
     return np.float32(min(max(change / scale, -_LARGEST), _LARGEST))
 
 
@@ -92,37 +94,37 @@ def of_scale(change: float, scale: float) -> np.float32:
 def decayed_scores(
     table: Table, decay: Decay, rule: DecayRule, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
 ) -> None:
-    """Make those of decayed weights of the scores of what the table has, which `gather` and others left in `scores`.
+    """Replace the scores of the table's numbers, which `gather` and others left in `scores`, by the decayed ones.
 
-    `ends`: of the constant and base features, and of all. Nothing else changes.
+    `ends`: where the constant and base features end, and where all features end. Nothing else changes.
     """
-    constant, beside = table.slots[features.slot[0]], features.slot[0]
+    constant, constant_slot = table.slots[features.slot[0]], features.slot[0]
     mixed = len(table.companions) > 0
     if rule.l1 > 0.0:
-        _drawn_scores(table, decay, features, ends, scores)
+        _write_caught_up_scores(table, decay, features, ends, scores)
     has, scale = 0.0 if rule.l1 > 0.0 else 1.0, decay.scale  # whether the constant is among what was added up
     # In the order of the mixture's predictors.
-    scores[0] = _of_all(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
-    scores[1] = _of_all(scores[1], scale[OF_APPLE], constant["weight"], has)
+    scores[0] = _decayed_score(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
+    scores[1] = _decayed_score(scores[1], scale[OF_APPLE], constant["weight"], has)
     if mixed:
-        companion = table.companions[beside]
-        scores[2] = _of_all(scores[2], scale[OF_APPLE], companion["average"], has)
-        scores[3] = _of_all(scores[3], scale[OF_FAST], companion["fast"], has)
-        scores[4] = _of_all(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
-        scores[5] = _of_all(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
+        companion = table.companions[constant_slot]
+        scores[2] = _decayed_score(scores[2], scale[OF_APPLE], companion["average"], has)
+        scores[3] = _decayed_score(scores[3], scale[OF_FAST], companion["fast"], has)
+        scores[4] = _decayed_score(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
+        scores[5] = _decayed_score(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
 
 
 @part
-def _of_all(score: float, scale: float, constant: Element, has: float) -> float:
-    """A score in its own units, but for the constant, which has them."""
+def _decayed_score(score: float, scale: float, constant: Element, has: float) -> float:
+    """Return a score times the predictor's scale, but for the constant's share, which does not decay."""
     return (score - has * np.float64(constant)) * scale + np.float64(constant)
 
 
 @part
-def _drawn_scores(
+def _write_caught_up_scores(
     table: Table, decay: Decay, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
 ) -> None:
-    """Write the scores of all but the constant, of what the table would have if it were written now."""
+    """Write the scores of all but the constant, with the pending shrinkage; the table stays as it is."""
     base, found = ends
     mixed = len(table.companions) > 0
     for k in range(6 if mixed else 2):
@@ -130,107 +132,107 @@ def _drawn_scores(
     for t in range(U1, found):
         place, x = features.slot[t], np.float64(features.x[t])
         owner = table.slots[place]
-        by = owed(table, decay, OF_APPLE, place)
-        scores[1] += np.float32(drawn_to_zero(owner["weight"], by)) * x
+        by = pending_shrinkage(table, decay, OF_APPLE, place)
+        scores[1] += np.float32(soft_threshold(owner["weight"], by)) * x
         if t < base:
-            far = owed(table, decay, OF_LINEAR, place)
-            scores[0] += np.float32(drawn_to_zero(owner["linear_weight"], far)) * x
+            far = pending_shrinkage(table, decay, OF_LINEAR, place)
+            scores[0] += np.float32(soft_threshold(owner["linear_weight"], far)) * x
         if mixed:
-            fast = owed(table, decay, OF_FAST, place)
+            fast = pending_shrinkage(table, decay, OF_FAST, place)
             if owner["degree"] > 1:
-                scores[2] += np.float32(drawn_to_zero(owner["average"], by)) * x
-                scores[3] += np.float32(drawn_to_zero(owner["fast"], fast)) * x
+                scores[2] += np.float32(soft_threshold(owner["average"], by)) * x
+                scores[3] += np.float32(soft_threshold(owner["fast"], fast)) * x
                 continue
             companion = table.companions[place]
-            scores[2] += np.float32(drawn_to_zero(companion["average"], by)) * x
-            scores[3] += np.float32(drawn_to_zero(companion["fast"], fast)) * x
+            scores[2] += np.float32(soft_threshold(companion["average"], by)) * x
+            scores[3] += np.float32(soft_threshold(companion["fast"], fast)) * x
             if t < base:
-                slow_linear = owed(table, decay, OF_SLOW_LINEAR, place)
-                fast_linear = owed(table, decay, OF_FAST_LINEAR, place)
-                scores[4] += np.float32(drawn_to_zero(companion["slow_linear"], slow_linear)) * x
-                scores[5] += np.float32(drawn_to_zero(companion["fast_linear"], fast_linear)) * x
+                slow_linear = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
+                fast_linear = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
+                scores[4] += np.float32(soft_threshold(companion["slow_linear"], slow_linear)) * x
+                scores[5] += np.float32(soft_threshold(companion["fast_linear"], fast_linear)) * x
 
 
 @routine
-def draw_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
-    """Bring features [1, found) up to date for the predictors that have all of them: apple's weights in `features`."""
+def catch_up_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
+    """Apply the pending shrinkage to features [1, found) for the expanded predictors, and gather apple's weights."""
     for t in range(U1, found):
-        features.weight[t] = _drawn_expanded(table, decay, features.slot[t])
+        features.weight[t] = _caught_up_weight(table, decay, features.slot[t])
 
 
 @routine
-def draw_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
-    """Bring features [1, base) up to date for the linear predictors: the linear weights in `features`."""
+def catch_up_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
+    """Apply the pending shrinkage to features [1, base) for the linear predictors, and gather linear weights."""
     for t in range(U1, base):
-        features.weight[t] = _drawn_linear(table, decay, features.slot[t])
+        features.weight[t] = _caught_up_linear_weight(table, decay, features.slot[t])
 
 
 @routine
-def draw_slot(table: Table, decay: Decay, place: Index) -> None:
-    """Bring all weights of a slot up to date, where L1 draws them; it is not the constant's."""
+def catch_up_slot(table: Table, decay: Decay, place: Index) -> None:
+    """Apply the pending shrinkage to all weights of a slot, which is not the constant's."""
     owner = table.slots[place]
-    owner["weight"] = _drawn_expanded(table, decay, place)
+    owner["weight"] = _caught_up_weight(table, decay, place)
     if owner["degree"] <= 1:
-        owner["linear_weight"] = _drawn_linear(table, decay, place)
+        owner["linear_weight"] = _caught_up_linear_weight(table, decay, place)
 
 
 @part
-def _drawn_expanded(table: Table, decay: Decay, place: Index) -> float:
-    """Apple's weight as it is by now, for whoever writes it; the average and the fast weight are brought up to date."""
+def _caught_up_weight(table: Table, decay: Decay, place: Index) -> float:
+    """Return apple's weight less its pending shrinkage; write those of the average and the fast predictor."""
     owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
-    by = owed(table, decay, OF_APPLE, place)
+    by = pending_shrinkage(table, decay, OF_APPLE, place)
     stamps[place, OF_APPLE] = drawn[OF_APPLE]
     if len(table.companions) > 0:
-        fast = owed(table, decay, OF_FAST, place)
+        fast = pending_shrinkage(table, decay, OF_FAST, place)
         stamps[place, OF_FAST] = drawn[OF_FAST]
         if owner["degree"] > 1:
-            _draw_pair(owner, by, fast)
+            _catch_up_pair(owner, by, fast)
         else:
-            _draw_pair(table.companions[place], by, fast)
-    return drawn_to_zero(owner["weight"], by)
+            _catch_up_pair(table.companions[place], by, fast)
+    return soft_threshold(owner["weight"], by)
 
 
 @part
-def _draw_pair(beside: Element, by: float, fast: float) -> None:
-    """Bring the average and the fast weight up to date, where they are."""
-    beside["average"] = drawn_to_zero(beside["average"], by)
-    beside["fast"] = drawn_to_zero(beside["fast"], fast)
+def _catch_up_pair(companion: Element, by: float, fast: float) -> None:
+    """Apply the pending shrinkage to the average and the fast weight, in a product's slot or a COMPANION."""
+    companion["average"] = soft_threshold(companion["average"], by)
+    companion["fast"] = soft_threshold(companion["fast"], fast)
 
 
 @part
-def _drawn_linear(table: Table, decay: Decay, place: Index) -> float:
-    """A base feature's linear weight as it is by now, for whoever writes it; the slow and the fast one are written."""
+def _caught_up_linear_weight(table: Table, decay: Decay, place: Index) -> float:
+    """Return the linear weight less its pending shrinkage; write those of the slow and fast linear ones."""
     drawn, stamps = decay.drawn, table.stamps
-    by = owed(table, decay, OF_LINEAR, place)
+    by = pending_shrinkage(table, decay, OF_LINEAR, place)
     stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
     if len(table.companions) > 0:
         companion = table.companions[place]
-        slow = owed(table, decay, OF_SLOW_LINEAR, place)
-        fast = owed(table, decay, OF_FAST_LINEAR, place)
-        companion["slow_linear"] = drawn_to_zero(companion["slow_linear"], slow)
-        companion["fast_linear"] = drawn_to_zero(companion["fast_linear"], fast)
+        slow = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
+        fast = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
+        companion["slow_linear"] = soft_threshold(companion["slow_linear"], slow)
+        companion["fast_linear"] = soft_threshold(companion["fast_linear"], fast)
         stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
-    return drawn_to_zero(table.slots[place]["linear_weight"], by)
+    return soft_threshold(table.slots[place]["linear_weight"], by)
 
 
 @routine
-def use_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
-    """The larger of a monomial's weights, as they are now, times its scale: what admission compares."""
+def usefulness_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
+    """Return the larger of a monomial's decayed weights, times its scale: what admission compares."""
     owner, scale = table.slots[place], decay.scale
     by, far, of_other = 0.0, 0.0, scale[OF_LINEAR]
     if rule.l1 > 0.0:
-        by = owed(table, decay, OF_APPLE, place)
-        far = owed(table, decay, OF_LINEAR, place)
+        by = pending_shrinkage(table, decay, OF_APPLE, place)
+        far = pending_shrinkage(table, decay, OF_LINEAR, place)
     if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
         far, of_other = by, scale[OF_APPLE]
-    own = abs(drawn_to_zero(owner["weight"], by)) * scale[OF_APPLE]
-    other = abs(drawn_to_zero(owner["linear_weight"], far)) * of_other
+    own = abs(soft_threshold(owner["weight"], by)) * scale[OF_APPLE]
+    other = abs(soft_threshold(owner["linear_weight"], far)) * of_other
     return np.float32(max(own, other) * owner["scale"])
 
 
 @part
 def settle_if_small(table: Table, decay: Decay, rule: DecayRule) -> None:
-    """Settle the table if a scale has become so small that float32 might not hold what the table has."""
+    """Settle the table if a scale has become so small that float32 might not hold the table's numbers."""
     least = 1.0
     for which in range(len(decay.scale)):
         least = min(least, decay.scale[which])
@@ -240,14 +242,14 @@ def settle_if_small(table: Table, decay: Decay, rule: DecayRule) -> None:
 
 @kernel
 def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
-    """Have the table hold the weights themselves, and begin anew."""
+    """Write the decayed weights to the table, and set scales to 1 and the shrinkage to 0."""
     scale, stamps = decay.scale, table.stamps
     for place in range(U0, np.uint64(len(table.slots) - 1)):
         owner = table.slots[place]
         if owner["key"] == U0:
             continue
         if rule.l1 > 0.0:
-            draw_slot(table, decay, place)
+            catch_up_slot(table, decay, place)
             for which in range(len(scale)):
                 stamps[place, which] = 0.0
         owner["weight"] *= scale[OF_APPLE]
@@ -270,9 +272,9 @@ def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
 
 @kernel
 def release_zeros(table: Table) -> int:
-    """Free the slots of products that are no parents, nor rest from being one, and weigh nothing; how many.
+    """Free the slots of products that have no weight, are no parents, and do not rest from being one; return how many.
 
-    The table is settled. Base features keep theirs: their accumulators tell how large their next steps are to be.
+    The table is settled. Base features keep their slots: their accumulators tell how large their next steps are to be.
     """
     freed = 0
     tag_bytes = table.tags.view(np.uint8)
@@ -292,7 +294,7 @@ def release_zeros(table: Table) -> int:
 
 @part
 def _clear_sides(table: Table, place: Index) -> None:
-    """Forget what a monomial has besides; `settle` has cleared its stamps."""
+    """Clear the side arrays of a slot that is freed; `settle` has cleared its stamps."""
     if len(table.counts) > 0:
         counts = table.counts[place]
         counts["attributes"] = counts["order"] = 0
@@ -303,7 +305,7 @@ def _clear_sides(table: Table, place: Index) -> None:
 
 @part
 def _weighs_nothing(table: Table, place: Index) -> bool:
-    """Whether a product has no weight for any predictor, or any class."""
+    """Return whether a product has no weight for any predictor, or any class."""
     owner = table.slots[place]
     size = abs(owner["weight"]) + abs(owner["average"]) + abs(owner["fast"])
     for k in range(table.class_weights.shape[1] // 2):

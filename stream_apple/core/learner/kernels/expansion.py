@@ -1,16 +1,18 @@
-"""Which monomials an example has, and their slots: the products of its parents with its base features.
+"""Polynomial expansion: which monomials an example has, and their slots.
+
+The monomials are the products of the example's parents with its base features.
 
 Identity: a monomial's key is the sum mod 2^64 of its base features' keys, so x_i x_j is one monomial by whichever
 parent it is reached (Agarwal et al. 2014, section 2.1: the support is a set). The constant's key is 0.
 
-Breadth first, in waves of lookups that overlap in memory. The phases of a wave:
+The search is breadth first, in waves of lookups that overlap in memory. The phases of a wave:
 
-    multiply   nodes with base features; products are hits (a tag fits) or misses
-    fetch      the hits' slots
-    bring within reach   (in a mixture, the first wave, whose products are the base features) the hits' values
-    collect    the hits as features of the example, each once; parents are nodes of a later wave
-    filter     (when learning) the misses: those remain that may have a slot
-    nominate   those: newcomers
+    multiply       nodes with base features; products are hits (a tag fits) or misses
+    fetch          prefetch the hits' slots
+    clip outliers  (in a mixture, in the first wave, whose products are the base features) among the hits' values
+    collect        the hits as features of the example, each once; parents become nodes of a later wave
+    filter         (when learning) the misses: those remain that may have a slot
+    nominate       the remaining misses become newcomers
 """
 
 from typing import NamedTuple
@@ -35,8 +37,8 @@ from stream_apple.core.learner.state.table import (
     Table,
     Words,
     bucket_of,
-    door_of,
     find,
+    insertion_point,
 )
 from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Origins, Products, Work
 
@@ -48,7 +50,7 @@ _LANES = np.uint64(LANES)
 
 
 class Queue(NamedTuple):
-    """nodes[head:tail] wait; `visited` counts the products so far, and the constant."""
+    """The queue of nodes: nodes[head:tail] wait; `visited` counts the products so far, and the constant."""
 
     head: Index
     tail: Index
@@ -56,7 +58,7 @@ class Queue(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """How far a wave's hits and misses go."""
+    """The numbers of hits and misses of a wave."""
 
     hits: Index
     misses: Index
@@ -66,7 +68,7 @@ class Ends(NamedTuple):
 def expand(
     model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None  # noqa: FBT001
 ) -> tuple[Index, Index]:  # fmt: skip
-    """Collect the monomials of the example: how many have slots, how many shall be given one.
+    """Collect the monomials of the example; return how many have slots, and how many are to be given one.
 
     The former stand in `work.features` (slot and x), the constant first, then the base features; the latter in
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
@@ -90,7 +92,7 @@ def expand(
             scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
-            bring_within_reach(table, base, products, ends.hits)
+            clip_outliers(table, base, products, ends.hits)
         found, queue, misses = collect(model, base, work, queue, found, ends, origins)
         if learning:
             passed = filter_misses(model, work, misses)
@@ -103,7 +105,7 @@ def expand(
 
 @part
 def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
-    """The base features in the scratch, where values may be changed."""
+    """Copy the base features to the scratch, where values may be changed."""
     size = base.stop - base.first
     for f in range(size):
         work.own.keys[f] = base.keys[base.first + f]
@@ -117,11 +119,11 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
 
 
 @part
-def bring_within_reach(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
-    """A value more than REACH times the largest before counts as so much, once its feature is ESTABLISHED.
+def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
+    """Clip values to REACH times the largest value before, for features that are ESTABLISHED.
 
-    For one outlier, whose products are its powers, would be the end of all that their weights have learned. Values
-    that stay as large widen the scale by as much with each example: a thousand times as large take 31 of them.
+    Otherwise one outlier, whose products are its powers, would undo all that their weights have learned. Values that
+    stay as large widen the scale by as much with each example: a thousand times as large take 31 of them.
     """
     for h in range(hits):
         at = products.hits[h]
@@ -140,7 +142,7 @@ def bring_within_reach(table: Table, base: BaseFeatures, products: Products, hit
 def multiply(
     table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None
 ) -> tuple[Queue, Ends]:
-    """Look up the products of the next nodes, WAVE or somewhat more, and list them as hits or misses."""
+    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses."""
     products, nodes = work.products, work.nodes
     head, tail, visited = queue
     hits, misses, end = U0, U0, U0
@@ -186,7 +188,7 @@ def multiply(
 
 @part
 def own_bins(base: BaseFeatures, nodes: Slots, number: Index, first: Index) -> Index:
-    """A byte whose bits say which of the base features [first, first + 8) are factors of the node, and are BIN."""
+    """Return a byte whose bits say which of base features [first, first + 8) are BIN and factors of the node."""
     found = U0
     while number > U0:
         node = nodes[number]
@@ -199,7 +201,7 @@ def own_bins(base: BaseFeatures, nodes: Slots, number: Index, first: Index) -> I
 
 @part
 def put_node(node: Element, key: Index, first: Index, x: np.float32, damping: np.float32, degree: Index) -> None:
-    """Write one NODE."""
+    """Write the fields of one NODE."""
     node["key"] = key
     node["first"] = first
     node["x"] = x
@@ -209,7 +211,7 @@ def put_node(node: Element, key: Index, first: Index, x: np.float32, damping: np
 
 @part
 def fetch_tags(tags: Words, base: BaseFeatures, node: Element) -> None:
-    """Ask for the tags of a node's products."""
+    """Prefetch the words of tags in which a node's products are looked up."""
     key = node["key"]
     for f in range(node["first"], base.stop):
         prefetch(tags, bucket_of(tags, key + base.keys[f]))
@@ -217,7 +219,7 @@ def fetch_tags(tags: Words, base: BaseFeatures, node: Element) -> None:
 
 @part
 def fetch(slots: Slots, products: Products, hits: Index) -> None:
-    """Ask for the slots of the hits."""
+    """Prefetch the slots of the wave's hits."""
     for h in range(hits):
         prefetch(slots, products.place[products.hits[h]])
 
@@ -226,10 +228,10 @@ def fetch(slots: Slots, products: Products, hits: Index) -> None:
 def collect(
     model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None
 ) -> tuple[Index, Queue, Index]:
-    """Append the hits that are monomials in the table to the features, each once; how many features there are then.
+    """Append the hits that are monomials in the table to the features, each once.
 
-    Parents join the queue. Hits without a slot, whose tag was another's, are appended to the misses; also returns how
-    many misses there are then.
+    Parents join the queue. Hits without a slot, whose tag was another key's, are appended to the misses. Returns how
+    many features there are then, the queue, and how many misses there are.
     """
     table, features, products = model.table, work.features, work.products
     tail, misses, with_roles = queue.tail, ends.misses, len(base.roles) > 0
@@ -239,7 +241,7 @@ def collect(
         if unlikely(table.slots[place]["key"] != key):
             place = find(table, key)
             if place >= FREE:
-                products.place[at] = door_of(table.tags, key)
+                products.place[at] = insertion_point(table.tags, key)
                 products.misses[misses] = at
                 misses += U1
                 continue

@@ -1,7 +1,8 @@
-"""Eight products at once, in vectors: the compiler can't find this by itself, for want of knowing which arrays overlap.
+"""Eight products at once, in SIMD vectors: the compiler can't tell which arrays overlap, so it makes none itself.
 
-Written in LLVM's language, which makes the best of it that a processor has. The results are whole numbers and single
-products, so they are the same on every processor; interpreted code goes through the lanes one by one.
+The code is written in LLVM's intermediate language, and compiled for the vectors that the processor has. The results
+are whole numbers and single products, so they are the same on every processor; interpreted code takes the lanes one by
+one.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ _BITS_OF_A_BYTE = [
 
 
 class Multiplier(NamedTuple):
-    """What base features are multiplied with: node `number`."""
+    """The node that base features are multiplied with; `number`: which node it is."""
 
     key: Index
     x: Index
@@ -35,44 +36,44 @@ class Multiplier(NamedTuple):
 
 
 class _Writer:
-    """Writes instructions for all lanes."""
+    """Emits LLVM instructions that work on all lanes at once."""
 
     def __init__(self, context: Any, builder: Any) -> None:  # noqa: ANN401
         self._context, self.b = context, builder
 
     def array(self, kind: Any, value: Any) -> Any:  # noqa: ANN401
-        """An array's fields, such as `data`."""
+        """Return the struct of an array argument, with fields such as `data`."""
         return self._context.make_array(kind)(self._context, self.b, value)
 
     def array_in(self, kind: Any, value: Any, field: str) -> Any:  # noqa: ANN401
-        """The array in a named tuple's field."""
+        """Return the struct of the array that is field `field` of a named tuple."""
         at = kind.fields.index(field)
         return self.array(kind.types[at], self.b.extract_value(value, at))
 
     def in_all(self, value: Any) -> Any:  # noqa: ANN401
-        """The same scalar in each lane."""
+        """Return a vector with the scalar `value` in each lane."""
         nothing = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
         return self.b.shuffle_vector(
             self.b.insert_element(nothing, value, _I32(0)), nothing, ir.Constant(_INTS, [0] * LANES)
         )
 
     def number(self, number: int) -> ir.Constant:
-        """The same number in each lane."""
+        """Return a vector of 64-bit integers with `number` in each lane."""
         return ir.Constant(_WORDS, [number] * LANES)
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401
-        """One of LLVM's own functions."""
+        """Call the intrinsic function `llvm.NAME` of LLVM."""
         form = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.b.call(cgutils.get_or_insert_function(self.b.module, form, f"llvm.{name}"), arguments)
 
     def load(self, array: Any, at: Any, kind: Any, name: str, valid: Any) -> Any:  # noqa: ANN401
-        """array[at : at + 8], zero where not `valid`: nothing is read there."""
+        """Load array[at : at + 8]; lanes that are not `valid` are 0, and their memory is not read."""
         source = self.b.bitcast(self.b.gep(array.data, [at]), kind.as_pointer())
         zeros = ir.Constant(kind, None)
         return self.call(f"masked.load.v{LANES}{name}.p0", kind, source, _I32(4), valid, zeros)
 
     def gather(self, array: Any, at: Any, valid: Any) -> Any:  # noqa: ANN401
-        """The words array[at], zero where not `valid`."""
+        """Load the words array[at], for each lane's `at`; lanes that are not `valid` are 0."""
         offset = self.b.shl(at, self.number(3))
         address = self.b.add(self.in_all(self.b.ptrtoint(array.data, _I64)), offset)
         pointers = self.b.inttoptr(address, _POINTERS)
@@ -80,18 +81,18 @@ class _Writer:
         return self.call(f"masked.gather.v{LANES}i64.v{LANES}p0", _WORDS, pointers, _I32(8), valid, zeros)
 
     def zero_bytes(self, words: Any) -> Any:  # noqa: ANN401
-        """The high bit of the lowest byte that is zero, and perhaps of higher ones that are not."""
+        """Set the high bit of the lowest byte that is zero, and perhaps those of higher bytes that are not."""
         below = self.b.sub(words, self.number(int(ONES)))
         return self.b.and_(self.b.and_(below, self.b.not_(words)), self.number(int(HIGHS)))
 
     def is_feature(self, xs: Any) -> Any:  # noqa: ANN401
-        """Where a product is one: not if it is 0, TOO_LARGE, or NaN. By the bits of its size, in one comparison."""
+        """Tell for each lane whether a product is not 0, TOO_LARGE or NaN: one comparison of bits does it."""
         size = self.b.and_(self.b.bitcast(xs, _INTS), ir.Constant(_INTS, [0x7FFFFFFF] * LANES))
         below, rest = ir.Constant(_INTS, [1] * LANES), ir.Constant(_INTS, [_BITS_TOO_LARGE - 1] * LANES)
         return self.b.icmp_unsigned("<", self.b.sub(size, below), rest)
 
     def store(self, value: Any, array: Any, at: Any) -> None:  # noqa: ANN401
-        """array[at : at + 8] = value."""
+        """Store the vector `value` to array[at : at + 8]."""
         place = self.b.gep(array.data, [at])
         self.b.store(value, self.b.bitcast(place, value.type.as_pointer())).align = 4
 
@@ -99,7 +100,7 @@ class _Writer:
 def look_up_one_by_one(
     tags: Words, base: BaseFeatures, first: Index, node: Multiplier, products: Products, end: Index
 ) -> np.uint64:
-    """`look_up` without vectors."""
+    """Do what `look_up` does, without vectors, for interpreted code."""
     fit, constant = 0, len(tags) * BUCKET
     for lane in range(min(int(base.stop) - int(first), LANES)):
         at, feature = int(end) + lane, int(first) + lane
@@ -121,7 +122,7 @@ def look_up_one_by_one(
 def look_up(
     _context: Any, tags: Any, base: Any, _first: Any, node: Any, products: Any, _end: Any,  # noqa: ANN401
 ) -> tuple[object, object]:  # fmt: skip
-    """Multiply a node with the base features [first, min(first + 8, base.stop)), and look for the products' tags.
+    """Multiply a node with the base features [first, min(first + 8, base.stop)), and look up the products' tags.
 
     The products are written from `end` on: always eight, whose last ones are no products if there are fewer features.
     Returns a byte whose bits say for which of them a tag fits. For the places see `Products`.
@@ -163,7 +164,7 @@ def look_up(
 
 
 def append_one_by_one(numbers: Numbers, end: Index, base: Index, chosen: Index) -> Any:  # noqa: ANN401
-    """`append` without vectors."""
+    """Do what `append` does, without vectors, for interpreted code."""
     for lane in range(LANES):
         if int(chosen) >> lane & 1:
             numbers[end] = base + lane
@@ -173,7 +174,7 @@ def append_one_by_one(numbers: Numbers, end: Index, base: Index, chosen: Index) 
 
 @instruction(append_one_by_one)
 def append(_context: Any, numbers: Any, _end: Any, _base: Any, _chosen: Any) -> tuple[object, object]:  # noqa: ANN401
-    """Write base + the number of each bit that is set in the byte `chosen` from numbers[end] on; the new end.
+    """Write `base` + the number of each bit that is set in the byte `chosen`, from numbers[end] on; return the new end.
 
     Eight are written and as many kept as bits are set: a branch would be mispredicted half the time.
     """

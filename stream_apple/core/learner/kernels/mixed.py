@@ -1,6 +1,6 @@
-"""Six predictors of which a mixture is published: score an example by each, then have each learn from it.
+"""The kernel of a mixture: six predictors score an example, their mixture is published, and each of them learns.
 
-What they are, and how they are mixed, is in `mixture.py`; how they go their steps in `mixed_update.py`.
+`mixture.py` says what they are and how they are mixed, `mixed_update.py` how they are updated.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ from stream_apple.core.learner.kernels.rows import (
     are_finite,
     bounds_of,
     count_learned,
-    example_of,
+    include_label,
     is_learned,
     publish,
-    take_label,
+    row_features,
 )
-from stream_apple.core.learner.kernels.update import Target, leave
+from stream_apple.core.learner.kernels.update import Target, clear_active
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.work import Origins, Work
@@ -36,11 +36,11 @@ def process_mixed(
     model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None, work: Work,
     batch: Batch, scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process_plain`, with the mixture's predictors."""
+    """Do what `process_plain` does, with the mixture's predictors."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
             take_attributes(origins, example)
         old, wanted = expand(model, example, learning, work, origins)
@@ -51,17 +51,17 @@ def process_mixed(
             odds = odds_of(model, features, old)
             start_expanded(mixing, starting_score(trust, odds))
         if not are_finite(mixing, PREDICTORS):
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             return row
         if learning and not rule.logistic:
-            share = take_label(labels, label)
+            share = include_label(labels, label)
             if share < 1.0:
                 temper(model.mixture, share * share)
         low, high = bounds_of(rule, labels)
         score = blend(model.mixture, mixing, rule.logistic, low, high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             continue
         target = Target(score, label, batch.weights[row])
         found = admit(model, decay, work, old, wanted)

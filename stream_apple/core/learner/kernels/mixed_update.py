@@ -1,7 +1,8 @@
 """How the six predictors of a mixture score and learn one example, see `mixture.py`.
 
-The expanded ones go the same steps, each from its own score and at its own rate; so do the linear ones. A feature's
-average follows apple's weight: the mean of its first HORIZON values, from then on forgetting as fast.
+The expanded predictors share one step for each feature, and each takes it by its own score and rate; so do the linear
+ones. A feature's average is the running mean of apple's weight over the first HORIZON examples, and an exponential one
+from then on.
 """
 
 import math
@@ -15,9 +16,9 @@ from stream_apple.core.learner.kernels.decay import (
     OF_FAST_LINEAR,
     OF_LINEAR,
     OF_SLOW_LINEAR,
-    draw_expanded,
-    draw_linear,
-    draw_slot,
+    catch_up_expanded,
+    catch_up_linear,
+    catch_up_slot,
 )
 from stream_apple.core.learner.kernels.mixture import (
     APPLE,
@@ -34,9 +35,9 @@ from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
     decay_and_change,
+    norm_and_sensitivity,
     normalise,
     squared_slope,
-    sums,
     widen,
     within_bounds,
 )
@@ -52,7 +53,8 @@ MOST_SIGHTS = np.uint8(255)
 def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
     """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
 
-    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
+    scale.
     """
     slots, companions = model.table.slots, model.table.companions
     apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
@@ -87,7 +89,7 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
 
 @part
 def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
-    """Copy what the update needs of feature t's slot; whether the value is beyond its scale."""
+    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
     weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
     features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
     return bool(abs(features.x[t]) > scale)
@@ -98,9 +100,9 @@ def learn_expanded(
     model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
     wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
 ) -> None:  # fmt: skip
-    """Update apple, its average and the fast one: all features, which were gathered.
+    """Update apple, its average and the fast predictor with all features, which were gathered.
 
-    ends    of the constant and base features, of products, and of the newcomers behind them
+    ends    where the constant and base features end, where products do, and where the newcomers behind them do
     wider   whether there is a value beyond its scale before the newcomers
     target  with the label; the scores are in `mixing`
     """
@@ -111,22 +113,22 @@ def learn_expanded(
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
             if decay is not None and rule.decay.l1 > 0.0 and t > U0:
-                draw_slot(model.table, decay, slot[t])
+                catch_up_slot(model.table, decay, slot[t])
             widen_all(model, slot[t], abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     apple = Target(mixing[APPLE], target.label, target.importance)
-    going = steps_of(model.scalars, 0, rule, features, found, apple)
-    change = change_at(rule, rule.rate, going, apple)
+    step_scale = step_scale_of(model.scalars, 0, rule, features, found, apple)
+    change = change_at(rule, rule.rate, step_scale, apple)
     fast = Target(mixing[FAST], target.label, target.importance)
-    fast_change = change_at(rule, FAST_RATE * rule.rate, going, fast)
+    fast_change = change_at(rule, FAST_RATE * rule.rate, step_scale, fast)
     first = U0
     if decay is not None:  # the constant does not decay
         advance(slots[slot[0]], companions[slot[0]], weight[0] + change * step[0], gradient[0], fast_change * step[0])
         first = U1
-        change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, going, apple)
-        fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, going, fast)
+        change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, step_scale, apple)
+        fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, step_scale, fast)
         if rule.decay.l1 > 0.0:
-            draw_expanded(model.table, decay, features, found)
+            catch_up_expanded(model.table, decay, features, found)
     for t in range(first, base):
         owner = slots[slot[t]]
         advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
@@ -139,34 +141,36 @@ def learn_expanded(
 
 
 @part
-def change_at(rule: LearningRule, rate: float, going: tuple[float, float], target: Target) -> np.float32:
-    """As `change_of`, with normaliser and sensitivity in one; nothing where the score needs no correction."""
+def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], target: Target) -> np.float32:
+    """Return what `change_of` does, or 0 where the score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
-    return change_of(rule, rate, going[0], going[1], target)
+    return change_of(rule, rate, step_scale[0], step_scale[1], target)
 
 
 @part
 def decayed_change_at(
-    rule: LearningRule, decay: Decay, which: int, rate: float, going: tuple[float, float], target: Target
+    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
-    """As `change_at`; and the predictor's weights decay, unless its score needs no correction."""
+    """Return what `change_at` does, and decay the predictor's weights, unless its score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
         return np.float32(0.0)
-    return decay_and_change(rule, decay, which, rate, going, target)
+    return decay_and_change(rule, decay, which, rate, step_scale, target)
 
 
 @part
-def advance(owner: Element, beside: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32) -> None:
-    """Write what was learned of a feature; `beside` has its average and its fast weight."""
+def advance(
+    owner: Element, companion: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32
+) -> None:
+    """Write what was learned of a feature; `companion` has its average and fast weight: of a product, `owner`."""
     sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
     learned = within_bounds(learned)
     owner["weight"] = learned
     owner["gradient"] = gradient
     owner["active"] = 0
     owner["sights"] = sights
-    beside["average"] += (learned - beside["average"]) / np.float32(min(sights, HORIZON))
-    beside["fast"] = within_bounds(beside["fast"] + fast_step)
+    companion["average"] += (learned - companion["average"]) / np.float32(min(sights, HORIZON))
+    companion["fast"] = within_bounds(companion["fast"] + fast_step)
 
 
 @part
@@ -195,23 +199,23 @@ def learn_base(
         weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
         scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
     linear = Target(mixing[LINEAR], target.label, target.importance)
-    going = steps_of(model.scalars, 1, rule, features, base, linear)
-    change = change_at(rule, rule.rate, going, linear)
+    step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
+    change = change_at(rule, rule.rate, step_scale, linear)
     slow = Target(mixing[SLOW_LINEAR], target.label, target.importance)
-    slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, going, slow)
+    slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
     fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
-    fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, going, fast)
+    fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
     first = U0
     if decay is not None:
         advance_base(
             model, slot[0], weight[0] + change * step[0], gradient[0], slow_change * step[0], fast_change * step[0]
         )
         first = U1
-        change = decayed_change_at(rule, decay, OF_LINEAR, rule.rate, going, linear)
-        slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, going, slow)
-        fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, going, fast)
+        change = decayed_change_at(rule, decay, OF_LINEAR, rule.rate, step_scale, linear)
+        slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
+        fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
         if rule.decay.l1 > 0.0:
-            draw_linear(model.table, decay, features, base)
+            catch_up_linear(model.table, decay, features, base)
     for t in range(first, base):
         advance_base(
             model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]
@@ -222,7 +226,7 @@ def learn_base(
 def advance_base(
     model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32, fast_step: np.float32
 ) -> None:
-    """Write what was learned of a base feature, or the constant, by the linear predictors."""
+    """Write what the linear predictors have learned of a base feature, or of the constant."""
     owner: Element = model.table.slots[place]
     companion: Element = model.table.companions[place]
     owner["linear_weight"] = within_bounds(learned)
@@ -233,7 +237,7 @@ def advance_base(
 
 @part
 def widen_all(model: Model, place: Index, size: np.float32) -> None:
-    """A feature grew beyond its scale: all its weights times the scale stay as they were."""
+    """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
     owner, before = model.table.slots[place], model.table.slots[place]["scale"]
     widen(owner, size)
     if before > 0.0:
@@ -249,21 +253,21 @@ def widen_all(model: Model, place: Index, size: np.float32) -> None:
 
 
 @part
-def steps_of(
+def step_scale_of(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
-    """As `normalise`, also where this predictor's own score needs no correction, but another's may."""
+    """Return what `normalise` does, also where this predictor's own score needs no correction."""
     if squared_slope(rule.logistic, target.score, target.label) > 0.0:
         return normalise(scalars, which, rule, features, size, target)
     accumulate_nothing(features, size)
-    _, sensitivity = sums(features, size)
+    _, sensitivity = norm_and_sensitivity(features, size)
     seen = scalars.norm[which]
     return math.sqrt(scalars.weight[which] / seen) if seen > 0.0 else 0.0, sensitivity
 
 
 @part
 def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
-    """As `accumulate` with a gradient of zero; a feature that has never had another takes no step."""
+    """Do what `accumulate` does for a gradient of zero; a feature that has never had another takes no step."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
         ratio = x[t] / scale[t]

@@ -1,4 +1,4 @@
-"""What is published: a mixture of predictors that is never noticeably worse than the linear one, whatever the stream.
+"""The mixture of predictors that is published: never noticeably worse than the linear one, whatever the stream.
 
 Six predictors learn from each example, each from its own score. The expanded ones have the same features and share
 apple's accumulators, the linear ones share the linear predictor's, so that one more costs a few operations a feature:
@@ -45,7 +45,7 @@ SHARE = 1e-5  # goes back to the first shares after each example, so that none i
 
 
 def empty_mixture(*, mixed: bool) -> Mixture:
-    """That of a model that has seen nothing: it publishes the linear score."""
+    """Return the mixture of a model that has learned nothing: it publishes the linear score."""
     if not mixed:
         return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
     stack = np.zeros(PREDICTORS)
@@ -54,7 +54,7 @@ def empty_mixture(*, mixed: bool) -> Mixture:
 
 
 def effective_weights(mixture: Mixture) -> Numbers64:
-    """float64[6]: how much of each predictor's score is in what is published, to first order."""
+    """Return how much of each predictor's score is in what is published, to first order, as float64[6]."""
     linear, average, stack = mixture.shares
     weights: Numbers64 = stack * mixture.stack
     weights[LINEAR] += linear
@@ -74,7 +74,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
     if logistic:
         positive, negative = 0.0, 0.0
         for which in range(3):
-            score, share = mixing[_offered(which)], mixture.shares[which]
+            score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
             positive += share / (1.0 + math.exp(-score))
             negative += share / (1.0 + math.exp(score))
         return min(max(math.log(positive / negative), low), high)
@@ -83,7 +83,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
         return low
     at_low, at_high = 0.0, 0.0
     for which in range(3):
-        score, share = mixing[_offered(which)], mixture.shares[which]
+        score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
         # Products, not powers: interpreted code would round a power otherwise.
         from_low, from_high = (score - low) / spread, (score - high) / spread
         at_low += share * math.exp(-2.0 * (from_low * from_low))
@@ -93,14 +93,14 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
 
 
 @part
-def _offered(which: int) -> int:
-    """The place of the score whose share is shares[which]."""
+def _predictor_of_share(which: int) -> int:
+    """Return the index in `mixing` of the score that shares[which] belongs to."""
     return LINEAR if which == 0 else AVERAGE if which == 1 else STACK
 
 
 @part
 def temper(mixture: Mixture, ratio: float) -> None:
-    """The unit of losses has grown: `ratio` is the old one over the new one."""
+    """Adapt the shares to a larger unit of losses: `ratio` is the old unit over the new one."""
     shares, total = mixture.shares, 0.0
     for which in range(3):
         shares[which] = FIRST_SHARES[which] * (shares[which] / FIRST_SHARES[which]) ** ratio
@@ -111,7 +111,7 @@ def temper(mixture: Mixture, ratio: float) -> None:
 
 @part
 def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, spread: float) -> None:  # noqa: FBT001
-    """Learn shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
+    """Update shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
     if not logistic and spread <= LEAST_SPREAD:
         return
     unit = 1.0 if logistic else spread * spread
@@ -134,9 +134,9 @@ def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: T
 def _learn_shares(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, rate: float) -> None:  # noqa: FBT001
     shares, least, total = mixture.shares, math.inf, 0.0
     for which in range(3):
-        least = min(least, loss_of(logistic, mixing[_offered(which)], target.label))
+        least = min(least, loss_of(logistic, mixing[_predictor_of_share(which)], target.label))
     for which in range(3):
-        beyond = loss_of(logistic, mixing[_offered(which)], target.label) - least
+        beyond = loss_of(logistic, mixing[_predictor_of_share(which)], target.label) - least
         shares[which] *= math.exp(-rate * target.importance * beyond)
         total += shares[which]
     for which in range(3):
@@ -145,7 +145,7 @@ def _learn_shares(mixture: Mixture, mixing: Numbers64, logistic: bool, target: T
 
 @part
 def _step(mixture: Mixture, mixing: Numbers64, slope: float, curvature: float, ridge: float) -> None:
-    """Stack += (curvature matrix + ridge)^-1 * scores * slope, by a Cholesky decomposition L D L'."""
+    """Add (curvature matrix + ridge)^-1 * scores * slope to the stack, by a Cholesky decomposition L D L'."""
     n, base = PREDICTORS, STACK + 2
     matrix, vector = base, base + n * n
     for i in range(n):

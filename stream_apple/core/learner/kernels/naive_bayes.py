@@ -1,4 +1,4 @@
-"""Where scores start from, before anything is learned: naive Bayes by the examples counted so far.
+"""A warm start for scores, before anything is learned: naive Bayes by the examples counted so far.
 
 The averaged n-join estimator (AnJE of Zaidi et al.), naive Bayes for n = 1. The model's tuples of n different
 features that are in the example vote with the logarithm of how much more frequent they are in one class,
@@ -19,7 +19,7 @@ examples were counted; and where few of many tuples say anything, w0 has them sa
 
 and trust is learned from the loss of this alone, by Newton's method with forgetting, as in `mixture.py`. The
 predictors that start from it learn the correction: it is an offset, and has no weight of theirs. Their first steps are
-smaller than those of weights that have to learn all, as if each had met CAUTION squared gradients before.
+smaller than those of weights that have to learn all, as if each had met WARM_START_DAMPING squared gradients before.
 """
 
 import math
@@ -40,18 +40,18 @@ FIRST_TRUST = 0.0  # it is earned
 MOST_TRUST = 100.0
 KEEP = 0.99  # of the curvature, an example: trust goes by the latest hundred
 U2 = np.uint64(2)
-CAUTION = np.float32(1.0)  # in squares of the feature's value
+WARM_START_DAMPING = np.float32(1.0)  # in squares of the feature's value
 TRUST, CURVATURE = range(2)
 
 
 def empty_start(*, warm: bool) -> NDArray[np.float64]:
-    """Trust and curvature of a model that has seen nothing; float64[0] if scores start from 0."""
+    """Return trust and curvature of a model that has learned nothing, float64[2]; float64[0] if not `warm`."""
     return np.array([FIRST_TRUST, 0.0] if warm else [])
 
 
 @part
 def odds_of(model: Model, features: ActiveFeatures, found: Index) -> float:
-    """The log-odds of label 1 by naive Bayes over the tuples of `warm_start` features among features[:found]."""
+    """Return the log-odds of label 1 by naive Bayes, over the tuples of `warm_start` features in features[:found]."""
     counts, n = model.table.counts, np.uint64(model.rule.warm_start)
     totals = counts[len(counts) - 1]
     all_positive, all_negative = totals["positive"], totals["negative"]
@@ -82,13 +82,13 @@ def odds_of(model: Model, features: ActiveFeatures, found: Index) -> float:
 
 @part
 def starting_score(trust: NDArray[np.float64], odds: float) -> float:
-    """What predictors start from."""
+    """Return the score that predictors start from: trust times the log-odds, within +-MOST_ODDS."""
     return float(min(max(trust[TRUST] * odds, -MOST_ODDS), MOST_ODDS))
 
 
 @part
 def start_expanded(mixing: Numbers64, score: float) -> None:
-    """In a mixture: have the expanded predictors start there; the linear ones are what they are compared with."""
+    """Add the starting score to the expanded predictors of a mixture; the linear ones, the baseline, have none."""
     mixing[APPLE] += score
     mixing[AVERAGE] += score
     mixing[FAST] += score
@@ -96,7 +96,7 @@ def start_expanded(mixing: Numbers64, score: float) -> None:
 
 @part
 def learn_trust(trust: NDArray[np.float64], odds: float, target: Target) -> None:
-    """Move trust, before the example is counted, so that the start would have had less loss."""
+    """Move trust along the loss of the starting score alone, by a Newton step; before the example is counted."""
     slope = target.label / (1.0 + math.exp(starting_score(trust, odds) * target.label))
     curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
     trust[CURVATURE] = KEEP * trust[CURVATURE] + target.importance * curvature * odds * odds

@@ -23,20 +23,20 @@ from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_sm
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, starting_score
-from stream_apple.core.learner.kernels.plain_descent import learn_plainly
+from stream_apple.core.learner.kernels.plain_descent import learn_by_plain_descent
 from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
     bounds_of,
     count_learned,
-    example_of,
+    include_label,
     is_learned,
     publish,
-    take_label,
+    row_features,
 )
 from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
-from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave
+from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import EXAMPLES, Decay, LearningRule, Model, Tuples
 from stream_apple.core.learner.state.table import U0, U1, Index, Slots
 from stream_apple.core.learner.state.work import ActiveFeatures, Origins, Work
@@ -48,10 +48,10 @@ def process_plain(
     tuples: Tuples | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """Progressive validation: score each row of [start, stop), then (if `learn`) learn it; in order.
+    """Progressive validation: score each row of [start, stop) in order, then, if `learn`, learn it.
 
-    Of `decay`, `trust` (that scores start from naive Bayes), `origins` (that examples are counted by label) and
-    `tuples`, None is what the model does without: nothing is compiled for it.
+    `decay`, `trust` (scores start from naive Bayes), `origins` (examples are counted by label) and `tuples` are None
+    where the model does without; nothing is compiled for these.
 
     Writes these rows of `scores`; a loss is NaN without a label. A row without label, or of weight zero, is scored
     only. Returns -1; or the row whose score is not finite, which was not learned.
@@ -59,7 +59,7 @@ def process_plain(
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
             take_attributes(origins, example)
         if tuples is not None:
@@ -79,17 +79,17 @@ def process_plain(
         if not rule.alongside:
             mixing[LINEAR] = mixing[APPLE]
         if not are_finite(mixing, APPLE + 1):
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             return row
         if learning and not rule.logistic:
-            take_label(labels, label)
+            include_label(labels, label)
         low, high = bounds_of(rule, labels)
         raw = mixing[APPLE]
         mixing[APPLE] = score = min(max(raw, low), high)
         mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
-            leave(slots, features, old)
+            clear_active(slots, features, old)
             continue
         target = Target(score, label, batch.weights[row])
         if tuples is not None and rule.tuples.ablating:
@@ -100,10 +100,10 @@ def process_plain(
             learn_trust(trust, odds, target)
         if origins is not None:
             count_example(model, features, found, target)
-        if unlikely(rule.kept.residuals):
+        if unlikely(rule.side_arrays.residuals):
             add_residuals(model, features, found, target)
         if unlikely(rule.plain_l2 > 0.0):
-            learn_plainly(model, features, found, target, mixing[LINEAR])
+            learn_by_plain_descent(model, features, found, target, mixing[LINEAR])
             continue
         learn_apple(model, decay, features, U0 if wider else old, found, target)
         if rule.alongside:
@@ -118,7 +118,7 @@ def process_plain(
 def score_linear(
     slots: Slots, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
 ) -> tuple[float, Index]:
-    """The linear predictor's score, from the constant and the base features, which come first; and their number."""
+    """Return the linear predictor's score of the constant and the base features, which come first; and their number."""
     linear, base = np.float64(0.0), U0
     if not rule.alongside:
         return score, base

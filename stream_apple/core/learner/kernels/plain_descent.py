@@ -4,9 +4,9 @@ It minimises the mean loss + l2 * |w|^2 / 2 by steps of 1 / (l2 * (t + 1)), wher
 
     w[t+1] = w[t] - (slope * x + l2 * w[t]) / (l2 * (t + 1)), that is, (t + 1) * w[t+1] = t * w[t] - slope * x / l2
 
-A slot's weight is t * w[t], and likewise the linear one: then the regularisation shrinks all weights at once, and an
-example changes those of its own features alone. To be divided by t, which is the number of learned examples and 1.
-The constant is regularised as all are. An importance weight is a factor of the slope.
+A slot holds t * w[t], and so for the linear weight: then the regularisation shrinks all weights at once, and an example
+changes those of its own features alone. Scores are divided by t, the number of learned examples plus 1. The constant is
+regularised like all others. An importance weight is a factor of the slope.
 """
 
 import numpy as np
@@ -19,8 +19,10 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 
 
 @part
-def learn_plainly(model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float) -> None:
-    """Update apple by its target, and the linear predictor by its own score, and leave the example."""
+def learn_by_plain_descent(
+    model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float
+) -> None:
+    """Update apple by its target and the linear predictor by its own score, and clear the active marks."""
     slots, l2 = model.table.slots, model.rule.plain_l2
     scale = target.importance / l2
     change = scale * slope_of(True, target.score, target.label)  # noqa: FBT003  by position: it is compiled

@@ -1,7 +1,7 @@
-"""What parents are selected by in the paper's second heuristic: how much of the squared residuals a monomial meets.
+"""The sums for the paper's second heuristic of parent selection: squared residuals, weighted by each monomial.
 
 Agarwal et al. 2014, section 2.2: E[r^2 m^2] / E[m^2], r being the residual of the score before learning and m the
-monomial. For the logistic loss the residual is the loss's derivative. Kept from a monomial's first example on.
+monomial. For the logistic loss the residual is the loss's derivative. The sums begin with a monomial's first example.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 
 @part
 def add_residuals(model: Model, features: ActiveFeatures, found: Index, target: Target) -> None:
-    """Add the example to the two sums of each of its features[:found]."""
+    """Add the example to both sums of each of its features[:found]."""
     squared = squared_slope(model.rule.logistic, target.score, target.label)
     if not model.rule.logistic:
         squared *= 0.25  # the derivative is twice the residual
@@ -27,7 +27,7 @@ def add_residuals(model: Model, features: ActiveFeatures, found: Index, target: 
 
 
 @part
-def forget_residuals(sums: Element) -> None:
-    """Begin the RESIDUALS of a newcomer."""
+def begin_residuals(sums: Element) -> None:
+    """Set both sums of a newcomer's RESIDUALS to 0."""
     sums["residuals"] = 0.0
     sums["squares"] = 0.0

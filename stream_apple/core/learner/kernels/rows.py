@@ -1,4 +1,4 @@
-"""What every family of models does with a row of a batch: find its example, publish its score, count it."""
+"""What the kernels of all families do with a row of a batch: find its features, publish its score, count it."""
 
 import math
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from stream_apple.core.learner.state.table import U8, Index
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
 LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
-AHEAD = np.uint64(512)  # base features: learning as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(512)  # base features: learning as many takes longer than memory
 
 
 class Scores(NamedTuple):
-    """What `learn` writes, one element a row of the batch.
+    """The output of `learn`, one element a row of the batch.
 
     predictions  float64[n]  the score given before learning: the expected label (squared loss) or the log-odds of
                              label 1 (logistic loss)
@@ -44,29 +44,29 @@ class Scores(NamedTuple):
 
     @classmethod
     def empty(cls, size: int) -> "Scores":
-        """Room for `size` rows."""
+        """Return columns of `size` rows, all NaN."""
         return cls(*(np.full(size, np.nan) for _ in cls._fields))
 
 
 @part
-def example_of(batch: Batch, row: int) -> BaseFeatures:
-    """The base features of the row; memory is asked for those that are AHEAD of them."""
+def row_features(batch: Batch, row: int) -> BaseFeatures:
+    """Return the base features of the row, and prefetch those PREFETCH_DISTANCE further on."""
     first, stop = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
     for f in range(first, stop, U8):  # keys in a cache line
-        prefetch(batch.keys, f + AHEAD)
-        prefetch(batch.values, f + AHEAD)
+        prefetch(batch.keys, f + PREFETCH_DISTANCE)
+        prefetch(batch.values, f + PREFETCH_DISTANCE)
     return example_features(batch.keys, batch.values, batch.roles, first, stop)
 
 
 @part
 def is_learned(batch: Batch, row: int, learn: bool) -> bool:  # noqa: FBT001
-    """Whether the row is learned: it has a label and a weight, and that is asked for."""
+    """Return whether the row is learned: it has a label, a weight above zero, and `learn` asks for it."""
     return learn and batch.weights[row] > 0.0 and not math.isnan(batch.labels[row])
 
 
 @part
 def are_finite(scores: Numbers64, count: int) -> bool:
-    """Whether the first `count` of them are."""
+    """Return whether the first `count` scores are finite."""
     finite = True
     for k in range(count):
         finite &= math.isfinite(scores[k])
@@ -74,8 +74,8 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def take_label(bounds: Bounds, label: float) -> float:
-    """Have the label within the bounds of scores; the share of their span that they spanned before, at most 1.
+def include_label(bounds: Bounds, label: float) -> float:
+    """Extend the bounds of scores to include the label; return the old width over the new one, at most 1.
 
     With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit.
     """
@@ -88,20 +88,20 @@ def take_label(bounds: Bounds, label: float) -> float:
 
 @part
 def bounds_of(rule: LearningRule, labels: Bounds) -> tuple[float, float]:
-    """Between which numbers scores are clipped."""
+    """Return the lowest and the highest score: scores are clipped to them."""
     return (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (labels[0], labels[1])
 
 
 @part
 def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
-    """Write the row of `scores`; those of apple and of the linear predictor stand in `mixing`."""
+    """Write the row of `scores`; `mixing` has the scores of apple and of the linear predictor."""
     scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
     scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
 
 
 @part
 def count_learned(counts: Counts, example: BaseFeatures, found: Index) -> None:
-    """Count an example that is learned with so many features."""
+    """Count an example that is learned with `found` features."""
     counts[EXAMPLES] += 1
     counts[NONZEROS] += np.int64(example.stop - example.first)
     counts[FEATURES] += np.int64(found)

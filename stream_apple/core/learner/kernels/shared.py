@@ -9,13 +9,13 @@ from stream_apple.core.learner.kernels.rows import (
     are_finite,
     bounds_of,
     count_learned,
-    example_of,
+    include_label,
     is_learned,
     publish,
-    take_label,
+    row_features,
 )
-from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, take_shares
-from stream_apple.core.learner.kernels.update import Target, gather, learn_apple, learn_linear, leave
+from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, use_base_values
+from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.table import U0
 from stream_apple.core.learner.state.work import Work
@@ -26,11 +26,11 @@ def process_shared(
     model: Model, decay: Decay | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """As `process_plain`. Slots that are new to an example are taken while it is expanded."""
+    """Do what `process_plain` does; slots that are used for the first time are taken while an example is expanded."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), example_of(batch, row)
+        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         found, shared = expand_shared(model, decay, example, learning, work)
         mixing[APPLE], wider = gather(slots, features, found)
         mixing[LINEAR], base = score_shared(model, work, shared, mixing[APPLE])
@@ -39,22 +39,22 @@ def process_shared(
         if not rule.alongside:
             mixing[LINEAR] = mixing[APPLE]
         if not are_finite(mixing, APPLE + 1):
-            leave(slots, features, found)
+            clear_active(slots, features, found)
             return row
         if learning and not rule.logistic:
-            take_label(labels, label)
+            include_label(labels, label)
         low, high = bounds_of(rule, labels)
         mixing[APPLE] = score = min(max(mixing[APPLE], low), high)
         mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
-            leave(slots, features, found)
+            clear_active(slots, features, found)
             continue
         target = Target(score, label, batch.weights[row])
         count_learned(counts, example, found)
         learn_apple(model, decay, features, U0 if wider else found, found, target)
         if rule.alongside:
-            take_shares(model, work, base)
+            use_base_values(model, work, base)
             linear = Target(mixing[LINEAR], label, target.importance)
             learn_linear(model, decay, features, base, found, found, linear)
         if decay is not None:

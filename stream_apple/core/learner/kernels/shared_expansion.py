@@ -1,12 +1,12 @@
-"""The hashing trick: which slots an example has, where features that have the same hash share a weight.
+"""The hashing trick: which slots an example has where features of equal hash share a weight.
 
-Of 2^bits slots each belongs to one value of the hash, for ever: nothing is evicted, deferred or refused, and nobody
-knows which features a weight is of (Cohen, "Efficient logistic regression with stochastic gradient descent"; Weinberger
-et al. 2009, without their signs). What collides within an example is summed first: it is one feature, that is learned
-once; a sum of 0, or one that is TOO_LARGE, is no feature.
+Each of the 2^bits slots belongs to one value of the hash for good: nothing is evicted, deferred or refused, and which
+features a weight belongs to can't be told (Cohen, "Efficient logistic regression with stochastic gradient descent";
+Weinberger et al. 2009, without their signs). Features that collide within an example are summed first: they are one
+feature, which is learned once; a sum of 0, or one that is TOO_LARGE, is no feature.
 
-A value h of the hash has the key `key_of_hash(h)`: its tag differs from those of the seven others of its bucket. So
-buckets are never full, and the table is looked up, saved and counted as one of monomials is.
+A value h of the hash has the key `key_of_hash(h)`, whose tag differs from those of the seven others of its bucket. So
+buckets are never full, and the table is looked up, saved and counted like a table of monomials.
 """
 
 import numpy as np
@@ -24,13 +24,13 @@ _U64 = np.uint64(64)
 
 @part
 def key_of_hash(value: Index) -> Index:
-    """The key of the slot of this value of the hash."""
+    """Return the key of the slot that belongs to this value of the hash."""
     return ((value >> U3) << U8) | ((value & U7) << U1) | U1
 
 
 @part
 def hash_of(key: Index, bits: Index) -> Index:
-    """`bits` bits of a key: the high ones of a product, for of a square's key the lowest is always 0."""
+    """Return a hash of `bits` bits: the high bits of a product, since the lowest bit of a square's key is always 0."""
     return np.uint64(key * _GOLDEN) >> (_U64 - bits)
 
 
@@ -38,10 +38,10 @@ def hash_of(key: Index, bits: Index) -> Index:
 def expand_shared(
     model: Model, decay: Decay | None, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
 ) -> tuple[Index, Index]:  # fmt: skip
-    """Collect the slots of the example in `work.features` (slot and x): how many, and how many of them come first that
-    have base features, the constant included.
+    """Collect the slots of the example in `work.features` (slot and x).
 
-    For these `work.own.values` has what base features alone sum to. Slots of products follow. When learning, slots that
+    Returns how many there are, and how many of them, which come first, base features have, the constant included. For
+    these `work.own.values` has the sums over base features alone. Slots of products follow. When learning, slots that
     are used for the first time are taken; else they are left out, for their weights are 0.
     """
     table, features, limit = model.table, work.features, np.uint64(model.rule.expansion.max_features)
@@ -84,7 +84,7 @@ def _add(
     model: Model, decay: Decay | None, work: Work, feature: tuple[Index, np.float32, np.uint8], found: Index,
     learning: bool,  # noqa: FBT001
 ) -> Index:  # fmt: skip
-    """Add a value to its slot's feature, which may be a new one; how many there are then.
+    """Add a value to the feature of its slot, which may be a new one; return how many features there are then.
 
     feature  key of the slot, value, and degree: a slot that base features have is one of degree 1
     """
@@ -112,7 +112,7 @@ def _add(
 
 @part
 def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[Index, Index]:
-    """Leave out the features whose values are no values; how many there are then, and how many of the `own` first."""
+    """Drop the features whose value is 0 or TOO_LARGE; return how many are left, and how many of the `own` first."""
     features, left, kept = work.features, U1, own
     for t in range(U1, found):
         x = features.x[t]
@@ -129,7 +129,7 @@ def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[
 
 @part
 def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[float, Index]:
-    """The linear predictor's score, from what base features alone sum to; and how many slots it has.
+    """Return the linear predictor's score, of the sums over base features alone, and how many slots these have.
 
     Their weights and scales are noted in `work.newcomers`, before products change them.
     """
@@ -144,10 +144,11 @@ def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[f
 
 
 @part
-def take_shares(model: Model, work: Work, base: Index) -> None:
-    """Have the first features be what base features alone sum to, as the linear predictor sees them.
+def use_base_values(model: Model, work: Work, base: Index) -> None:
+    """Set the values of the first features to the sums over base features alone, for the linear predictor.
 
-    Where a product has widened a slot's scale, the linear weight stays: it is of base features, which have not grown.
+    Where a product has widened a slot's scale, the linear weight stays: it is that of base features, which have not
+    grown.
     """
     for t in range(base):
         owner, noted, x = model.table.slots[work.features.slot[t]], work.newcomers[t], work.own.values[t]

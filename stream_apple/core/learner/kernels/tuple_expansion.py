@@ -1,13 +1,13 @@
-"""Which features an example has with method tuples: its base features, and products over the tuples that may have any.
+"""The features of an example with method tuples: its base features, and products over the tuples that may have any.
 
 A tuple is a set of n attributes; its features are the products of n base features of the example, one of each attribute
 (Zaidi et al.: ALR^n, whose features have exactly order n; lower orders are spanned by them where no attribute is ever
-absent). The base features are features besides: the linear predictor needs them, and so does an example of fewer
+absent). The base features are features too: the linear predictor needs them, and so does an example with fewer than n
 attributes. Level by level (hsALR^n) the tuples selected at each level are features, and one more attribute joins only
 if all smaller tuples were selected.
 
-Breadth first in the waves of `expansion.py`, whose parts these are; products are made one by one, since each is asked
-whether its tuple may have features.
+The search is breadth first, in the waves of `expansion.py`, whose functions it uses; products are made one by one,
+since each has to be checked for whether its tuple may have features.
 """
 
 import numpy as np
@@ -24,9 +24,9 @@ from stream_apple.core.learner.state.table import (
     Index,
     Words,
     bucket_of,
-    door_of,
     first_of,
     fitting_tags,
+    insertion_point,
 )
 from stream_apple.core.learner.state.work import WAVE, BaseFeatures, Origins, Products, Work
 
@@ -39,7 +39,7 @@ def expand_tuples(
     model: Model, base: BaseFeatures, attributes: Words, learning: bool, work: Work,  # noqa: FBT001
     origins: Origins | None,
 ) -> tuple[Index, Index]:  # fmt: skip
-    """What `expand` does for the other methods, and returns: how many features have slots, how many shall get one.
+    """Collect the features of the example, as `expand` does for the other methods, and return the same numbers.
 
     `attributes` are those of the batch.
     """
@@ -69,9 +69,9 @@ def expand_tuples(
 
 @part
 def note_attributes(model: Model, base: BaseFeatures, attributes: Words, work: Work) -> None:
-    """Have the attribute of each base feature, and whether it came after tuples were selected.
+    """Write each base feature's attribute, and whether it came after tuples were selected, to `work.tuples`.
 
-    A feature whose attribute is not known is an attribute of its own: one of a packed example, for instance.
+    A feature whose attribute is not known, such as one of a packed example, is an attribute of its own.
     """
     given = len(attributes) > 0
     decided = model.rule.tuples.selecting and model.tuples.state[LEVEL] > model.rule.tuples.order
@@ -86,7 +86,7 @@ def note_attributes(model: Model, base: BaseFeatures, attributes: Words, work: W
 
 @part
 def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Queue) -> tuple[Queue, Ends]:
-    """Look up the products of the next nodes, WAVE or somewhat more, and list them as hits or misses."""
+    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses."""
     table, products, nodes, scratch = model.table, work.products, work.nodes, work.tuples
     order, by_level = np.uint8(model.rule.tuples.order), model.rule.tuples.by_level
     deepest = min(order, np.uint8(model.tuples.state[LEVEL])) if by_level else order
@@ -134,16 +134,16 @@ def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Que
 
 @part
 def look_up_tag(tags: Words, products: Products, at: Index, key: Index) -> bool:
-    """Write the place of product `at`, as `look_up` does; whether a tag fits."""
+    """Write the place of product `at`, as `look_up` does, and return whether a tag fits."""
     bucket = bucket_of(tags, key)
     fits = fitting_tags(tags[bucket], key)
-    products.place[at] = door_of(tags, key) if fits == U0 else first_of(bucket, fits)
+    products.place[at] = insertion_point(tags, key) if fits == U0 else first_of(bucket, fits)
     return bool(fits != U0)
 
 
 @part
 def is_on_path(work: Work, path: Index, degree: Index, attribute: Index) -> bool:
-    """Whether the node, of which this is a product of `degree`, has a base feature of this attribute."""
+    """Return whether the product's node, whose degree is one less, already has a base feature of this attribute."""
     found = False
     for _ in range(np.uint8(1), degree):
         found |= work.tuples.attributes[path & _PLACE_MASK] == attribute
@@ -155,11 +155,11 @@ def is_on_path(work: Work, path: Index, degree: Index, attribute: Index) -> bool
 def may_have_features(
     model: Model, work: Work, node: tuple[Index, Index], attribute: Index, tuple_key: Index, late: np.uint8
 ) -> bool:
-    """Whether the tuple of a product may have features, or tuples that have one more attribute may.
+    """Return whether the tuple of a product, or tuples with one more attribute, may have features.
 
-    `node` is its path, and the degree of the product. When all are selected: what was chosen, and what has an attribute
-    that nothing was chosen from. While they are explored: all; or level by level those of which every smaller tuple was
-    chosen.
+    `node` is the node's path, and the degree of the product. When tuples have been selected, those selected may, and
+    those with an attribute that came later. Before, all may; or, level by level, those of which every smaller tuple was
+    selected.
     """
     chosen, level = model.tuples.chosen, model.tuples.state[LEVEL]
     path, degree = node
@@ -179,7 +179,7 @@ def may_have_features(
 
 @part
 def put_path(work: Work, at: Index, attributes: Index, path: Index, late: np.uint8) -> None:
-    """Write what a node is the product of."""
+    """Write a node's TUPLE_NODE: the sum of its attributes, and the base features that it is the product of."""
     node = work.tuples.nodes[at]
     node["attributes"] = attributes
     node["path"] = path
@@ -198,7 +198,7 @@ def note_tuples(work: Work, passed: Index, wanted: Index) -> None:
 
 
 def set_of(keys: Words) -> Words:
-    """uint64[2^k], at most half full: a set to be asked with `holds`."""
+    """Return the keys as a hash set for `holds`, uint64[2^k], at most half full."""
     size = 1 << max(2 * len(keys) - 1, 1).bit_length()
     table = np.zeros(size, np.uint64)
     for key in np.maximum(keys, U1).tolist():
@@ -211,7 +211,7 @@ def set_of(keys: Words) -> Words:
 
 @part
 def holds(chosen: Words, key: Index) -> bool:
-    """Whether the key is in the set."""
+    """Return whether the key is in the hash set that `set_of` made."""
     mask = np.uint64(len(chosen) - 1)
     key = max(key, U1)  # 0 says that a place is free
     at = key & mask

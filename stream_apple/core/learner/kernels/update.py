@@ -1,8 +1,8 @@
-"""How one predictor learns one example: losses, their invariant steps, and the adaptive, normalised update.
+"""How one predictor learns one example: losses, importance-invariant steps, and the adaptive, normalised update.
 
 Adaptive: Duchi, Hazan, Singer 2011. Normalised: Ross, Mineiro, Langford 2013. Invariant to importance weights:
-Karampatziakis, Langford 2011. Term for term as Vowpal Wabbit's default. What a mixture's predictors add to it is in
-`mixed_update.py`.
+Karampatziakis, Langford 2011. Term for term it is Vowpal Wabbit's default. What the predictors of a mixture add to it
+is in `mixed_update.py`.
 """
 
 import math
@@ -14,10 +14,10 @@ from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.kernels.decay import (
     OF_APPLE,
     OF_LINEAR,
-    draw_expanded,
-    draw_linear,
-    draw_slot,
-    of_scale,
+    catch_up_expanded,
+    catch_up_linear,
+    catch_up_slot,
+    in_table_units,
     shrink,
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
@@ -25,11 +25,11 @@ from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGH
 from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
-NO_DOUBT = 24 * math.log(2)  # above this margin the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
+SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 
 
 class Target(NamedTuple):
-    """What a predictor shall learn: the label, with this importance weight, instead of the score it gave."""
+    """What a predictor is to learn: the score it gave, the label it should have been, and the importance weight."""
 
     score: float
     label: float
@@ -38,7 +38,7 @@ class Target(NamedTuple):
 
 @kernel
 def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
+    """Return the loss. Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
     if not logistic:
         miss = score - label
         return miss * miss
@@ -48,24 +48,24 @@ def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT00
 
 @routine
 def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """The square of the loss's derivative by the score."""
+    """Return the square of the loss's derivative by the score; 0 above SATURATED_MARGIN."""
     if not logistic:
         miss = score - label
         return 4.0 * (miss * miss)
     margin = score * label
     slope = 1.0 / (1.0 + math.exp(margin))
-    return 0.0 if margin > NO_DOUBT else slope * slope
+    return 0.0 if margin > SATURATED_MARGIN else slope * slope
 
 
 @routine
 def slope_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """The loss's derivative by the score."""
+    """Return the loss's derivative by the score."""
     return -label / (1.0 + math.exp(score * label)) if logistic else 2.0 * (score - label)
 
 
 @routine
 def invariant_step(logistic: bool, score: float, label: float, rate: float, sensitivity: float) -> float:  # noqa: FBT001
-    """How far to go along the gradient: the limit of many small steps whose rates sum to `rate`.
+    """Return the length of the step along the gradient: the limit of many small steps whose rates sum to `rate`.
 
     `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
     logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's
@@ -93,7 +93,7 @@ def invariant_step(logistic: bool, score: float, label: float, rate: float, sens
 
 @part
 def gather(slots: Slots, features: ActiveFeatures, found: Index) -> tuple[float, bool]:
-    """Copy what the update needs of each slot; the score, and whether a value is beyond its scale."""
+    """Copy what the update needs of each slot; return the score, and whether a value is beyond its scale."""
     score, wider = np.float64(0.0), False  # with a float of Python's, interpreted code would sum float32
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
@@ -106,7 +106,7 @@ def gather(slots: Slots, features: ActiveFeatures, found: Index) -> tuple[float,
 
 @part
 def accumulate(features: ActiveFeatures, size: Index, slope: np.float32) -> None:
-    """Add this example's squared gradients. A scale becomes x / scale; a feature's step is that / sqrt(gradient)."""
+    """Add this example's squared gradients. Then `scale` holds x / scale, and `step` holds that over sqrt(gradient)."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
         total = gradient[t] + slope * max(x[t] * x[t], LEAST_SQUARE)
@@ -118,8 +118,8 @@ def accumulate(features: ActiveFeatures, size: Index, slope: np.float32) -> None
 
 
 @part
-def sums(features: ActiveFeatures, size: Index) -> tuple[float, float]:
-    """Sum of (x/scale)^2, and the score's change per unit of step."""
+def norm_and_sensitivity(features: ActiveFeatures, size: Index) -> tuple[float, float]:
+    """Return the sum of (x / scale)^2, and the score's change per unit of step, of features[:size]."""
     norm, sensitivity, ratio = np.float64(0.0), np.float64(0.0), features.scale
     for t in range(size):
         norm += ratio[t] * ratio[t]
@@ -131,10 +131,10 @@ def sums(features: ActiveFeatures, size: Index) -> tuple[float, float]:
 def normalise(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
-    """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); its normaliser and sensitivity."""
+    """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); return its normaliser and sensitivity."""
     slope = squared_slope(rule.logistic, target.score, target.label)
     accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
-    norm, sensitivity = sums(features, size)
+    norm, sensitivity = norm_and_sensitivity(features, size)
     scalars.norm[which] += target.importance * norm
     scalars.weight[which] += target.importance
     normaliser = math.sqrt(scalars.weight[which] / scalars.norm[which])
@@ -143,37 +143,37 @@ def normalise(
 
 @part
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
-    """How far each weight goes along its feature's step, when it is learned at `rate`."""
+    """Return the factor of each feature's step by which its weight changes, when it is learned at `rate`."""
     by = invariant_step(rule.logistic, target.score, target.label, rate * target.importance, sensitivity * normaliser)
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
 @routine
 def decay_and_change(
-    rule: LearningRule, decay: Decay, which: int, rate: float, going: tuple[float, float], target: Target
+    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
-    """Decay all weights of one predictor by what the example asks for; `change_of`, in units of what the table has.
+    """Decay all weights of one predictor as the example's step asks; return `change_of`, in the table's units.
 
-    which  the predictor, see `decay.py`
-    going  normaliser and sensitivity
+    which       the predictor, see `decay.py`
+    step_scale  normaliser and sensitivity
     """
-    normaliser, sensitivity = going
+    normaliser, sensitivity = step_scale
     logistic, score, label = rule.logistic, target.score, target.label
     most = rate * target.importance
     by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
     shrink(decay, rule.decay, which, (by, slope_of(logistic, score, label)), most)
-    return of_scale(by * normaliser, decay.scale[which])
+    return in_table_units(by * normaliser, decay.scale[which])
 
 
 @part
 def within_bounds(weight: np.float32) -> np.float32:
-    """The weight, or the largest of its sign: a stream whose values are next to zero would have it grow for ever."""
+    """Clip a weight to +-MOST_WEIGHT: on a stream whose values are next to zero it would grow for ever."""
     return min(max(weight, -MOST_WEIGHT), MOST_WEIGHT)
 
 
 @part
 def widen(owner: Element, size: np.float32) -> None:
-    """A feature grew beyond its scale: keep weight * scale as it was, so that scores keep theirs."""
+    """Widen a feature's scale to `size`, and rescale the weights, so that weight * scale stays as it was."""
     if owner["scale"] > 0.0:
         ratio = owner["scale"] / size
         owner["weight"] *= ratio
@@ -185,17 +185,20 @@ def widen(owner: Element, size: np.float32) -> None:
 def learn_apple(
     model: Model, decay: Decay | None, features: ActiveFeatures, within: Index, found: Index, target: Target
 ) -> None:
-    """Update all features of the example, which were gathered, and leave it; those before `within` are in scale."""
+    """Update all features of the example, which were gathered, and clear the active marks.
+
+    The values of features before `within` are within their scale.
+    """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
     if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
-        leave(slots, features, found)
+        clear_active(slots, features, found)
         return
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
             if decay is not None and rule.decay.l1 > 0.0 and t > U0:
-                draw_slot(model.table, decay, slot[t])
+                catch_up_slot(model.table, decay, slot[t])
             widen(owner, abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
@@ -209,7 +212,7 @@ def learn_apple(
         first = U1
         change = decay_and_change(rule, decay, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_expanded(model.table, decay, features, found)
+            catch_up_expanded(model.table, decay, features, found)
     for t in range(first, found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
@@ -247,7 +250,7 @@ def learn_linear(
         first = U1
         change = decay_and_change(rule, decay, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            draw_linear(model.table, decay, features, base)
+            catch_up_linear(model.table, decay, features, base)
     for t in range(first, base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned
@@ -255,7 +258,7 @@ def learn_linear(
 
 
 @part
-def leave(slots: Slots, features: ActiveFeatures, found: Index) -> None:
-    """The example ends without having been learned."""
+def clear_active(slots: Slots, features: ActiveFeatures, found: Index) -> None:
+    """Clear the active marks of features[:found]: the example ends here, learned or not."""
     for t in range(found):
         slots[features.slot[t]]["active"] = 0

@@ -1,1 +1,1 @@
-"""Models of equal options that learned from different examples become one: what it is made of, and who adopts it."""
+"""Merging of models that have equal options and learned from different examples; and the adoption of the result."""

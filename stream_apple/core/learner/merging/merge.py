@@ -1,16 +1,16 @@
-"""Models that learned from different examples become one, and the one is adopted.
+"""Merging of models that learned from different examples, and the adoption of the merged model.
 
     merge   a function of the models alone, in their order, whatever they share and wherever it runs
-    adopt   who was among them has the merged model from now on, bit for bit; who was not, has it merged with its own,
-            each of those that were among them counting as much as itself
+    adopt   a model that was merged becomes the merged model, bit for bit; a model that was not is merged with it, each
+            of the models in the merged one counting as much as itself
 
 Merging is idempotent: equal models make the same model, and one model alone stays as it is, to the bit.
 
-New parents are voted on (`parents = "votes"`): of those that became one since the last merge (`Learner.end_epoch` with
-`nominate`) as many stay as each model has nominated, in the mean, those of most votes first, then those of most use,
-then the smaller key. All of them would be several times as many features, that help no more. A parent since earlier
-stays, unless more models have had it cease to be one than have kept it. `parents = "union"` keeps whoever is one
-anywhere, as Agarwal et al. 2014, section 3.2, have it.
+New parents are voted on (`parents = "votes"`): of the monomials that became parents since the last merge
+(`Learner.end_epoch` with `nominate`) as many stay as the models have nominated on average, those of most votes first,
+then those of most use, then the smaller key. All of them would be several times as many features, without more
+benefit. A parent since earlier stays, unless more models had it cease to be one than kept it. `parents = "union"`
+keeps every monomial that is a parent in any model, as Agarwal et al. 2014, section 3.2, have it.
 
 What belongs to the stream that a model has learned stays its own: its clock, progress, counts of examples, and its
 latest examples.
@@ -31,8 +31,8 @@ from stream_apple.core.learner.merging.buckets import (
     merge_buckets,
     merge_constants,
 )
+from stream_apple.core.learner.merging.merge_scratch import MergeScratch, empty_merge_scratch
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
-from stream_apple.core.learner.merging.room import Room, room_for
 from stream_apple.core.learner.merging.stacks import (
     Stack,
     copy_into,
@@ -51,7 +51,7 @@ Parents = Literal["votes", "union"]
 
 
 class MergeCounts(NamedTuple):
-    """What a merge has done with monomials.
+    """What a merge has done with monomials, as numbers of them.
 
     keys              distinct ones of all models
     kept              of them, those that have a slot of the merged model
@@ -74,17 +74,17 @@ class MergeCounts(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """The merged model, and what became of monomials."""
+    """The merged model, and the counts of what became of monomials."""
 
     model: Mergeable
     counts: MergeCounts
 
 
 def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") -> Merged:
-    """The model that these become; they stay as they are. Of one model: itself, its nominees being parents.
+    """Return the merged model; the given ones do not change. One alone stays as it is, its nominees being parents.
 
-    models   at least one, in the order that all who merge them have to agree on. Of the same options, else ValueError;
-             ConfigurationError if these can't be merged
+    models   at least one, in an order that all who merge them agree on. ValueError unless their options are equal;
+             ConfigurationError if models of these options can't be merged
     parents  which new parents stay, see above
     """
     given = [each if isinstance(each, Mergeable) else mergeable_of(each) for each in models]
@@ -96,13 +96,13 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     extent = extent_of(options)
     tables = [each.table for each in given]
     out = empty_table(int(options.bits or 0), extent)
-    room = room_for(len(given), options.classes, extent.class_columns)
+    scratch = empty_merge_scratch(len(given), options.classes, extent.class_columns)
     counted = np.zeros(COUNTED, np.int64)
-    election = Election(parents == "union", _elected(given, room) if parents == "votes" else np.zeros(0, np.uint64))
+    election = Election(parents == "union", _elected(given, scratch) if parents == "votes" else np.zeros(0, np.uint64))
     for start, stop in portions_of(out):
-        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, room, counted)
+        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, scratch, counted)
     last = len(out.slots) - 1
-    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), room)
+    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], squared=options.loss == "squared")
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist()))
 
@@ -110,12 +110,12 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
 def adopt(
     own: Learner, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
 ) -> MergeCounts | None:
-    """Have a learner go on with the merged model, in place.
+    """Replace a learner's mergeable part, in place, by the merged model.
 
-    included     whether its own was among those that were merged: then its mergeable part is the merged model, bit for
-                 bit. Else it is what the merged model, as often as models were merged, becomes with its own
-    roster_size  how many models were merged
-    Returns what that second merge did. ValueError for a model of other options.
+    included     whether the learner's model was one of those merged: then its mergeable part is the merged model, bit
+                 for bit. Else the merged model, taken `roster_size` times, is merged with its own first
+    roster_size  how many models were merged Returns the counts of that second merge, or None. ValueError for a model of
+                 other options.
     """
     check_alike([merged.options, own.options])
     counts = None
@@ -130,14 +130,14 @@ def adopt(
 
 
 def warm_up_merging(options: Options) -> None:
-    """Compile everything on throw-away models; size makes no difference."""
+    """Compile everything by merging two small models; size makes no difference."""
     small = Learner(replace(options, bits=BITS.low))
     small.table.slots["parent"][0] = PARENT | NOMINATED  # so that there is somebody to vote on
     merge([small, small])
 
 
 def _alone(model: Mergeable) -> Merged:
-    """A copy, to the bit, whose nominees are parents."""
+    """Return a copy, to the bit, whose nominees are parents."""
     table = copy_table(model.table)
     won = table.slots["parent"] & NOMINATED != 0
     table.slots["parent"][won] &= ~NOMINATED
@@ -147,7 +147,7 @@ def _alone(model: Mergeable) -> Merged:
 
 
 def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
-    """These slots of all, as they are by now."""
+    """Return a stack of slots [start, stop) of all models, with decayed weights."""
     stack = stack_of([each.table for each in models], start, stop)
     rule = decay_of(models[0].options)
     if rule.active:
@@ -155,15 +155,15 @@ def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
     return stack
 
 
-def _elected(models: Sequence[Mergeable], room: Room) -> Words:
-    """The keys of the nominees that become parents, ascending."""
+def _elected(models: Sequence[Mergeable], scratch: MergeScratch) -> Words:
+    """Return the keys of the nominees that become parents, ascending."""
     total = sum(_nominated(each.table, 0, len(each.table.slots)) for each in models)
     keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for start, stop in portions_of(models[0].table):
         size = sum(_nominated(each.table, start, stop) for each in models)
         if size:
             found = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
-            count = find_nominees(_settled(models, start, stop), room, found)
+            count = find_nominees(_settled(models, start, stop), scratch, found)
             keys.append(found.keys[:count])
             votes.append(found.votes[:count])
             use.append(found.use[:count])

@@ -1,4 +1,4 @@
-"""What of a model can be merged, and which models."""
+"""The part of a model that can be merged, and which models have one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,42 +12,42 @@ from stream_apple.errors import ConfigurationError
 
 
 class Mergeable(NamedTuple):
-    """That part of a model: its table, and those of its sums that `MERGED_SUMS` names."""
+    """The mergeable part of a model: its table, and those of its sums that `MERGED_SUMS` names."""
 
     options: Options
     table: Table
     sums: Sums
 
     def digest(self) -> str:
-        """32 hex digits over all of it: exactly what is adopted."""
+        """Return 32 hex digits over all of it, which is exactly what is adopted."""
         digest = StateDigest()
         digest.add_slots(self.table, 0, len(self.table.slots))
         return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
 
 
 def mergeable_of(learner: Learner) -> Mergeable:
-    """That of a learner: the arrays themselves."""
+    """Return the mergeable part of a learner: the arrays themselves."""
     return mergeable_from(learner.options, learner.table, learner.sums)
 
 
 def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
-    """That of a model whose sums are all those of its learner, or more."""
+    """Return the mergeable part of a model; `sums` are all those of its learner, or more."""
     return Mergeable(options, table, {name: array for name, array in sums.items() if name in MERGED_SUMS})
 
 
 def merged_digest(learner: Learner) -> str:
-    """32 hex digits over all of a learner that merging has a say in."""
+    """Return 32 hex digits over the mergeable part of a learner."""
     return mergeable_of(learner).digest()
 
 
 def check_mergeable(options: Options) -> None:
-    """ConfigurationError for options of models that can't be merged: what they have learned means different things."""
+    """Raise ConfigurationError for options of models that can't be merged: their numbers mean different things."""
     if because := why_not_merged(options):
         raise ConfigurationError(f"merging models: {because}")
 
 
 def check_alike(options: Sequence[Options]) -> None:
-    """ValueError if there are none, or if they differ."""
+    """Raise ValueError if there are no options, or if they differ."""
     if not options:
         raise ValueError("merging models: expected at least one, found none")
     for number, other in enumerate(options[1:], 2):

@@ -1,21 +1,21 @@
-"""How one monomial is merged, of all models that have it: each predictor's weights, their accumulators, and the rest.
+"""Merging of one monomial, over all models that have it: each predictor's weights, their accumulators, and the rest.
 
-A weight is the mean of theirs, by their accumulators G: sum of G * w / sum of G, in the weight's own units, so that it
-is scores that are averaged; G becomes the same mean of itself, sum of G^2 / sum of G (as in Vowpal Wabbit's allreduce).
-Never the sum: models that have been merged and are merged again have the same history, which would count again each
-time, until steps are next to nothing. So what is merged is what the models share if they are the same, to the bit.
+A weight is the mean of theirs, weighted by their accumulators G: sum of G * w / sum of G, in the weight's own units, so
+that scores are averaged; G becomes the same mean of itself, sum of G^2 / sum of G (as in Vowpal Wabbit's allreduce). It
+is never the sum: models that have been merged and are merged again share a history, which would be counted again each
+time, until steps are next to nothing. So models that are the same are merged into the same, to the bit.
 
-Whose weight is mostly evidence has the say, and who does not have the monomial, or never learned it, has none. All
-predictors that share an accumulator are averaged by it. A scale is the largest: it bounds values. What is counted
-(examples by label, residuals) is averaged over all models, those that lack the monomial counting 0: only proportions
-mean something. All in float64, in the order of the models.
+A model counts by the evidence for its weight: one that does not have the monomial, or never learned it, counts nothing.
+All predictors that share an accumulator are averaged by it. A scale is the largest: it bounds values. Counts of
+examples by label, and residuals, are averaged over all models, those that lack the monomial counting 0: only
+proportions mean something. All is computed in float64, in the order of the models.
 """
 
 import numpy as np
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.update import within_bounds
-from stream_apple.core.learner.merging.room import Room
+from stream_apple.core.learner.merging.merge_scratch import MergeScratch
 from stream_apple.core.learner.merging.stacks import Stack
 from stream_apple.core.learner.multiclass.layout import (
     BLOCK_OF_AVERAGES,
@@ -31,13 +31,13 @@ _LARGEST = np.float64(MOST)
 
 
 @part
-def merge_monomial(stack: Stack, room: Room, which: Index) -> bool:
-    """Write what the models have made of the monomial, but for `parent`; whether its degrees differ.
+def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
+    """Write the merged monomial, but for `parent`; return whether its degrees differ.
 
-    room   places[which] is known
-    which  its number in the bucket
+    scratch  places[which] is known
+    which    its number in the bucket
     """
-    at, into, beside = room.places[which], room.merged[which], room.beside[which]
+    at, into, into_companion = scratch.places[which], scratch.merged[which], scratch.companions[which]
     mixed = stack.companions.shape[1] > 0
     total, squares, weight, average, fast = 0.0, 0.0, 0.0, 0.0, 0.0
     linear_total, linear_squares, linear, slow_linear, fast_linear = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -67,55 +67,55 @@ def merge_monomial(stack: Stack, room: Room, which: Index) -> bool:
         elif mixed:
             average += g * np.float64(owner["average"])
             fast += g * np.float64(owner["fast"])
-    into["key"] = room.keys[which]
+    into["key"] = scratch.keys[which]
     into["weight"] = _mean(weight, total)
     into["gradient"] = _mean(squares, total)
     into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
     if least <= 1:
         into["linear_weight"] = _mean(linear, linear_total)
         into["linear_gradient"] = _mean(linear_squares, linear_total)
-        beside["average"] = _mean(average, total)
-        beside["fast"] = _mean(fast, total)
-        beside["slow_linear"] = _mean(slow_linear, linear_total)
-        beside["fast_linear"] = _mean(fast_linear, linear_total)
+        into_companion["average"] = _mean(average, total)
+        into_companion["fast"] = _mean(fast, total)
+        into_companion["slow_linear"] = _mean(slow_linear, linear_total)
+        into_companion["fast_linear"] = _mean(fast_linear, linear_total)
     else:
         into["average"] = _mean(average, total)
         into["fast"] = _mean(fast, total)
     if stack.class_weights.shape[2] > 0:
-        _merge_classes(stack, room, which)
+        _merge_classes(stack, scratch, which)
     return bool(least != most)
 
 
 @part
 def _mean(weighted: float, total: float) -> np.float32:
-    """A sum that is weighted by accumulators over the sum of these; nobody who has none has learned anything."""
+    """Return a sum that is weighted by accumulators over the sum of these; 0 if that is 0: nothing was learned."""
     return np.float32(weighted / total) if total > 0.0 else np.float32(0.0)
 
 
 @part
-def _merge_classes(stack: Stack, room: Room, which: Index) -> None:
-    """Write what classes have of their own, and the slot's weights, which are made of that."""
-    into, k = room.merged[which], np.uint64(room.classes)
+def _merge_classes(stack: Stack, scratch: MergeScratch, which: Index) -> None:
+    """Merge the classes' weights and accumulators, and write the slot's weights, which follow from them."""
+    into, k = scratch.merged[which], np.uint64(scratch.classes)
     blocks = np.uint64(stack.class_weights.shape[2]) // k
     average = np.uint64(BLOCK_OF_AVERAGES)
     for c in range(k):
-        _merge_class(stack, room, which, np.uint64(BLOCK_OF_WEIGHTS) * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
-    into["weight"] = _spread(room.class_rows[which], U0, k)
+        _merge_class(stack, scratch, which, np.uint64(BLOCK_OF_WEIGHTS) * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+    into["weight"] = _spread(scratch.class_rows[which], U0, k)
     if blocks > np.uint64(BLOCK_OF_LINEAR_GRADIENTS):
         first = np.uint64(BLOCK_OF_LINEAR_WEIGHTS) * k
         for c in range(k):
-            _merge_class(stack, room, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
+            _merge_class(stack, scratch, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
         if into["degree"] <= 1:
-            into["linear_weight"] = _spread(room.class_rows[which], first, k)
+            into["linear_weight"] = _spread(scratch.class_rows[which], first, k)
     if blocks > average:
         for c in range(k):
-            _merge_class(stack, room, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
+            _merge_class(stack, scratch, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)
 
 
 @part
-def _merge_class(stack: Stack, room: Room, which: Index, of_weight: Index, of_gradient: Index) -> None:
-    """Write a weight of one class, in this column of the row, and its accumulator, in that one."""
-    at, row = room.places[which], room.class_rows[which]
+def _merge_class(stack: Stack, scratch: MergeScratch, which: Index, of_weight: Index, of_gradient: Index) -> None:
+    """Merge one weight of one class and its accumulator, which are in these columns of the row."""
+    at, row = scratch.places[which], scratch.class_rows[which]
     total, squares, weight = 0.0, 0.0, 0.0
     for p in range(np.uint64(len(at))):
         if at[p] < 0:
@@ -131,7 +131,7 @@ def _merge_class(stack: Stack, room: Room, which: Index, of_weight: Index, of_gr
 
 @part
 def _spread(row: Floats, first: Index, classes: Index) -> np.float32:
-    """The largest difference of two classes' weights, as `step_of` has it."""
+    """Return the largest difference between two classes' weights, as `step_of` does."""
     low = high = row[first]
     for c in range(U1, classes):
         low, high = min(low, row[first + c]), max(high, row[first + c])
@@ -139,14 +139,14 @@ def _spread(row: Floats, first: Index, classes: Index) -> np.float32:
 
 
 @part
-def write_monomial(stack: Stack, room: Room, which: Index, out: Table, place: Index) -> None:
-    """Write what was merged into a slot, and what it has besides."""
-    out.slots[place] = room.merged[which]
-    if len(out.companions) > 0 and room.merged[which]["degree"] <= 1:
-        out.companions[place] = room.beside[which]
+def write_monomial(stack: Stack, scratch: MergeScratch, which: Index, out: Table, place: Index) -> None:
+    """Write what was merged to a slot, and to the side arrays."""
+    out.slots[place] = scratch.merged[which]
+    if len(out.companions) > 0 and scratch.merged[which]["degree"] <= 1:
+        out.companions[place] = scratch.companions[which]
     for c in range(np.uint64(out.class_weights.shape[1])):
-        out.class_weights[place, c] = room.class_rows[which, c]
-    at = room.places[which]
+        out.class_weights[place, c] = scratch.class_rows[which, c]
+    at = scratch.places[which]
     models = np.uint64(len(at))
     if len(out.residuals) > 0:
         residuals, squares = _no_sum(), _no_sum()
@@ -178,7 +178,7 @@ def write_monomial(stack: Stack, room: Room, which: Index, out: Table, place: In
 
 @part
 def _no_sum() -> tuple[float, float, float]:
-    """Of nothing: the sum, the least and the most."""
+    """Return the sum, the least and the most of no values."""
     return 0.0, np.inf, -np.inf
 
 
@@ -189,5 +189,5 @@ def _add(total: tuple[float, float, float], value: float) -> tuple[float, float,
 
 @part
 def _mean_of(total: tuple[float, float, float], count: int) -> float:
-    """The mean, which rounding must not put beyond what it is of: of the same value it is that value."""
+    """Return the mean, clipped to the least and the most value: of equal values it is that value, despite rounding."""
     return min(max(total[0] / count, total[1]), total[2])

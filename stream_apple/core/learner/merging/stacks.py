@@ -1,4 +1,4 @@
-"""The same slots of several models, side by side: what of them is merged at once.
+"""The same slots of several models, stacked in arrays, to be merged at once.
 
 A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and it takes no
 more memory than a portion of each model. They are copies: the models stay as they are.
@@ -18,7 +18,7 @@ PORTION_SLOTS = 1 << 14
 
 
 class Stack(NamedTuple):
-    """Arrays [models, slots] as those of `Table`, and [models, 0] of what they do not have.
+    """The same slots of several models: arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
 
     Before the last slot stand whole buckets; the last is for `settle`, which leaves it out.
     """
@@ -33,34 +33,34 @@ class Stack(NamedTuple):
 
 
 def portions_of(table: Table) -> list[tuple[int, int]]:
-    """First slot and end of each portion; the constant, in the last slot, belongs to none."""
+    """Return first slot and end of each portion of the table; the constant, in the last slot, belongs to none."""
     size = len(table.slots) - 1
     return [(start, min(start + PORTION_SLOTS, size)) for start in range(0, size, PORTION_SLOTS)]
 
 
 def stack_of(tables: Sequence[Table], start: int, stop: int) -> Stack:
-    """Slots [start, stop) of all; base features and the constant have companions, the other rows are 0."""
+    """Return slots [start, stop) of all tables; rows of companions are 0 but for base features and the constant."""
     models, size = len(tables), stop - start + 1
     raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
-    beside = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
+    side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
     for name in SIDES:
         like = getattr(tables[0], name)
-        beside[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
+        side_arrays[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
     for at, table in enumerate(tables):
         slots = table.slots[start:stop]
         raw[at, : slots.nbytes] = slots.view(np.uint8)  # as bytes: NumPy would copy field by field
         if len(table.companions):
             used = np.flatnonzero(slots["degree"] <= 1)
-            beside["companions"][at, used] = table.companions[start:stop][used]
+            side_arrays["companions"][at, used] = table.companions[start:stop][used]
         for name in SIDES:
             if len(side := getattr(table, name)):
-                beside[name][at, : stop - start] = side[start:stop]
-    named: dict[str, Any] = beside
+                side_arrays[name][at, : stop - start] = side[start:stop]
+    named: dict[str, Any] = side_arrays
     return Stack(slots=raw.view(SLOT), **named)
 
 
 def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:
-    """Have the stack hold the weights themselves, as they are by now; not of a constant."""
+    """Write the decayed weights to the stack; those of a constant stay as they are."""
     if not rule.active:
         return
     for at, decay in enumerate(decays):
@@ -79,7 +79,7 @@ def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None
 
 
 def part_of(table: Table, start: int, stop: int) -> Table:
-    """Slots [start, stop) of a table that is written, as views."""
+    """Return views of slots [start, stop) of a table that is to be written."""
     sides = {name: side[start:stop] if len(side := getattr(table, name)) else side for name in SIDES}
     return table._replace(
         slots=table.slots[start:stop],
@@ -90,7 +90,7 @@ def part_of(table: Table, start: int, stop: int) -> Table:
 
 
 def copy_into(table: Table, given: Table) -> None:
-    """Write all of a table into another of its size."""
+    """Copy all arrays of a table into another one of the same size."""
     table.slots.view(np.uint8)[:] = given.slots.view(np.uint8)
     table.tags[:] = given.tags
     table.admission_filter[:] = given.admission_filter

@@ -1,7 +1,7 @@
-"""How a model's totals are merged: what its mixture has learned, and its sums over examples.
+"""Merging of a model's totals: the state of its mixture, and its sums over examples.
 
 Sums over examples (N, W, the stack's matrix, the curvature of trust) are averaged, not added, for the reason in
-`monomials.py`; each model counts by its own W, so one that has learned nothing has no say.
+`monomials.py`; each model counts by its own W, so one that has learned nothing counts nothing.
 
 - N and W: sum of W * N / sum of W, and the same of W itself. Steps go by their ratio.
 - the stack: each model's is about where the sum of its squared misses, a parabola with its matrix, has its minimum;
@@ -37,7 +37,7 @@ MERGED_SUMS = frozenset(
 
 
 def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], *, squared: bool) -> Sums:
-    """The totals of the merged model, by name; `squared`: of squared loss, whose unit is that of labels, squared."""
+    """Return the totals of the merged model, by name; `squared`: their loss is squared, in units of labels squared."""
     rows = {name: [model[name] for model in models] for name in models[0]}
     merged = {name: _merge_means(rows["weight"], rows[name]) for name in ("norm", "weight")}
     merged["labels"] = np.array(
@@ -63,7 +63,7 @@ def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], *, squared
 
 
 def _proportions(weights: Sequence[float]) -> list[float]:
-    """Of a sum; equal ones of nothing."""
+    """Return each weight's share of their sum; equal shares if the sum is 0."""
     most = max(weights)
     if not most > 0.0:
         return [1.0 / len(weights)] * len(weights)
@@ -80,7 +80,7 @@ def _mean(rows: _Rows, proportions: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _merge_means(weights: _Rows, sums: _Rows) -> NDArray[np.float64]:
-    """Of each of the two predictors: the mean of its sums by its weights."""
+    """Return the mean of each predictor's sums, weighted by its weights in each model."""
     of_each = [_proportions([float(weight[which]) for weight in weights]) for which in range(len(weights[0]))]
     return np.array(
         [
@@ -120,7 +120,7 @@ def _merge_stack(stacks: _Rows, curvatures: _Rows, proportions: Sequence[float],
 
 
 def _solve(matrix: list[list[float]], vector: list[float], least: float) -> list[float]:
-    """Solve matrix * x = vector, the matrix positive definite, by a Cholesky decomposition L D L'."""
+    """Solve matrix * x = vector for a positive definite matrix, by a Cholesky decomposition L D L'."""
     size = len(vector)
     lower = [[0.0] * size for _ in range(size)]
     diagonal = [0.0] * size

@@ -1,1 +1,1 @@
-"""Labels that are one of k classes: scores, update and mixture of the softmax loss, beside those of one score."""
+"""Labels that are one of k classes: scores, update and mixture for the softmax loss."""

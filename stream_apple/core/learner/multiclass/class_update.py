@@ -19,13 +19,13 @@ import numpy as np
 
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.mixed_update import HORIZON, MOST_SIGHTS
-from stream_apple.core.learner.kernels.update import NO_DOUBT, invariant_step, widen, within_bounds
+from stream_apple.core.learner.kernels.update import SATURATED_MARGIN, invariant_step, widen, within_bounds
 from stream_apple.core.learner.multiclass.layout import (
-    BESIDE,
     BLOCK_OF_AVERAGES,
     BLOCK_OF_LINEAR_WEIGHTS,
-    EXPANDED,
-    MEAN,
+    CLASS_AVERAGE,
+    CLASS_EXPANDED,
+    CLASS_LINEAR,
     ClassWork,
 )
 from stream_apple.core.learner.state.model import LearningRule, Model
@@ -35,49 +35,50 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 LOWEST = -50.0
 """A score is at most so far below the largest, as the logistic loss's scores are within +-50."""
 _LARGEST = float(MOST)
-_AHEAD = np.uint64(4)  # features: to score as many takes as long as memory
+_PREFETCH_DISTANCE = np.uint64(4)  # features: to score as many takes as long as memory
 
 
 @part
 def rate_of(rule: LearningRule) -> float:
-    """Of the steps: half the learning rate for two classes, more for more."""
+    """Return the rate of the steps: half the learning rate for two classes, more for more."""
     return rule.rate * math.sqrt(rule.classes / 8.0)
 
 
 @part
-def gather_classes(model: Model, features: ActiveFeatures, found: Index, room: ClassWork) -> tuple[Index, bool]:
-    """Write the predictors' scores to `room.scores`.
+def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_work: ClassWork) -> tuple[Index, bool]:
+    """Write the predictors' scores to `class_work.scores`.
 
-    How many of the features, which come first, are the constant and base features; whether a value is beyond its scale.
+    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
+    scale.
     """
-    slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, room.scores
+    slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, class_work.scores
     k = np.uint64(rule.classes)
     linear, average = k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS), k * np.uint64(BLOCK_OF_AVERAGES)
-    beside, mean = k * np.uint64(BESIDE), k * np.uint64(MEAN)
+    linear_scores, average_scores = k * np.uint64(CLASS_LINEAR), k * np.uint64(CLASS_AVERAGE)
     base, wider, leading = U0, False, rule.alongside
     for i in range(len(scores)):
         scores[i] = 0.0
     for t in range(found):
-        prefetch(rows, features.slot[min(t + _AHEAD, found - U1)])
+        prefetch(rows, features.slot[min(t + _PREFETCH_DISTANCE, found - U1)])
         place, x = features.slot[t], features.x[t]
         wider |= abs(x) > slots[place]["scale"]
         for c in range(k):
             scores[c] += np.float64(rows[place, c] * x)
         if rule.mixed:
             for c in range(k):
-                scores[mean + c] += np.float64(rows[place, average + c] * x)
+                scores[average_scores + c] += np.float64(rows[place, average + c] * x)
         leading &= slots[place]["degree"] <= 1
         if leading:
             base += U1
             for c in range(k):
-                scores[beside + c] += np.float64(rows[place, linear + c] * x)
+                scores[linear_scores + c] += np.float64(rows[place, linear + c] * x)
     return base, wider
 
 
 @part
-def bound_and_exponentiate(room: ClassWork, which: int, classes: int) -> bool:
-    """Bound a predictor's scores, and write its probabilities; False if a score is not finite."""
-    scores, chances, first = room.scores, room.chances, np.uint64(which * classes)
+def bound_and_exponentiate(class_work: ClassWork, which: int, classes: int) -> bool:
+    """Bound a predictor's scores, and write its probabilities; return False if a score is not finite."""
+    scores, probabilities, first = class_work.scores, class_work.probabilities, np.uint64(which * classes)
     stop = first + np.uint64(classes)
     finite, largest, total = True, scores[first], 0.0
     for i in range(first, stop):
@@ -87,16 +88,16 @@ def bound_and_exponentiate(room: ClassWork, which: int, classes: int) -> bool:
         return False
     for i in range(first, stop):
         scores[i] = max(scores[i] - largest, LOWEST)
-        chances[i] = math.exp(scores[i])
-        total += chances[i]
+        probabilities[i] = math.exp(scores[i])
+        total += probabilities[i]
     for i in range(first, stop):
-        chances[i] /= total
+        probabilities[i] /= total
     return True
 
 
 @part
 def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Index) -> None:
-    """Begin the rows of the newcomers features[old:found].
+    """Write the first weights and accumulators of the newcomers features[old:found].
 
     Accumulators start at the newcomer's damping (`admit`), in the constant's proportions: classes that are rare have
     small ones.
@@ -116,7 +117,7 @@ def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Ind
 
 @part
 def widen_classes(model: Model, features: ActiveFeatures, within: Index, found: Index) -> None:
-    """Values of features[within:found] that are beyond their scale widen it; all weights times the scale stay."""
+    """Widen the scales of features[within:found] to their values; weight * scale stays as it was for all weights."""
     slots, rows, k = model.table.slots, model.table.class_weights, np.uint64(model.rule.classes)
     for t in range(within, found):
         owner, size = slots[features.slot[t]], abs(features.x[t])
@@ -132,35 +133,41 @@ def widen_classes(model: Model, features: ActiveFeatures, within: Index, found: 
 
 @part
 def prepare_step(
-    model: Model, features: ActiveFeatures, size: Index, which: int, room: ClassWork, label: int, importance: float
+    model: Model,
+    features: ActiveFeatures,
+    size: Index,
+    which: int,
+    class_work: ClassWork,
+    label: int,
+    importance: float,
 ) -> None:
-    """Accumulate the squared gradients of features[:size] by predictor `which`, and write `room.changes`.
+    """Accumulate the squared gradients of features[:size] for predictor `which`, and write `class_work.changes`.
 
     A feature's scale, gathered here, becomes x / scale. All changes are 0 where the loss is 0 in float32.
     """
     slots, rows, scalars, rule = model.table.slots, model.table.class_weights, model.scalars, model.rule
     k, y = np.uint64(rule.classes), np.uint64(label)
-    scores, first = room.scores, np.uint64(which) * np.uint64(rule.classes)
-    weights = U0 if which == EXPANDED else k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
+    scores, first = class_work.scores, np.uint64(which) * np.uint64(rule.classes)
+    weights = U0 if which == CLASS_EXPANDED else k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
     rest = 0.0
     for c in range(k):
-        room.rivals[c] = math.exp(scores[first + c]) if c != y else 0.0
-        rest += room.rivals[c]
+        class_work.rivals[c] = math.exp(scores[first + c]) if c != y else 0.0
+        rest += class_work.rivals[c]
     margin = scores[first + y] - math.log(rest)
     for t in range(size):
         # The scale itself is apple's, who learns first.
         features.scale[t] = features.x[t] / max(slots[features.slot[t]]["scale"], abs(features.x[t]))
-    if margin > NO_DOUBT:
+    if margin > SATURATED_MARGIN:
         for c in range(k):
-            room.changes[c] = 0.0
+            class_work.changes[c] = 0.0
         return
     doubt, total = 1.0 / (1.0 + math.exp(margin)), 0.0
     for c in range(k):
-        room.rivals[c] /= rest
-        slope = doubt * (1.0 if c == y else room.rivals[c])
+        class_work.rivals[c] /= rest
+        slope = doubt * (1.0 if c == y else class_work.rivals[c])
         squared = min(importance * (slope * slope), _LARGEST)
-        room.slopes[c] = squared
-        room.sensitivity[c] = 0.0
+        class_work.slopes[c] = squared
+        class_work.sensitivity[c] = 0.0
         total += squared
     mean, norm = np.float32(min(total / rule.classes, _LARGEST)), 0.0
     for t in range(size):
@@ -168,35 +175,35 @@ def prepare_step(
         square = max(x * x, LEAST_SQUARE)
         norm += np.float64(ratio * ratio)
         for c in range(k):
-            gradient = rows[place, weights + k + c] + room.slopes[c] * square
+            gradient = rows[place, weights + k + c] + class_work.slopes[c] * square
             gradient = max(min(gradient, MOST), LEAST_SQUARE)
             rows[place, weights + k + c] = gradient
-            room.sensitivity[c] += np.float64(x * (ratio / np.sqrt(gradient)))
-        if which == EXPANDED:
+            class_work.sensitivity[c] += np.float64(x * (ratio / np.sqrt(gradient)))
+        if which == CLASS_EXPANDED:
             owner = slots[place]
             owner["gradient"] = min(owner["gradient"] + mean * square, MOST)
     scalars.norm[which] += importance * norm
     scalars.weight[which] += importance
     normaliser = math.sqrt(scalars.weight[which] / scalars.norm[which])
-    sensitivity = room.sensitivity[y]
+    sensitivity = class_work.sensitivity[y]
     for c in range(k):
-        sensitivity += room.rivals[c] * room.rivals[c] * room.sensitivity[c]
+        sensitivity += class_work.rivals[c] * class_work.rivals[c] * class_work.sensitivity[c]
     rate = rate_of(rule) * importance
     by = normaliser * invariant_step(True, margin, 1.0, rate, sensitivity * normaliser)  # noqa: FBT003  by position
     for c in range(k):
-        change = by if c == y else -by * room.rivals[c]
-        room.changes[c] = min(max(change, -_LARGEST), _LARGEST)
+        change = by if c == y else -by * class_work.rivals[c]
+        class_work.changes[c] = min(max(change, -_LARGEST), _LARGEST)
 
 
 @part
-def step_all(model: Model, features: ActiveFeatures, found: Index, room: ClassWork) -> None:
-    """Move apple's weights of all features by `room.changes`, and their averages after them; leave the example."""
+def step_all(model: Model, features: ActiveFeatures, found: Index, class_work: ClassWork) -> None:
+    """Move apple's weights of all features by `class_work.changes`, then their averages; clear the active marks."""
     slots, rows, rule = model.table.slots, model.table.class_weights, model.rule
     k = np.uint64(rule.classes)
     average = k * np.uint64(BLOCK_OF_AVERAGES)
     for t in range(found):
         place, ratio = features.slot[t], features.scale[t]
-        spread = step_of(model, place, U0, ratio, room)
+        spread = step_of(model, place, U0, ratio, class_work)
         owner = slots[place]
         sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
         owner["weight"], owner["active"], owner["sights"] = spread, 0, sights
@@ -210,22 +217,22 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, room: ClassWo
 
 
 @part
-def step_linear(model: Model, features: ActiveFeatures, size: Index, room: ClassWork) -> None:
-    """Move the linear predictor's weights of features[:size], which are base features, by `room.changes`."""
+def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work: ClassWork) -> None:
+    """Move the linear predictor's weights of features[:size], which are base features, by `class_work.changes`."""
     first = np.uint64(model.rule.classes) * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
     for t in range(size):
         place = features.slot[t]
-        model.table.slots[place]["linear_weight"] = step_of(model, place, first, features.scale[t], room)
+        model.table.slots[place]["linear_weight"] = step_of(model, place, first, features.scale[t], class_work)
 
 
 @part
-def step_of(model: Model, place: Index, first: Index, ratio: np.float32, room: ClassWork) -> np.float32:
-    """Move the weights of one slot's block, which begins at `first`; the largest difference of two of them."""
+def step_of(model: Model, place: Index, first: Index, ratio: np.float32, class_work: ClassWork) -> np.float32:
+    """Move the weights of the slot's block that begins at `first`; return the largest difference of two of them."""
     rows, k = model.table.class_weights, np.uint64(model.rule.classes)
     for c in range(k):
         gradient = max(rows[place, first + k + c], LEAST_SQUARE)
         step = np.float32(ratio / np.sqrt(gradient))
-        rows[place, first + c] = within_bounds(np.float32(rows[place, first + c] + room.changes[c] * step))
+        rows[place, first + c] = within_bounds(np.float32(rows[place, first + c] + class_work.changes[c] * step))
     low = high = rows[place, first]
     for c in range(U1, k):
         low, high = min(low, rows[place, first + c]), max(high, rows[place, first + c])
@@ -234,7 +241,7 @@ def step_of(model: Model, place: Index, first: Index, ratio: np.float32, room: C
 
 @part
 def gather_base(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
-    """Move the newcomers [old, found) of degree 1 behind the base features; how many there are then."""
+    """Move the newcomers [old, found) of degree 1 behind the base features; return how many there are then."""
     for t in range(old, found):
         if model.table.slots[features.slot[t]]["degree"] == 1:
             features.slot[base], features.x[base] = features.slot[t], features.x[t]

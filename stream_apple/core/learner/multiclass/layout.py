@@ -1,4 +1,4 @@
-"""Where the numbers of k classes lie: the row beside a slot, and the scratch of one example.
+"""The layout of the numbers of k classes: a slot's row, and the scratch of one example.
 
 A row of `Table.class_weights` has blocks of k float32 each, in this order. How many depends on what is learned:
 
@@ -7,7 +7,7 @@ A row of `Table.class_weights` has blocks of k float32 each, in this order. How 
     AVERAGE            if predictors are mixed: the mean of apple's latest weights
 
 The slot itself has what all classes share: scale, degree, parent, sights. Its weight is the largest difference between
-the weights of two classes: what the monomial adds to a log-odds, whichever two classes are compared, at most. So
+the weights of two classes: the most that the monomial adds to a log-odds, whichever two classes are compared. So
 growth, eviction and inspection see one number, and for two classes that of the logistic loss. Its gradient is the mean
 of the classes' accumulators.
 """
@@ -21,24 +21,24 @@ from stream_apple.core.learner.state.table import Floats
 from stream_apple.core.learner.state.work import Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
-EXPANDED, BESIDE, MEAN = range(3)
+CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE = range(3)
 """The predictors in the scratch: apple, or the only one; the linear one alongside; the average of apple's weights."""
 
 
 class ClassWork(NamedTuple):
-    """The scratch of one example, of k classes.
+    """The scratch of one example of k classes.
 
-    scores       float64[3 * k]  of each predictor; the largest is 0 once they are bounded
-    chances      float64[3 * k]  the probabilities that they stand for
-    published    float64[k]      the probabilities that are published
-    rivals       float64[k]      among the classes that are not the label: how probable each is
-    sensitivity  float64[k]      the score's change per unit of step
-    slopes       float32[k]      importance times the squared slope
-    changes      float32[k]      how far each weight goes along its feature's step
+    scores         float64[3 * k]  of each predictor; the largest is 0 once they are bounded
+    probabilities  float64[3 * k]  their softmax
+    published      float64[k]      the probabilities that are published
+    rivals         float64[k]      the softmax over the classes that are not the label
+    sensitivity    float64[k]      the score's change per unit of step
+    slopes         float32[k]      importance times the squared slope
+    changes        float32[k]      the factor of each feature's step by which a class's weight changes
     """
 
     scores: Numbers64
-    chances: Numbers64
+    probabilities: Numbers64
     published: Numbers64
     rivals: Numbers64
     sensitivity: Numbers64
@@ -47,14 +47,14 @@ class ClassWork(NamedTuple):
 
 
 def check_labels(labels: NDArray[np.float64], classes: int) -> None:
-    """ValueError for a label that is not the number of a class: kernels check no bounds. NaN is none."""
+    """Raise ValueError for a label that is neither NaN nor the number of a class: kernels check no bounds."""
     wrong = ~np.isnan(labels) & ~((labels >= 0.0) & (labels < classes) & (labels == np.floor(labels)))
     if wrong.any():
         raise ValueError(f"expected labels that are whole numbers from 0 to {classes - 1}, found {labels[wrong][0]:g}")
 
 
 def empty_class_work(classes: int) -> ClassWork:
-    """Scratch for so many classes; none: 0."""
+    """Return scratch for `classes` classes; 0 for models without."""
     return ClassWork(
         np.zeros(3 * classes),
         np.zeros(3 * classes),

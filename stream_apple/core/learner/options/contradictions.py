@@ -1,6 +1,7 @@
-"""Which options don't go together: one table, which the check walks, the documentation shows, and a test enumerates.
+"""Which options exclude each other: one table, which the check walks, the documentation shows, and a test enumerates.
 
-What single options may be stands with each; nothing is said twice of what another row, or those bounds, say already.
+Bounds of single options stand with their declarations; nothing is repeated that another row, or those bounds, say
+already.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ _SPOKEN = frozenset({"method", "loss"})  # whose values are named after them: "m
 
 @dataclass(frozen=True)
 class Except:
-    """Every value but this one."""
+    """Allows every value but this one."""
 
     value: object
 
     def hold(self, value: object) -> bool:
-        """Whether it is another."""
+        """Return whether `value` is another one."""
         return value != self.value
 
     def __str__(self) -> str:
@@ -30,13 +31,13 @@ Allowed: TypeAlias = tuple[object, ...] | IntegerBounds | NumberBounds | Except
 
 
 class Condition(NamedTuple):
-    """An option has one of these values."""
+    """Holds if an option has one of these values."""
 
     option: str
     values: Allowed
 
     def holds(self, value: object) -> bool:
-        """Whether this value, a finite number or not, is one of them."""
+        """Return whether this value, a finite number or not, is one of them."""
         if isinstance(self.values, Except):
             return self.values.hold(value)
         if isinstance(self.values, IntegerBounds | NumberBounds):
@@ -44,7 +45,7 @@ class Condition(NamedTuple):
         return value in self.values
 
     def spelled(self) -> str:
-        """The values, in words."""
+        """Return the values in words."""
         if isinstance(self.values, IntegerBounds | NumberBounds | Except):
             return str(self.values)
         *first, last = map(_spelled, self.values)
@@ -52,7 +53,7 @@ class Condition(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """Where all that is given holds, what is demanded has to hold.
+    """A row of the table: where all of `given` holds, `demanded` must hold.
 
     because  why, for the documentation
     """
@@ -62,7 +63,7 @@ class Contradiction(NamedTuple):
     because: str
 
     def refusal(self, options: object) -> str | None:
-        """What is wrong, by the names of all options that it is about; None if this row has nothing against them."""
+        """Return the fault in these options, by name; None if this row has nothing against them."""
         found = getattr(options, self.demanded.option)
         if self.demanded.holds(found) or not all(each.holds(getattr(options, each.option)) for each in self.given):
             return None
@@ -71,7 +72,7 @@ class Contradiction(NamedTuple):
 
 
 def refuse_contradictions(options: object) -> None:
-    """ValueError for the first row with something against these options, each of which is possible by itself."""
+    """Raise ValueError for the first row that these options, each of which is possible by itself, violate."""
     for row in CONTRADICTIONS:
         if (refusal := row.refusal(options)) is not None:
             raise ValueError(refusal)

@@ -18,7 +18,7 @@ class IntegerBounds(NamedTuple):
     high: int
 
     def hold(self, value: float) -> bool:
-        """Whether the value lies within."""
+        """Return whether the value lies within the bounds."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class NumberBounds(NamedTuple):
     closed: bool = False
 
     def hold(self, value: float) -> bool:
-        """Whether the value lies within; NaN does not."""
+        """Return whether the value lies within the bounds; NaN does not."""
         return self.low < value <= self.high or (self.closed and value == self.low)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class NumberBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Option:
-    """What is said of an option, besides its name, type and default.
+    """The facts of an option's declaration, besides its name, type and default.
 
     help        its text in `evaluate --help`
     bounds      of the number, or of each number of a table
@@ -73,7 +73,7 @@ class Option:
 
 
 class Declaration(NamedTuple):
-    """An option with its name, the type of a value that is given, and its default. None goes by the other options."""
+    """An option with its name, its values' type, and its default: None if that depends on other options."""
 
     name: str
     kind: Any
@@ -82,12 +82,12 @@ class Declaration(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that it may be; () if it is no choice."""
+        """The texts that the option may be; () if it is no choice."""
         found = get_args(self.kind)
         return found if all(isinstance(each, str) for each in found) else ()
 
     def check(self, value: Any) -> None:  # noqa: ANN401  an option's value has its own type
-        """ValueError for a value that is none of the choices, or out of bounds."""
+        """Raise ValueError for a value that is none of the choices, or out of bounds."""
         if self.choices and value not in self.choices:
             raise ValueError(f"Options.{self.name}: expected one of {', '.join(self.choices)}, found {value!r}")
         bounds = self.option.bounds
@@ -96,7 +96,7 @@ class Declaration(NamedTuple):
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:
-    """The declarations that the fields of this dataclass are, in their order."""
+    """Return the declarations of this dataclass's fields, in their order."""
     return tuple(
         Declaration(field.name, _without_none(get_args(field.type)[0]), field.default, get_args(field.type)[1])
         for field in fields(declaring)

@@ -1,4 +1,4 @@
-"""`Options` checks what was chosen for a learner, completes it, and says what follows: names, memory, columns."""
+"""`Options` checks and completes the options of a learner, and derives names, memory and columns from them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -35,10 +35,10 @@ _BUDGET_OF_BOTH = {"product_budget": 500}
 
 @dataclass(frozen=True)
 class Options(DeclaredOptions):
-    """What defines a model, besides its examples. Two learners of equal options and examples are equal to the bit.
+    """All that defines a model but its examples. Two learners with equal options and examples are equal to the bit.
 
-    A value out of its bounds raises ValueError, and so do options that don't go together. None is replaced by the
-    default that goes with the other options: those of method apple are `combine = "mix"` and what goes with it; with
+    A value out of its bounds raises ValueError, and so do options that exclude each other. None is replaced by the
+    default that goes with the other options: with method apple, `combine = "mix"` and what goes with it; with
     `combine = "off"`, and for the other methods, the plain learner's.
     """
 
@@ -54,7 +54,7 @@ class Options(DeclaredOptions):
         refuse_contradictions(self)
 
     def _fill(self) -> None:
-        """Replace what is None."""
+        """Replace each option that is None by the default that goes with the others."""
         order = (2 if self.method == "tuples" else 0) if self.order is None else self.order
         defaults: dict[str, object] = _PLAIN | {"order": order, "selection": self.usual_selection}
         defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
@@ -77,7 +77,7 @@ class Options(DeclaredOptions):
 
     @property
     def usual_selection(self) -> Selection:
-        """The selection that goes with the other options."""
+        """The default selection, which goes with the other options."""
         if self.method == "tuples":
             return "mi" if self.loss == "logistic" else "cv"
         return "evidence" if self._mixes else "weight"
@@ -89,18 +89,18 @@ class Options(DeclaredOptions):
 
     @property
     def counted(self) -> bool:
-        """Whether examples are counted by label beside slots."""
+        """Whether examples are counted by label for each monomial."""
         chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
         return chosen_by or self.warm_start != "none"
 
     @property
     def ablated(self) -> bool:
-        """Whether what each monomial adds to predictions is measured beside slots."""
+        """Whether each monomial's contribution to predictions is measured."""
         return self.selects_tuples and self.selection == "cv"
 
     @property
     def namespaces_to_discretise(self) -> tuple[str, ...]:
-        """The names; ("",) for all."""
+        """The names of the namespaces; ("",) for all."""
         return tuple(name.strip() for name in self.discretise_namespaces.split(","))
 
     @property
@@ -108,7 +108,10 @@ class Options(DeclaredOptions):
         return self.personalise if self.personalise not in {"", BY_KEY} else None
 
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
-        """By name; and of all other namespaces. Of that of users there are none: a pair of users is no user."""
+        """Return the size of n-grams by namespace, and that for all other namespaces.
+
+        The namespace that names users has none: a pair of users is no user.
+        """
         sizes = dict(self.ngrams)
         others = sizes.pop(ALL_NAMESPACES, 1)
         if (users := self._namespace_of_users) is not None:
@@ -117,11 +120,11 @@ class Options(DeclaredOptions):
 
     @property
     def longest_ngram(self) -> int:
-        """So many features at most: an example gets fewer than so many times its features. 1 without n-grams."""
+        """The size of the longest n-gram: an example gets fewer than so many times its features. 1 without n-grams."""
         return max(dict(self.ngrams).values(), default=1)
 
     def wanted_columns(self) -> frozenset[str]:
-        """The fields of its batches that are filled for it alone: names of `spaces`, `attributes`, `users`."""
+        """Return the fields of batches that this model needs besides the usual: of `spaces`, `attributes`, `users`."""
         wanted = {
             "attributes": self.method == "tuples",
             "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
@@ -131,11 +134,11 @@ class Options(DeclaredOptions):
 
     @property
     def class_blocks(self) -> int:
-        """How many numbers a class has beside each slot, see `multiclass/layout.py`."""
+        """How many numbers a class has for each slot, see `multiclass/layout.py`."""
         return 0 if not self.classes else 5 if self.mixed else 2 if self.method == "linear" else 4
 
     def model_bytes(self) -> int:
-        """Memory of a model when its table is full: mostly 2^bits slots, each with all that belongs to it."""
+        """Return the bytes of a model when its table is full: mostly 2^bits slots, each with its side arrays."""
         slots = 1 << int(self.bits or 0)
         each = _SLOT_BYTES
         each += _COMPANION_BYTES if self.mixed else 0
@@ -163,7 +166,7 @@ class Options(DeclaredOptions):
         return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES + counted + sampled
 
     def identity(self) -> dict[str, Any]:
-        """What names a model: all options but those that have the value that they had before they were options."""
+        """Return what names a model: all options but those with the value that they had before they were options."""
         found = asdict(self)
         named = {name: value for name, value in found.items() if name not in FIRST or value != FIRST[name]}
         # As it is read back from a message, where it may be compared.

@@ -1,4 +1,4 @@
-"""Which models can become one with others: those of which all parts mean the same in each."""
+"""Which models can be merged: those whose numbers mean the same in each."""
 
 from stream_apple.core.learner.options.learner_options import Options
 
@@ -6,7 +6,7 @@ _MERGEABLE = {"discretise": "none", "selection_share": "1", "descent": "adaptive
 
 
 def why_not_merged(options: Options) -> str:
-    """What was expected, what was found, and why models of such options can't be merged; "" if they can."""
+    """Return what was expected, what was found, and why models of such options can't be merged; "" if they can."""
     for name, refused, why in (
         ("discretise", options.discretise != "none", "each model cuts values into intervals of its own"),
         ("selection_share", options.selects_tuples, "each model selects tuples of its own"),

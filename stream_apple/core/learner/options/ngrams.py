@@ -1,4 +1,4 @@
-"""Which neighbours in a text are features of their own."""
+"""The option that makes n-grams, neighbours in a text, features of their own."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ Ngrams = tuple[tuple[str, int], ...]
 
 
 def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngrams:
-    """Those that say something; ValueError for what is out of bounds, or is said of the namespace that names users."""
+    """Return the sizes that have an effect; ValueError if one is out of bounds, or is the users' namespace's."""
     found = dict(given)
     others = found.get(ALL_NAMESPACES, 1)
     for name, size in found.items():
@@ -27,7 +27,7 @@ def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngra
 
 
 def parse_ngrams(text: str) -> dict[str, int]:
-    """Of `text=2,title=3`, or of the same as a table of TOML; ValueError for anything else.
+    """Parse `text=2,title=3`, or the same as a table of TOML; ValueError for anything else.
 
     A name that has a comma can't be given so.
     """

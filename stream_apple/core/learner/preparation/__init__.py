@@ -1,1 +1,1 @@
-"""From a batch as it came to one as it is learned."""
+"""The preparation of batches before they are learned."""

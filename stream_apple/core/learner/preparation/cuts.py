@@ -1,4 +1,4 @@
-"""Where the values of a feature are cut into intervals: at quantiles, or where labels change.
+"""Cut points that divide a feature's values into intervals: quantiles, or where the labels change.
 
 A cut is the smallest value of the interval above it: intervals are [a, b), and the outer ones have no end.
 """
@@ -15,7 +15,7 @@ _MANY = 600  # classes: 3.0**647 overflows
 
 
 def quantile_cuts(values: Values, bins: int) -> Values:
-    """At most `bins` intervals with about as many of the values each, ascending; of few values, one for each.
+    """Return the cuts of at most `bins` intervals with about as many values each, ascending; few values get one each.
 
     The cuts are those of `numpy.quantile` with method "lower" that are above the smallest value. A value that alone
     has more than its share would lie in one interval with those next above it: it gets an end of its own.
@@ -31,7 +31,7 @@ def quantile_cuts(values: Values, bins: int) -> Values:
 
 
 def mdl_cuts(values: NDArray[_Float], classes: NDArray[np.generic]) -> NDArray[_Float]:
-    """Cuts by least class entropy, as long as the description gets shorter by them: Fayyad and Irani 1993.
+    """Return the cuts of least class entropy, as long as they shorten the description: Fayyad and Irani 1993.
 
     classes  of each value, by any names: numbers, or whether it is the one of two
     """
@@ -52,7 +52,7 @@ def mdl_cuts(values: NDArray[_Float], classes: NDArray[np.generic]) -> NDArray[_
 
 
 def _best_cut(before: NDArray[np.float64], start: int, stop: int) -> int:
-    """The first distinct value above the best cut of [start, stop); `start` if none is worth its description."""
+    """Return the index of the distinct value above the best cut of [start, stop); `start` if none is worth its bits."""
     if stop - start < 2:
         return start
     whole = before[stop] - before[start]
@@ -72,12 +72,12 @@ def _best_cut(before: NDArray[np.float64], start: int, stop: int) -> int:
 
 
 def _bits_of_classes(count: int) -> float:
-    """log2(3^k - 2): of many classes 3^k is beyond all numbers, and the 2 is nothing."""
+    """Return log2(3^k - 2); for many classes 3^k overflows, and the 2 makes no difference."""
     return math.log2(3.0**count - 2.0) if count < _MANY else count * math.log2(3.0)
 
 
-def bits_told(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
-    """What it says in bits which interval a value is in: of its class, or, without classes, of the value itself.
+def information_bits(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
+    """Return the bits of information that a value's interval has on its class; without classes, its entropy.
 
     numbers  of the values' intervals
     """
@@ -94,7 +94,7 @@ def bits_told(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -
 
 
 def _entropy(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[n]: in bits, of rows of counts."""
+    """Return the entropy of each row of counts, float64[n], in bits."""
     shares = counts / counts.sum(axis=1, keepdims=True)
     found: NDArray[np.float64] = -(shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
     return found

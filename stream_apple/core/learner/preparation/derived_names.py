@@ -12,14 +12,14 @@ _INFINITE = "\u221e"
 
 
 class Derived(NamedTuple):
-    """The key of the feature that it was made of, and what comes behind that one's name."""
+    """The key of the feature that a derived one was made of, and what is appended to its name."""
 
     feature: int
     ending: str
 
 
 def derived_names(intervals: Intervals) -> dict[int, Derived]:
-    """By key: all intervals, and all centred values."""
+    """Return the derived features by key: all intervals, and all centred values."""
     found: dict[int, Derived] = {}
     start = 0
     for number, stop in enumerate(intervals.ends.tolist()):

@@ -1,8 +1,8 @@
-"""The stage that makes intervals of values: first a reservoir, then cuts; they stay, or are made anew now and then.
+"""Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals; cuts may be fitted anew.
 
-Made anew, cuts change as little as they must: those of a feature stay while they serve (`reservoir.py`). Of the others
-all intervals are new features, but for those that happen to be between the same cuts, whose keys are the same. What is
-no longer made of any example is told, so that its weights can go.
+Fitted anew, cuts change as little as they must: those of a feature stay while they fit (`reservoir.py`). Otherwise all
+intervals are new features, but for those between the same cuts as before, whose keys are the same. The keys that no
+example will have again are returned, so that their weights can be freed.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.intervals import (
-    IT,
+    RAW,
     Intervals,
     as_intervals,
     look_up_table,
@@ -32,12 +32,12 @@ _LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # of `refits`: see Refits, and e
 
 
 class Refits(NamedTuple):
-    """When cuts were made.
+    """When cuts were fitted.
 
-    made_at  examples that had been learned when they were last made; 0 before
+    made_at  examples that had been learned when they were last fitted; 0 before
     epochs   that have ended since
-    times    that they were made in all
-    sampled  examples in the sample that they will be made of next
+    times    that they were fitted in all
+    sampled  examples in the sample that they will be fitted on next
     """
 
     made_at: int
@@ -47,7 +47,7 @@ class Refits(NamedTuple):
 
 
 class Discretiser:
-    """Its state is a function of the examples learned, and of where epochs ended.
+    """Discretises batches; its state is a function of the examples learned, and of where epochs ended.
 
     intervals  the features that are cut; none before cuts are fitted
     """
@@ -63,32 +63,32 @@ class Discretiser:
         self._lookup = look_up_table(self.intervals)
 
     def prepare(self, batch: Batch) -> Batch:
-        """All rows, by the cuts that there are."""
+        """Return the batch with values as intervals, by the current cuts."""
         if not len(self.intervals.features):
             return batch
         return as_intervals(batch, self.intervals, self._lookup)
 
     def learn(self, batch: Batch) -> int:
-        """Take the examples into the reservoir; from which row on they are to be prepared, by the cuts there are."""
+        """Take the examples into the reservoir; return the first row that is to be prepared, by the current cuts."""
         if self._fitted[0]:
             if self._options.refit_epochs:
-                self._go_on(batch)
+                self._sample_examples(batch)
             return 0
         reservoir, stop, full = fill(self._sample.reservoir, batch, int(self._options.reservoir or 0))
         self._sample = self._sample._replace(reservoir=reservoir)
         if self._options.refit_epochs:
             self._count(int(np.count_nonzero(learned_rows(batch) < stop)))
         if full:
-            self._cut(fit(reservoir, self._options, self._spaces))
+            self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
             if self._options.refit_epochs and stop < len(batch.labels):
-                self._go_on(batch.select(np.arange(stop, len(batch.labels))))
+                self._sample_examples(batch.select(np.arange(stop, len(batch.labels))))
         return stop
 
     def end_epoch(self) -> NDArray[np.uint64]:
-        """Make cuts anew, if it is time; ascending keys of what was made of examples by now, and is no more.
+        """Fit cuts anew if they are due; return the keys, ascending, that no example will have again.
 
-        When it is time and the sample is not full, it waits for the end of another epoch.
+        If they are due and the sample is not full, they wait for the end of another epoch.
         """
         gone = np.zeros(0, np.uint64)
         if not self._options.refit_epochs or not self._fitted[0]:
@@ -99,13 +99,13 @@ class Discretiser:
         if self._refits[_EPOCHS] < self._options.refit_epochs or not self._sample.full(most):
             return gone
         before, made_before = self.intervals, made_keys(self.intervals, self._lookup)
-        self._cut(fit(self._sample.reservoir, self._options, self._spaces, before))
-        values_before, values = (each.features[each.kept != IT] for each in (before, self.intervals))
+        self._adopt_cuts(fit(self._sample.reservoir, self._options, self._spaces, before))
+        values_before, values = (each.features[each.kept != RAW] for each in (before, self.intervals))
         gone = np.setdiff1d(made_before, made_keys(self.intervals, self._lookup))
         return np.union1d(gone, np.setdiff1d(values, values_before))
 
-    def _go_on(self, batch: Batch) -> None:
-        """Examples that come after cuts were made, for the next ones."""
+    def _sample_examples(self, batch: Batch) -> None:
+        """Sample examples that come after cuts were fitted, for the next fit."""
         self._sample = take(self._sample, batch, int(self._refits[_LEARNED]), int(self._options.reservoir or 0))
         self._count(len(learned_rows(batch)))
 
@@ -113,8 +113,8 @@ class Discretiser:
         self._refits = self._refits.copy()
         self._refits[_LEARNED] += learned
 
-    def _cut(self, intervals: Intervals) -> None:
-        """From now on by these, and with another sample."""
+    def _adopt_cuts(self, intervals: Intervals) -> None:
+        """Use these intervals from now on, and begin another sample."""
         self._take(intervals)
         self._sample = empty_sample()
         self._refits = self._refits.copy()
@@ -127,7 +127,7 @@ class Discretiser:
 
     @property
     def refits(self) -> Refits | None:
-        """When cuts were made; None if they are made once, after the first examples."""
+        """When cuts were fitted; None if they are fitted once, after the first examples."""
         if not self._options.refit_epochs:
             return None
         state = self._refits.tolist()
@@ -146,7 +146,7 @@ class Discretiser:
         return found
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a state whose names and types are these; ValueError if its lengths contradict each other."""
+        """Take over a state of these names and types; ValueError if its lengths contradict each other."""
         reservoir = Reservoir(*(_own(arrays[_RESERVOIR + name]) for name in Reservoir._fields))
         intervals = Intervals(*(_own(arrays[_INTERVALS + name]) for name in Intervals._fields))
         features, cuts = len(intervals.features), len(intervals.cuts)

@@ -1,14 +1,14 @@
-"""Features as intervals: which of them are cut, where, and what becomes of an example's row.
+"""Features as intervals: which features are cut, where, and how a row of an example changes.
 
 A value of a feature that is cut becomes the indicator of its interval [a, b): value 1, role BIN, and a key made of the
-feature's key and of a and b, so that an interval is the same monomial whatever the cuts beside it are. A feature that
-an example lacks has the value 0 there (svmlight and JSON leave zeros out): of the *dense* ones, present in at least
-PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level. That
+feature's key and of a and b, so that an interval is the same monomial whatever the neighbouring cuts are. A feature
+that an example lacks has the value 0 there (svmlight and JSON leave zeros out): of the *dense* ones, present in at
+least PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level. That
 bounds an example's row: twice its features, and twice the dense ones.
 
-Besides, the value may be kept: as it is, or *centred*, (value - centre) / width within [-REACH, REACH], where the
-centre is the median cut and the width half of the way from the first to the last. Products of values far from 0 are
-nearly their factors over again, and an outlier would be the scale of all the others.
+The value may be kept as well: as it is, or *centred*, (value - centre) / width within [-REACH, REACH], where the centre
+is the median cut and the width is half the distance from the first to the last. Products of values far from 0 are
+nearly proportional to their factors, and an outlier would set the scale of all other values.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ _SIGN = np.uint64(0x80000000)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-NOTHING, IT, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
+NOTHING, RAW, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
 
 
 class Intervals(NamedTuple):
@@ -56,7 +56,7 @@ class Intervals(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """What follows from intervals, for the kernel.
+    """The arrays that the kernel needs, which follow from the intervals.
 
     keys     uint64[2^k]  a hash table of the features' keys; 0 is free
     numbers  int64[2^k]   which feature each is
@@ -81,51 +81,55 @@ class Lookup(NamedTuple):
 
 
 def no_intervals() -> Intervals:
-    """Of no feature."""
+    """Return intervals of no feature."""
     nothing, no_flags = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
     return Intervals(nothing, np.zeros(0, np.int64), np.zeros(0, np.float32), no_flags, no_flags, nothing, nothing)
 
 
 def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
-    """uint64[len(cuts) + 1]: the keys of a feature's intervals, ascending; never 0."""
+    """Return the keys of a feature's intervals, uint64[len(cuts) + 1], ascending by interval; never 0."""
     bits = cuts.view(np.uint32).astype(np.uint64)
     low = np.concatenate([[_END | _SIGN], bits]).astype(np.uint64)
     high = np.concatenate([bits, [_END]]).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = scrambled(scrambled(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
+        made = splitmix64_finalizer(splitmix64_finalizer(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
     return np.where(made == 0, _GOLDEN, made)
 
 
 def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
-    """The key of a centred value; never 0."""
+    """Return the key of a feature's centred value; never 0."""
     bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = int(scrambled(scrambled(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])))
+        made = int(
+            splitmix64_finalizer(
+                splitmix64_finalizer(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])
+            )
+        )
     return made or int(_GOLDEN)
 
 
 def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
-    """Centre and width, above 0, of a feature with these cuts, of which there is one at least."""
+    """Return centre and width, above 0, of a feature with these cuts, of which there is at least one."""
     centre = cuts[len(cuts) // 2]
     # Each halved before they are added: their difference may be beyond all numbers.
     width = cuts[-1] / np.float32(2) - cuts[0] / np.float32(2)
     return centre, width or abs(centre) or np.float32(1)
 
 
-def scrambled(words: _Keys | np.uint64) -> _Keys:
-    """Numbers that look random, to each its own: the finalizer of splitmix64."""
+def splitmix64_finalizer(words: _Keys | np.uint64) -> _Keys:
+    """Return a hash of each word, by the finalizer of splitmix64, which is one-to-one."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:
-    """The keys of all that features are learned as that are cut, ascending: intervals, and centred values."""
+    """Return the keys, ascending, of all features that are made of cut ones: intervals, and centred values."""
     return np.unique(np.concatenate([lookup.made, lookup.moved[intervals.kept == CENTRED]]))
 
 
 def look_up_table(intervals: Intervals) -> Lookup:
-    """Made anew of a state that was restored, too."""
+    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore."""
     count = len(intervals.features)
     size = 4
     while size < 2 * count:
@@ -158,7 +162,7 @@ def look_up_table(intervals: Intervals) -> Lookup:
 
 
 def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
-    """The batch with features as intervals, and values as they are kept."""
+    """Return the batch with values as intervals, and values that are kept besides."""
     rows = len(batch.labels)
     each = 2 if intervals.kept.any() else 1
     most = each * (int(batch.indptr[-1] - batch.indptr[0]) + rows * len(lookup.absent))
@@ -185,7 +189,7 @@ def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
 
 @kernel
 def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch) -> int:
-    """Write all rows; how many features they have."""
+    """Write all rows to `made`; return how many features they have."""
     mask = np.uint64(len(lookup.keys) - 1)
     end = 0
     with_spaces, with_attributes, with_roles = len(batch.spaces) > 0, len(batch.attributes) > 0, len(batch.roles) > 0
@@ -193,7 +197,7 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
         for f in range(batch.indptr[row], batch.indptr[row + 1]):
             key, value, first = batch.keys[f], batch.values[f], end
             number = _number_of(lookup, key, mask)
-            if number < 0 or intervals.kept[number] == IT:
+            if number < 0 or intervals.kept[number] == RAW:
                 made.keys[end], made.values[end] = key, value
                 made.roles[end] = batch.roles[f] if with_roles else 0
                 end += 1
@@ -221,7 +225,7 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
 
 @routine
 def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.float32, made: Batch, end: int) -> int:
-    """Write a feature's centred value, if it is kept and not 0, and its interval; the new end."""
+    """Write a feature's centred value, if it is kept and not 0, and its interval; return the new end."""
     if intervals.kept[number] == CENTRED:
         moved = (value - lookup.centres[number]) / lookup.widths[number]
         moved = min(max(moved, -REACH), REACH)
@@ -235,7 +239,7 @@ def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.fl
 
 @routine
 def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
-    """Which feature has this key, -1 if it is not cut."""
+    """Return the number of the feature with this key, -1 if it is not cut."""
     at = key & mask
     while lookup.keys[at] != 0:
         if lookup.keys[at] == key:
@@ -246,7 +250,7 @@ def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
 
 @routine
 def _place_of(cuts: NDArray[np.float32], starts: _Places, number: int, value: np.float32) -> int:
-    """Where the key of the interval is that the value lies in: a cut belongs to the interval above it."""
+    """Return the index in `Lookup.made` of the value's interval: a cut belongs to the interval above it."""
     low, high = starts[number], starts[number + 1]
     while low < high:
         middle = (low + high) >> 1

@@ -1,8 +1,8 @@
-"""What batches have in place of a namespace's name, for the options that name one."""
+"""The keys that stand for namespaces' names in batches."""
 
 import xxhash
 
 
 def space_key(name: str) -> int:
-    """The key of a namespace, as of `Batch.spaces`."""
+    """Return the key of a namespace, as in `Batch.spaces`."""
     return xxhash.xxh64_intdigest(name.encode())

@@ -1,8 +1,8 @@
-"""Users' own weights: the products of the features that say who the user is with all other base features.
+"""Personalisation: the products of the features that name the user with all other base features.
 
 A score is the shared part plus the user's (Daume 2007; Weinberger et al. 2009): of a user without history it is the
 shared part alone. A product is the monomial that growth would make of the two: its key is the sum of theirs. It is one
-from the first example on, and like the user's own feature it is ALONE: nothing is made of it.
+from the first example on, and like the user's own feature it is ALONE: it is multiplied with nothing.
 """
 
 from typing import NamedTuple
@@ -29,10 +29,10 @@ class Personal(NamedTuple):
 
 
 class UserFeatures:
-    """Makes them.
+    """Adds users' own features to batches.
 
     by    a namespace, or BY_KEY
-    most  features of an example, the constant included: of a user whose products no longer fit there are none, nor of
+    most  features of an example, the constant included: a user whose products do not fit any more gets none, nor do
           those behind it
     """
 
@@ -42,7 +42,7 @@ class UserFeatures:
         self._most = most
 
     def bounds(self, batch: Batch) -> NDArray[np.int64]:
-        """int64[n]: so many features each example can have at most."""
+        """Return how many features each example can have at most, int64[n]."""
         sizes = np.diff(batch.indptr)
         if self._space == _ZERO:
             users = np.ones(len(sizes), np.int64)
@@ -54,7 +54,7 @@ class UserFeatures:
         return bounds
 
     def add(self, batch: Batch) -> Personal:
-        """The examples with what is made of their users, which comes last."""
+        """Return the examples with their users' own features, which come last."""
         if self._space == _ZERO:
             _check(batch.users, batch.labels, "users")
         room = int(self.bounds(batch).sum())
@@ -92,9 +92,9 @@ def _check(column: NDArray[np.uint64], other: NDArray[np.generic], name: str) ->
 
 @kernel
 def _add(batch: Batch, space: np.uint64, most: int, out: Batch, truncated: NDArray[np.bool_]) -> int:
-    """Write the rows of `out`, whose arrays have room; how many features there are.
+    """Write the rows of `out`, whose arrays have room; return how many features there are.
 
-    space  that of users' features; 0: an example has one user, `batch.users`
+    space  the namespace of users' features; 0: an example has one user, `batch.users`
     """
     z = 0
     for row in range(len(batch.labels)):
@@ -134,7 +134,7 @@ def _add(batch: Batch, space: np.uint64, most: int, out: Batch, truncated: NDArr
 
 @routine
 def _add_user(out: Batch, user: np.uint64, x: np.float32, attribute: np.uint64, start: int, end: int, z: int) -> int:
-    """Append a user's feature and its products with features [start, end), at z; where they end.
+    """Append a user's feature and its products with features [start, end), at z; return where they end.
 
     Products that overflow, that underflow, or whose keys sum to that of the constant, are left out, as in an expansion.
     """

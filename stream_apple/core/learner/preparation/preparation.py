@@ -1,8 +1,8 @@
-"""What becomes of a batch before it is learned: its stages, in a fixed order, and their state.
+"""The stages that prepare a batch before it is learned, in a fixed order, and their state.
 
     ngrams       neighbours in a text become features, see `core/ngrams.py`
     discretise   values of numeric features become intervals, see `discretisation.py`
-    personalise  users have copies of what there is then, see `personalisation.py`
+    personalise  users have copies of all features so far, see `personalisation.py`
 
 Each stage gets the rows that the one before has made. What it makes of an example is a function of its state and of
 that example; its state, of the examples that were learned before and of where epochs ended. So nothing depends on how
@@ -30,10 +30,10 @@ _PORTION = 1 << 20  # features; a part has the products of one example more
 
 
 class Preparation:
-    """The stages that the options ask for; with none, batches are handed on as they are.
+    """The stages that the options ask for; without any, batches stay as they are.
 
     active      whether there is a stage
-    with_roles  whether features may have roles then
+    with_roles  whether features may have roles afterwards
     """
 
     def __init__(self, options: Options) -> None:
@@ -48,18 +48,18 @@ class Preparation:
 
     @property
     def intervals(self) -> Intervals:
-        """The features that are cut; replaced whole, for those who look from other threads."""
+        """The features that are cut; replaced as a whole, so that other threads may read it."""
         return no_intervals() if self._discretiser is None else self._discretiser.intervals
 
     def prepare(self, batch: Batch) -> Batch:
-        """All rows, to be scored; the state stays as it is."""
+        """Return all rows, prepared for scoring; the state stays as it is."""
         batch = self._with_ngrams(batch)
         if self._discretiser is not None:
             batch = self._discretiser.prepare(batch)
         return batch if self._users is None else self._users.add(batch).batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
-        """Rows [start, stop), as rows from 0 on, of which those with a label and a weight change the state."""
+        """Return rows [start, stop), prepared, as rows from 0 on; those with a label and a weight change the state."""
         batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
             size = stop - start
@@ -75,7 +75,7 @@ class Preparation:
         return batch
 
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Rows [start, stop) in parts that are prepared one after the other, so that they take bounded memory."""
+        """Yield the bounds of portions of rows [start, stop), prepared one after another in bounded memory."""
         sizes = np.diff(batch.indptr) if self._users is None else self._users.bounds(batch)
         if self._ngrams is not None:
             sizes = sizes * self._ngrams.largest
@@ -88,27 +88,27 @@ class Preparation:
         return batch if self._ngrams is None else add_ngrams(batch, self._ngrams)
 
     def end_epoch(self) -> NDArray[np.uint64]:
-        """Keys, ascending, of what was made of examples by now and will be made of none, since the stages changed."""
+        """Return the keys, ascending, that features had until now and will not have again, as stages have changed."""
         return np.zeros(0, np.uint64) if self._discretiser is None else self._discretiser.end_epoch()
 
     @property
     def refits(self) -> Refits | None:
-        """When cuts were made, if they are made again and again."""
+        """When cuts were fitted, if they are fitted again and again; else None."""
         return None if self._discretiser is None else self._discretiser.refits
 
     @property
     def truncated(self) -> int:
-        """Examples learned whose users' features were not all made, for lack of room."""
+        """The number of examples learned whose users' own features did not all fit."""
         return int(self._truncated[0])
 
     @property
     def arrays(self) -> Arrays:
-        """Its state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
+        """The state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
         arrays = {} if self._discretiser is None else self._discretiser.arrays
         return arrays if self._users is None else arrays | {_TRUNCATED: self._truncated}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over a state; lengths may be others. ValueError if it is not of this kind."""
+        """Take over a state, whose arrays may have other lengths; ValueError if it is not of this kind."""
         own = self.arrays
         if sorted(arrays) != sorted(own):
             raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
@@ -122,12 +122,12 @@ class Preparation:
 
 
 def ngrams_of(options: Options) -> NgramSizes | None:
-    """Which n-grams are features of examples too; None if none are asked for."""
+    """Return the sizes of n-grams that are features too; None if the options ask for none."""
     return ngram_sizes(*options.ngrams_of_namespaces()) if options.ngrams else None
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:
-    """Those of [start, stop), as views; `indptr` goes on from where it was."""
+    """Return rows [start, stop) as views; `indptr` goes on from where it was."""
     return batch._replace(
         indptr=batch.indptr[start : stop + 1],
         labels=batch.labels[start:stop],
@@ -137,7 +137,7 @@ def _rows(batch: Batch, start: int, stop: int) -> Batch:
 
 
 def _joined(before: Batch, after: Batch) -> Batch:
-    """The rows of both, which ask for the same; those that have no roles get 0."""
+    """Return the rows of both batches, which have the same columns; features without roles get 0."""
     parts = [(part, slice(int(part.indptr[0]), int(part.indptr[-1]))) for part in (before, after)]
     features: Arrays = {
         name: np.concatenate([getattr(part, name)[own] for part, own in parts if len(getattr(part, name))])

@@ -1,4 +1,4 @@
-"""Examples that are kept until cuts are fitted on them, the first of a stream or a sample; and the fit."""
+"""The reservoir of examples on which cuts are fitted, the first of a stream or a sample; and the fit."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Options
-from stream_apple.core.learner.preparation.cuts import bits_told, mdl_cuts, quantile_cuts
-from stream_apple.core.learner.preparation.intervals import CENTRED, IT, NOTHING, PRESENT, Intervals, no_intervals
+from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts
+from stream_apple.core.learner.preparation.intervals import CENTRED, NOTHING, PRESENT, RAW, Intervals, no_intervals
 
 FEWEST, FEWEST_OF_BOTH = 16, 5
 """Times that a feature must have been seen to be cut: intervals of fewer values would be noise. The second holds where
@@ -17,7 +17,7 @@ the value is learned beside its interval (`auto`), so that little is lost by a b
 COMMON, TABLE = 0.5, 0.2
 """Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
 third and more, of text a fortieth and less."""
-STILL, STILL_OF_CLASSES = 0.9, 0.6
+SUFFICIENT_INFORMATION, SUFFICIENT_CLASS_INFORMATION = 0.9, 0.6
 """Cuts stay that say this share of the bits that fresh ones would: of which interval a value is in; of labels, with
 mdl. Of two samples of 500 of the same stream the quantiles of the one say .98 of what its own do for the other, of
 values that have moved by their standard deviation .81. With mdl it is .94, less where labels are noise, and .30."""
@@ -28,7 +28,7 @@ class Reservoir(NamedTuple):
 
     sizes       int64[r]    how many features each has
     labels      float64[r]
-    keys        uint64[m]   and so are values, spaces and attributes as of `Batch`; the last two are 0 if nobody asked
+    keys        uint64[m]   and so are values, spaces and attributes as of `Batch`; the last two are 0 if not asked for
     """
 
     sizes: NDArray[np.int64]
@@ -40,18 +40,18 @@ class Reservoir(NamedTuple):
 
 
 def empty_reservoir() -> Reservoir:
-    """Of no example."""
+    """Return a reservoir of no examples."""
     nothing = np.zeros(0, np.uint64)
     return Reservoir(np.zeros(0, np.int64), np.zeros(0), nothing, np.zeros(0, np.float32), nothing, nothing)
 
 
 def learned_rows(batch: Batch) -> NDArray[np.int64]:
-    """The rows that are learned: of a label and a weight."""
+    """Return the rows that are learned, int64[k]: those with a label and a weight."""
     return np.flatnonzero(~np.isnan(batch.labels) & (batch.weights > 0.0))
 
 
 def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
-    """One that has these rows."""
+    """Return a reservoir of these rows of the batch."""
     part = batch.select(rows)
     nothing = np.zeros(len(part.keys), np.uint64)
     return Reservoir(
@@ -94,11 +94,11 @@ def fit(
 ) -> Intervals:
     """Cut the numeric features: those with two values besides 0, seen at least FEWEST times.
 
-    None of them where most are absent from most examples, less than TABLE being COMMON: these are words, of which
+    None is cut where most are absent from most examples, less than TABLE being COMMON: these are words, of which
     presence says more than any interval.
 
     spaces  keys of the namespaces whose features are looked at; none: all
-    before  what is cut by now: of a feature whose cuts still serve, they stay
+    before  the current intervals: the cuts of a feature stay if they still fit
     """
     examples = len(reservoir.sizes)
     rows = np.repeat(np.arange(examples), reservoir.sizes)
@@ -119,7 +119,7 @@ def fit(
     if common < TABLE * len(numeric):
         return no_intervals()
     known = {} if before is None else _features_of(before)
-    found: list[tuple[int, int, _Cut]] = []
+    found: list[tuple[int, int, _FeatureCuts]] = []
     for at, mine, present in numeric:
         earlier = known.get(int(features[at]))
         values, classes = reservoir.values[mine], classes_of[rows[mine]]
@@ -129,8 +129,8 @@ def fit(
             classes = np.concatenate([classes, classes_of[~present]])
         mdl = options.discretise == "mdl"
         cuts = mdl_cuts(values, classes) if mdl else quantile_cuts(values, int(options.bins or 0))
-        made = _Cut(cuts + np.float32(0.0), _kept(options, reservoir.labels, dense=dense), dense=dense)
-        if earlier is not None and _serves(earlier, made, values, classes if mdl else None):
+        made = _FeatureCuts(cuts + np.float32(0.0), _kept(options, reservoir.labels, dense=dense), dense=dense)
+        if earlier is not None and _still_fits(earlier, made, values, classes if mdl else None):
             made = earlier
         if len(made.cuts):
             found.append((at, int(mine[0]), made))
@@ -148,46 +148,55 @@ def fit(
     )
 
 
-class _Cut(NamedTuple):
-    """What `Intervals` has of one feature."""
+class _FeatureCuts(NamedTuple):
+    """The cuts of one feature, and what `Intervals` has of it besides."""
 
     cuts: NDArray[np.float32]
     kept: np.uint8
     dense: bool
 
 
-def _features_of(intervals: Intervals) -> dict[int, _Cut]:
-    """By the feature's key."""
+def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
+    """Return the cuts of each feature, by its key."""
     starts = np.concatenate([[0], intervals.ends]).tolist()
     return {
-        key: _Cut(intervals.cuts[starts[at] : starts[at + 1]], intervals.kept[at], dense=bool(intervals.dense[at]))
+        key: _FeatureCuts(
+            intervals.cuts[starts[at] : starts[at + 1]], intervals.kept[at], dense=bool(intervals.dense[at])
+        )
         for at, key in enumerate(intervals.features.tolist())
     }
 
 
-def _is_dense(share: float, earlier: _Cut | None) -> bool:
-    """Whether absence is an interval too; of a feature that is cut by now, as before, unless its share is far off."""
+def _is_dense(share: float, earlier: _FeatureCuts | None) -> bool:
+    """Return whether absence is an interval too; a feature that is cut keeps its answer unless its share is far off."""
     if earlier is not None and PRESENT / 2.0 <= share <= PRESENT * 2.0:
         return earlier.dense
     return share >= PRESENT
 
 
-def _serves(earlier: _Cut, fresh: _Cut, values: NDArray[np.float32], classes: NDArray[np.generic] | None) -> bool:
-    """Whether earlier cuts are to stay: they still say about as much of the values, or of their classes, as fresh ones.
+def _still_fits(
+    earlier: _FeatureCuts, fresh: _FeatureCuts, values: NDArray[np.float32], classes: NDArray[np.generic] | None
+) -> bool:
+    """Return whether earlier cuts stay: they tell about as much of the values, or of their classes, as fresh ones.
 
-    Nor may they be more than there are values: what is cut is bounded by what a reservoir holds.
+    They may not be more than there are values, either: cuts are bounded by what a reservoir holds.
     """
     if earlier.dense != fresh.dense or len(earlier.cuts) > len(values):
         return False
-    old, new = (bits_told(np.searchsorted(each.cuts, values, side="right"), classes) for each in (earlier, fresh))
+    old, new = (
+        information_bits(np.searchsorted(each.cuts, values, side="right"), classes) for each in (earlier, fresh)
+    )
     if classes is None:
-        return old >= STILL * new
+        return old >= SUFFICIENT_INFORMATION * new
     # What chance has cut goes: for each cut it has to save the bits that a parameter costs (Schwarz 1978).
-    return old >= STILL_OF_CLASSES * new and len(values) * old >= len(earlier.cuts) * math.log2(len(values)) / 2.0
+    return (
+        old >= SUFFICIENT_CLASS_INFORMATION * new
+        and len(values) * old >= len(earlier.cuts) * math.log2(len(values)) / 2.0
+    )
 
 
 def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
-    """What of a feature's value is learned besides its interval.
+    """Return which form of a feature's value is learned besides its interval.
 
     Centred values where there are two labels: on every such set that was tried they are better than the values as they
     are. Labels that are numbers may be large, and weights are slow to follow them but for features with outliers: there
@@ -195,11 +204,11 @@ def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.u
     """
     if options.discretise != "auto":
         return NOTHING
-    return CENTRED if dense and len(np.unique(labels)) == 2 else IT
+    return CENTRED if dense and len(np.unique(labels)) == 2 else RAW
 
 
 def _classes(labels: NDArray[np.float64], *, several: bool) -> NDArray[np.generic]:
-    """Of each example: its label, if that is one of several classes.
+    """Return the class of each example: its label, if that is one of several classes.
 
     Else whether it is the larger of two labels, or, if there are more, above their median.
     """

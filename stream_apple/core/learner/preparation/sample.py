@@ -1,4 +1,4 @@
-"""The examples that cuts are made anew from: a random sample of those that were learned since they were last made.
+"""The sample that cuts are fitted on anew: random examples of those learned since the last fit.
 
 Each example has a priority, a hash of its number, and the examples of least priority are kept, as many as there is room
 for. So all examples of the period are equally likely to be in it, none from before; and which they are follows from the
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.preparation.intervals import scrambled
+from stream_apple.core.learner.preparation.intervals import splitmix64_finalizer
 from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, learned_rows, reservoir_of
 
 SAMPLE_ENTRIES = 1 << 14
@@ -21,9 +21,9 @@ _SALT = np.uint64(0x5851F42D4C957F2D)
 
 
 class Sample(NamedTuple):
-    """`r` examples.
+    """`r` sampled examples.
 
-    reservoir   they, in the order of their priorities
+    reservoir   the examples, in the order of their priorities
     priorities  uint64[r]  ascending
     threshold   uint64[1]  priorities from here on are not taken any more; OPEN if none was left out
     """
@@ -33,24 +33,24 @@ class Sample(NamedTuple):
     threshold: NDArray[np.uint64]
 
     def full(self, most: int) -> bool:
-        """Whether it has as many as it may, or there was no room for more."""
+        """Return whether it has `most` examples, or had no room for another one."""
         return len(self.priorities) >= most or bool(self.threshold[0] != OPEN)
 
 
 def empty_sample() -> Sample:
-    """Of no example, open for all."""
+    """Return a sample of no examples that takes any priority."""
     return Sample(empty_reservoir(), np.zeros(0, np.uint64), np.full(1, OPEN, np.uint64))
 
 
 def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
-    """With those of the batch that are learned and belong to it.
+    """Return the sample with the batch's examples that are learned and have a low enough priority.
 
     seen  how many were learned before the batch
-    most  examples
+    most  examples that a sample may have
     """
     learned = learned_rows(batch)
     with np.errstate(over="ignore"):
-        priorities = scrambled(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
+        priorities = splitmix64_finalizer(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
     sizes = np.diff(batch.indptr)[learned]
     wanted = (priorities < sample.threshold[0]) & (sizes <= SAMPLE_ENTRIES)
     if not wanted.any():

@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 
 class ExpansionRule(NamedTuple):
-    """Which products an example may have.
+    """Limits which products an example may have.
 
     exhaustive    every monomial below `max_degree` is a parent
     max_features  of an example after expansion
@@ -31,7 +31,7 @@ class ExpansionRule(NamedTuple):
 
 
 class TupleRule(NamedTuple):
-    """Which tuples of attributes have features; see `tuple_expansion.py`.
+    """Says which tuples of attributes have features; see `tuple_expansion.py`.
 
     order      how many attributes each has; 0 if method is not tuples
     by_level   those of each order are selected among those whose smaller ones were
@@ -45,8 +45,8 @@ class TupleRule(NamedTuple):
     ablating: bool
 
 
-class Kept(NamedTuple):
-    """What is kept beside slots, see `Table`.
+class SideArrayRule(NamedTuple):
+    """Says which side arrays of `Table` are updated with each example.
 
     residuals  what the selection of parents by residuals needs, see `residuals.py`
     counts     examples by label, see `counts.py`
@@ -57,7 +57,7 @@ class Kept(NamedTuple):
 
 
 class DecayRule(NamedTuple):
-    """How much weights decay; `active`: whether they do at all."""
+    """The amounts of L2 and L1 regularisation; `active`: whether either is above 0."""
 
     l2: float
     l1: float
@@ -65,10 +65,10 @@ class DecayRule(NamedTuple):
 
 
 class Decay(NamedTuple):
-    """By how much the weights of each predictor have shrunk since the table was settled; empty if they do not.
+    """How far the weights of each predictor have shrunk since the table was last settled; empty without regularisation.
 
-    scale  float64[2], float64[5] if predictors are mixed  weight = scale * what the table has
-    drawn  as many  see `decay.py`
+    scale  float64[2], float64[5] if predictors are mixed  a weight is scale * what the table has
+    drawn  of the same shape  the L1 shrinkage so far, in the table's units, see `decay.py`
     """
 
     scale: NDArray[np.float64]
@@ -76,7 +76,7 @@ class Decay(NamedTuple):
 
 
 class LearningRule(NamedTuple):
-    """What does not change during a run.
+    """The options that kernels need; they do not change during a run.
 
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
@@ -92,7 +92,7 @@ class LearningRule(NamedTuple):
     tuples: TupleRule
     alongside: bool
     mixed: bool
-    kept: Kept
+    side_arrays: SideArrayRule
     warm_start: int
     plain_l2: float
     decay: DecayRule
@@ -100,7 +100,7 @@ class LearningRule(NamedTuple):
 
 
 class ModelScalars(NamedTuple):
-    """The model's scalars, in arrays so that kernels can change them.
+    """The model's scalars, in arrays so that kernels can change them in place.
 
     norm    float64[2]  N, sum of importance * x^2/scale^2, of apple and of the linear predictor
     weight  float64[2]  W, sum of the importance weights of the examples that moved each of them
@@ -115,7 +115,7 @@ class ModelScalars(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """How predictors are mixed; empty arrays if they are not. See `mixture.py`.
+    """The state of the mixture of predictors; empty arrays if they are not mixed. See `mixture.py`.
 
     stack      float64[6]   the stack's weight of each predictor
     curvature  float64[36]  its matrix of second derivatives, symmetric
@@ -130,7 +130,7 @@ class Mixture(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """The base features of the latest examples, in two halves that take turns; empty if predictors are not mixed.
+    """The base features of the latest examples, in two halves filled in turn; empty if predictors are not mixed.
 
     keys    uint64[2 * RECENT_FEATURES]
     values  float32[2 * RECENT_FEATURES]
@@ -148,7 +148,7 @@ class Recent(NamedTuple):
 
 
 class Tuples(NamedTuple):
-    """Which tuples of attributes were selected; empty sets before, and if method is not tuples.
+    """The tuples of attributes that were selected; empty sets before the first selection, and with other methods.
 
     A tuple is a set of attributes, and its key the sum of theirs mod 2^64.
 
@@ -165,7 +165,7 @@ class Tuples(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that kernels need of a model; `start` is that of `naive_bayes.py`, or empty."""
+    """All that kernels need of a model; `start` is the trust in naive Bayes of `naive_bayes.py`, or empty."""
 
     table: Table
     scalars: ModelScalars
@@ -178,5 +178,5 @@ class Model(NamedTuple):
 
 
 def empty_scalars() -> ModelScalars:
-    """The scalars of a model that has seen nothing."""
+    """Return the scalars of a model that has learned no example."""
     return ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64))

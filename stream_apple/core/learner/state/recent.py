@@ -11,7 +11,7 @@ RECENT_EXAMPLES = 512  # of each half
 
 
 def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
-    """Room for the examples to come; `roles`: their features may have some."""
+    """Return empty halves for the latest examples, of size 0 unless `mixed`; `roles`: features may have roles."""
     features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
     return Recent(
         np.zeros(features, np.uint64),
@@ -23,7 +23,7 @@ def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
 
 
 def longest_recent(recent: Recent) -> int:
-    """The number of base features of the longest of them."""
+    """Return the number of base features of the longest example that is kept."""
     longest = 0
     for half, count in enumerate(recent.filled[1:3].tolist()):
         ends = recent.ends[half * RECENT_EXAMPLES :][:count]
@@ -33,7 +33,7 @@ def longest_recent(recent: Recent) -> int:
 
 @part
 def keep_recent(recent: Recent, example: BaseFeatures) -> None:
-    """Keep the example, unless it alone is too long; the older half is given up when the newer is full."""
+    """Keep the example, unless it alone is too long; when the half in use is full, the older one is overwritten."""
     size = np.int64(example.stop - example.first)
     if size > RECENT_FEATURES:
         return

@@ -118,7 +118,7 @@ SIDES = ("residuals", "stamps", "counts", "class_weights", "ablations")
 
 
 class Extent(NamedTuple):
-    """What a table has besides slots.
+    """Which side arrays a table has besides its slots.
 
     mixed      what several predictors need
     residuals  what parents need that are selected by the squared residuals that they explain
@@ -134,7 +134,7 @@ class Extent(NamedTuple):
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
-    """A table of 2^bits free slots, aligned to cache lines."""
+    """Return a table of 2^bits free slots, aligned to cache lines; ConfigurationError if memory does not suffice."""
     size = (1 << bits) + 1
     buckets = (1 << bits) // BUCKET
     try:
@@ -156,24 +156,24 @@ def empty_table(bits: int, extent: Extent) -> Table:
 
 
 def _too_large(size: int, error: MemoryError) -> ConfigurationError:
-    """What is wrong with a table of so many slots, for which there is no memory."""
+    """Return the error for a table of so many slots, for which there is no memory."""
     return ConfigurationError(
         f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
     )
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:
-    """Which of these slots are those of base features: they have companions, and so has the constant."""
+    """Return the indices, int64[k], of base features' slots: these have companions, and so has the constant."""
     return np.flatnonzero(slots["degree"] == 1)
 
 
 def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
-    """Name -> the rows of slots [start, stop): views of what there is besides."""
+    """Return views of the rows [start, stop) of the side arrays that the table has, by name."""
     return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}
 
 
 def copy_table(table: Table) -> Table:
-    """The same in memory of its own."""
+    """Return a copy of the table that shares no memory with it."""
     slots, tags, admission_filter, companions, *_ = table
     try:
         copied = np.zeros_like(companions)
@@ -189,7 +189,7 @@ def copy_table(table: Table) -> Table:
 
 
 def free_slots(table: Table, places: NDArray[np.int64]) -> None:
-    """Of these monomials: as if they had never been admitted."""
+    """Free the slots at `places`, with all that their monomials have besides, as if these had never been admitted."""
     table.tags.view(np.uint8)[places] = 0
     # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
     companions = [table.companions] if len(table.companions) else []
@@ -198,7 +198,7 @@ def free_slots(table: Table, places: NDArray[np.int64]) -> None:
 
 
 def check_finite(table: Table, start: int, stop: int) -> None:
-    """ModelError if a weight in slots [start, stop), or in their companions, is infinite or NaN."""
+    """Raise ModelError if a weight in slots [start, stop), or in their companions, is infinite or NaN."""
     slots, companions = table.slots[start:stop], table.companions[start:stop]
     columns = [(name, slots[name]) for name in ("weight", "linear_weight")]
     if len(companions):
@@ -227,44 +227,47 @@ NOWHERE = np.uint64(1) << np.uint64(62)
 
 @part
 def bucket_of(tags: Words, key: Index) -> Index:
-    """The bucket that a key may live in."""
+    """Return the number of the only bucket in which a key may have a slot."""
     return (key >> U8) & np.uint64(len(tags) - 1)
 
 
 @part
 def free_tags(word: Index) -> Index:
-    """Bits of the bytes of a word that are 0: the lowest for sure, and perhaps higher ones that are not."""
+    """Return a word with the high bit set in each byte that is 0.
+
+    For the lowest of them that is sure; above it the bit may also be set where the byte is 1.
+    """
     return (word - ONES) & ~word & HIGHS
 
 
 @part
 def fitting_tags(word: Index, key: Index) -> Index:
-    """Bits of the bytes that are the key's tag, as of `free_tags`."""
+    """Return a word with the high bit set in each byte that equals the key's tag, with the doubt of `free_tags`."""
     return free_tags(word ^ (((key & BYTE) | U1) * ONES))
 
 
 @part
 def taken_slots(word: Index) -> Index:
-    """A byte whose bits say which of the tags are not 0; those have their lowest bit set."""
+    """Return a byte whose bits say which tags of the word are not 0; such tags have their lowest bit set."""
     return ((word & ONES) * FIRST_BITS) >> U56
 
 
 @part
 def first_of(bucket: Index, bits: Index) -> Index:
-    """The slot of the lowest of these bits, which are not 0."""
+    """Return the slot of a bucket that the lowest of these bits, as of `free_tags`, stands for; `bits` is not 0."""
     return (bucket << U3) + ((((bits & (~bits + U1)) >> U7) * PLACES) >> U56)
 
 
 @routine
-def door_of(tags: Words, key: Index) -> Index:
-    """Where an absent monomial asks for a slot: 8 * its bucket, and 1 more if that is full."""
+def insertion_point(tags: Words, key: Index) -> Index:
+    """Return where an absent key would be inserted: 8 * its bucket, plus 1 if that bucket is full."""
     bucket = bucket_of(tags, key)
     return (bucket << U3) | np.uint64(free_tags(tags[bucket]) == U0)
 
 
 @routine
 def find(table: Table, key: Index) -> Index:
-    """The slot that `key` owns; else FREE + its bucket's first free slot; else NOWHERE."""
+    """Return the slot that `key` owns; else FREE + the first free slot of its bucket; else, if it is full, NOWHERE."""
     bucket = bucket_of(table.tags, key)
     word = table.tags[bucket]
     fits = fitting_tags(word, key)

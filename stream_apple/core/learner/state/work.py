@@ -1,4 +1,4 @@
-"""The scratch of one example: what the phases of learning it hand on to each other.
+"""The scratch of one example, by which the phases of learning it hand on their results.
 
 Arrays have room for more than is in them; each phase returns how far they are filled.
 """
@@ -51,7 +51,7 @@ TUPLE_NODE = np.dtype(  # of a node, with method tuples
 
 
 class BaseFeatures(NamedTuple):
-    """Those of one example: keys[first:stop] and values[first:stop]; `example_features` makes them.
+    """The base features of one example, keys[first:stop] and values[first:stop]; `example_features` makes them.
 
     roles   as of `Batch`, or empty: none has one
     paired  those of role ALONE are in [paired, stop)
@@ -67,7 +67,7 @@ class BaseFeatures(NamedTuple):
 
 @part
 def example_features(keys: Words, values: Floats, roles: Roles, first: Index, stop: Index) -> BaseFeatures:
-    """Those in [first, stop)."""
+    """Return features [first, stop) of these arrays as the base features of one example."""
     paired = stop
     if len(roles) > 0:
         while paired > first and roles[paired - U1] == ALONE:
@@ -87,12 +87,12 @@ class ActiveFeatures(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Nodes times base features, of one wave.
+    """The products of nodes with base features, of one wave.
 
     key, x        the product's own
     node          the number of its node
     place         if a tag fits, the slot that may be its own; the constant's if it is 0 or TOO_LARGE, no feature
-                  if none does, see `door_of`
+                  if none does, see `insertion_point`
     hits, misses  numbers of the products for which a tag fits, and of the others
     """
 
@@ -105,7 +105,7 @@ class Products(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Base features that the kernels may change: keys uint64, values float32, roles uint8."""
+    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8."""
 
     keys: Words
     values: Floats
@@ -113,7 +113,7 @@ class Own(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """Where monomials come from; empty arrays unless examples are counted by label.
+    """The attributes that monomials are made of; empty arrays unless examples are counted by label.
 
     base       uint64[...]  the attributes of the example's base features
     nodes      ORIGIN[...]  last: the key of the node's last factor, where factors ascend
@@ -126,7 +126,7 @@ class Origins(NamedTuple):
 
 
 class TupleWork(NamedTuple):
-    """What method tuples needs; empty arrays for the others.
+    """The scratch of method tuples; empty arrays for the others.
 
     attributes  uint64[...]  of each base feature
     late        uint8[...]   1 if its attribute came after tuples were selected
@@ -141,7 +141,7 @@ class TupleWork(NamedTuple):
 
 
 class Work(NamedTuple):
-    """All of it; `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
 
     places  where features share slots: which of the features each slot is, if it is `active`; else empty
     """
@@ -160,7 +160,7 @@ class Work(NamedTuple):
 def empty_work(
     max_features: int, longest: int, *, counted: bool = False, tuples: bool = False, shared_slots: int = 0
 ) -> Work:
-    """Scratch for examples of up to `longest` base features, and a table of so many slots that features share."""
+    """Return scratch for examples of up to `longest` base features, and `shared_slots` slots that features share."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
         ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
@@ -185,7 +185,7 @@ def empty_work(
 
 
 def empty_products(size: int) -> Products:
-    """Room for so many products, the LANES that are written beyond the last one included."""
+    """Return room for `size` products, which include the LANES that are written beyond the last one."""
     return Products(
         key=np.zeros(size, np.uint64),
         x=np.zeros(size, np.float32),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES
 from stream_apple.core.learner.kernels import admission
-from stream_apple.core.learner.kernels.admission import AHEAD, OWN_VOTE
+from stream_apple.core.learner.kernels.admission import OWN_VOTE, VOTES_TO_PASS
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import Index
@@ -100,7 +100,7 @@ def test_base_features_come_at_once_and_products_when_they_are_frequent() -> Non
     learn(learner, [Row({"a": 1.0, "b": 1.0}, -1.0, 1.0)] * (FEWEST_EXAMPLES - 1))
     learner.end_epoch()
     assert learner.census().parents.tolist() == [1, 2]
-    votes = int(AHEAD // OWN_VOTE)
+    votes = int(VOTES_TO_PASS // OWN_VOTE)
     for sight in range(1, votes + 1):
         learn(learner, [Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)])
         # Both parents ask for a*b, so that it comes twice as fast as a*a and b*b.

@@ -9,14 +9,14 @@ from support.oracles.learner import decayed
 from vowpalwabbit import pyvw
 
 from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet
-from stream_apple.core.learner.kernels.decay import drawn_to_zero as drawn_to_zero_routine
-from stream_apple.core.learner.kernels.decay import of_scale as of_scale_routine
+from stream_apple.core.learner.kernels.decay import in_table_units as of_scale_routine
 from stream_apple.core.learner.kernels.decay import shrink as shrink_routine
+from stream_apple.core.learner.kernels.decay import soft_threshold as drawn_to_zero_routine
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import MOST
 
-drawn_to_zero = from_python(drawn_to_zero_routine)
-of_scale = from_python(of_scale_routine)
+soft_threshold = from_python(drawn_to_zero_routine)
+in_table_units = from_python(of_scale_routine)
 shrink = from_python(shrink_routine)
 
 
@@ -30,13 +30,13 @@ class Lazy:
 
     def weight(self, at: int) -> float:
         """As it is by now."""
-        return float(self.decay.scale[1] * drawn_to_zero(self.kept[at], self.decay.drawn[1] - self.stamps[at]))
+        return float(self.decay.scale[1] * soft_threshold(self.kept[at], self.decay.drawn[1] - self.stamps[at]))
 
     def learn(self, present: dict[int, float], by: float, slope: float) -> None:
         """Decay all, and add `by` times its value to each that is present."""
         shrink(self.decay, self.rule, 1, (by, slope), np.inf)
         for at, x in present.items():
-            now = drawn_to_zero(self.kept[at], self.decay.drawn[1] - self.stamps[at])
+            now = soft_threshold(self.kept[at], self.decay.drawn[1] - self.stamps[at])
             self.kept[at], self.stamps[at] = now + by * x / self.decay.scale[1], self.decay.drawn[1]
 
     def settle(self) -> None:
@@ -119,8 +119,8 @@ def test_a_scale_is_never_0_nor_negative(rate: float) -> None:
         assert 2.0**-30 <= decay.scale[1] <= 1.0
         assert 0.0 <= decay.drawn[1] < np.inf
     assert decay.scale[0] == 1.0
-    assert of_scale(1e300, 2.0**-40) == MOST
-    assert of_scale(-1e300, 2.0**-40) == -MOST
+    assert in_table_units(1e300, 2.0**-40) == MOST
+    assert in_table_units(-1e300, 2.0**-40) == -MOST
 
 
 def test_steps_of_next_to_nothing_decay_nothing() -> None:

@@ -22,10 +22,10 @@ from stream_apple.core.learner.kernels.lanes import (
     look_up_one_by_one,
 )
 from stream_apple.core.learner.state.table import Index, Words
-from stream_apple.core.learner.state.table import door_of as door_of_routine
+from stream_apple.core.learner.state.table import insertion_point as insertion_point_routine
 from stream_apple.core.learner.state.work import LANES, BaseFeatures, Numbers, Products, empty_products
 
-door_of = from_python(door_of_routine)
+insertion_point = from_python(insertion_point_routine)
 
 TESTS = Path(__file__).parents[3]
 
@@ -93,7 +93,7 @@ def test_each_lane_is_a_lookup(way: object, buckets: int) -> None:
             assert int(products.node[at]) == number
             assert fit >> lane & 1 == (slot is not None)
             if slot is None:
-                assert int(products.place[at]) == int(door_of(tags, np.uint64(expected_key)))
+                assert int(products.place[at]) == int(insertion_point(tags, np.uint64(expected_key)))
             else:
                 assert int(products.place[at]) == (slot if 0 < abs(x) < TOO_LARGE else constant)
 

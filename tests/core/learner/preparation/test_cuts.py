@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_apple.core.learner.preparation.cuts import bits_told, mdl_cuts, quantile_cuts
+from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts
 
 
 def entropy(labels: list[int]) -> float:
@@ -72,10 +72,10 @@ def test_mdl_of_more_classes_than_powers_of_three() -> None:
 def test_information() -> None:
     """Of intervals, their entropy; with classes, the mutual information: both in bits."""
     numbers = np.repeat([0, 1, 2, 3], 25)
-    assert bits_told(numbers, None) == pytest.approx(2.0)
-    assert bits_told(numbers, numbers > 1) == pytest.approx(1.0)
-    assert bits_told(numbers, np.tile([0, 1, 2, 3, 4], 20)) == pytest.approx(0.0)
-    assert bits_told(numbers, numbers * 2.5) == pytest.approx(2.0)
+    assert information_bits(numbers, None) == pytest.approx(2.0)
+    assert information_bits(numbers, numbers > 1) == pytest.approx(1.0)
+    assert information_bits(numbers, np.tile([0, 1, 2, 3, 4], 20)) == pytest.approx(0.0)
+    assert information_bits(numbers, numbers * 2.5) == pytest.approx(2.0)
 
 
 def test_mdl_of_noise_and_of_one_class() -> None:

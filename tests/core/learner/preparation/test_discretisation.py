@@ -10,7 +10,7 @@ from stream_apple.core.batch import BIN, Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.core.learner.preparation.derived_names import derived_names
-from stream_apple.core.learner.preparation.intervals import CENTRED, IT, interval_keys
+from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, interval_keys
 from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.preparation.reservoir import FEWEST
@@ -134,7 +134,7 @@ def test_auto_keeps_values() -> None:
     kept = dict(
         zip((BY_KEY[k] for k in preparation.intervals.features.tolist()), preparation.intervals.kept, strict=True)
     )
-    assert kept == {"dense": CENTRED, "zeros": CENTRED, "rare": IT}
+    assert kept == {"dense": CENTRED, "zeros": CENTRED, "rare": RAW}
     for at in range(700, 900):
         found = told(preparation, batch, at)
         centred = [
@@ -144,7 +144,7 @@ def test_auto_keeps_values() -> None:
         assert all(0 < abs(value) <= 2 for value in centred)
         assert ("rare" in found) == ("rare" in rows[at].features)
     preparation, batch = prepared("auto", rows_of(900, 4, regression=True))
-    assert set(preparation.intervals.kept.tolist()) == {int(IT)}
+    assert set(preparation.intervals.kept.tolist()) == {int(RAW)}
     assert told(preparation, batch, 899)["dense"][0] == np.float32(rows[899].features["dense"])
 
 

@@ -12,7 +12,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner import forgetting
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.intervals import interval_keys, scrambled
+from stream_apple.core.learner.preparation.intervals import interval_keys, splitmix64_finalizer
 from stream_apple.core.learner.preparation.sample import _SALT, SAMPLE_ENTRIES, Sample, empty_sample, take
 
 SIZE, EPOCH = 12_000, 1000
@@ -175,7 +175,7 @@ def slow_sample(batch: Batch, most: int) -> list[int]:
     """The rows that belong to the sample, by its definition."""
     numbers = itertools.count()
     learned_ones = [
-        (int(scrambled(np.array([next(numbers)], np.uint64) + _SALT)[0]), row)
+        (int(splitmix64_finalizer(np.array([next(numbers)], np.uint64) + _SALT)[0]), row)
         for row in range(len(batch.labels))
         if not np.isnan(batch.labels[row]) and batch.weights[row] > 0
     ]

@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT, Floats, Slots, Words
 
 
-class Room(NamedTuple):
-    """Room for as many keys as may meet: n = 8 * models.
+class MergeScratch(NamedTuple):
+    """Scratch for as many keys as may meet in a bucket: n = 8 * models.
 
     keys      uint64[n]
-    places    int64[n, models]  the slot that has the key in each model's part of the stack, -1 if none has
+    places    int64[n, models]  the slot of the key in each model's part of the stack, -1 if it has none
     order     int64[n]          numbers of keys, ascending by key
     votes     int64[n]          how many models have the key as a parent
-    use       float32[n]        what admission compares, of the merged monomial
+    use       float32[n]        the usefulness of the merged monomial, by which admission compares
     kept      uint8[n]          1 if it gets a slot
     merged    SLOT[n]
-    beside    COMPANION[n]      of those of degree 0 and 1
+    companions  COMPANION[n]    of those of degree 0 and 1
     class_rows  float32[n, columns]
     classes     of the softmax loss; 0: there are none
     """
@@ -30,15 +30,15 @@ class Room(NamedTuple):
     use: Floats
     kept: NDArray[np.uint8]
     merged: Slots
-    beside: Slots
+    companions: Slots
     class_rows: Floats
     classes: int
 
 
-def room_for(models: int, classes: int, columns: int) -> Room:
-    """It."""
+def empty_merge_scratch(models: int, classes: int, columns: int) -> MergeScratch:
+    """Return scratch to merge buckets of `models` models; `columns`: of a row of class weights."""
     size = BUCKET * models
-    return Room(
+    return MergeScratch(
         keys=np.zeros(size, np.uint64),
         places=np.zeros((size, models), np.int64),
         order=np.zeros(size, np.int64),
@@ -46,7 +46,7 @@ def room_for(models: int, classes: int, columns: int) -> Room:
         use=np.zeros(size, np.float32),
         kept=np.zeros(size, np.uint8),
         merged=np.zeros(size, SLOT),
-        beside=np.zeros(size, COMPANION),
+        companions=np.zeros(size, COMPANION),
         class_rows=np.zeros((size, columns), np.float32),
         classes=classes,
     )

@@ -2,8 +2,10 @@
 
 A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
 
-    core  <-  runtime  <-  adapters  <-  app  <-  cli
+    core  <-  runtime  <-  monitoring  <-  adapters  <-  app  <-  cli
 
+Of the adapters only HTTP shows what is monitored: those of Kafka know the ports of runtime alone. Whoever watches the
+loop is handed to it, so runtime knows of nobody who measures.
 offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
 """
 
@@ -34,7 +36,6 @@ _RUNTIME = {
     "runtime.merging.settings",
     "runtime.learning",
     "runtime.loop",
-    "runtime.monitoring",
     "runtime.owned_partitions",
     "runtime.publishing",
     "runtime.snapshots",
@@ -83,26 +84,27 @@ ALLOWED: dict[str, set[str]] = {
     "runtime.merging.note": {"runtime.merging.settings", "untrusted"},
     "runtime.merging.rounds": {"runtime.merging.note"},
     "runtime.merging": _RUNTIME_BASIS
-    | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.monitoring", "runtime.snapshots"},
+    | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.snapshots"},
     "runtime.learning": _RUNTIME_BASIS,
-    "runtime.monitoring": _RUNTIME_BASIS,
-    "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
+    "runtime.snapshots": _RUNTIME_BASIS,
     "runtime.verification": _RUNTIME_BASIS | {"runtime.merging", "runtime.merging.rounds", "runtime.snapshots"},
     "runtime.publishing": _RUNTIME_BASIS,
-    "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
+    "runtime.watchers": _RUNTIME_BASIS | {"runtime.snapshots"},
+    "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.snapshots", "runtime.watchers"},
     "runtime.loop": _RUNTIME_BASIS
     | {
         "runtime.learning",
         "runtime.merging",
-        "runtime.monitoring",
         "runtime.snapshots",
         "runtime.publishing",
         "runtime.owned_partitions",
+        "runtime.watchers",
     },
+    "monitoring": _RUNTIME_BASIS | {"runtime.merging", "runtime.snapshots", "runtime.watchers"},
     "adapters": set(),
     "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
     "adapters.kafka.preflight": _CORE | {"adapters.kafka", "runtime", "runtime.snapshots", "config", "errors"},
-    "adapters.http": _CORE | {"runtime", "runtime.monitoring", "config", "errors"},
+    "adapters.http": _CORE | {"monitoring", "runtime", "config", "errors"},
     "app": _CORE
     | _RUNTIME
     | {
@@ -111,6 +113,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.kafka.preflight",
         "adapters.http",
         "config",
+        "monitoring",
         "signals",
         "errors",
         "untrusted",
@@ -148,6 +151,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "files",
         "logs",
+        "monitoring",
         "offline",
         "offline.sharding",
         "signals",
@@ -174,7 +178,7 @@ ALLOWED: dict[str, set[str]] = {
 # Libraries that only these parts may import: technology stays at the edge.
 HOMES = {
     "confluent_kafka": {"adapters", "demo"},
-    "prometheus_client": {"runtime", "adapters", "demo"},
+    "prometheus_client": {"monitoring", "adapters", "demo"},
     "pydantic": {"config", "untrusted"},
     "pydantic_core": {"config"},
     "click": {"cli"},
@@ -182,7 +186,7 @@ HOMES = {
     "numba": {"core"},
     "xxhash": {"core", "runtime"},
     "zstandard": {"runtime"},
-    "structlog": {"logs", "runtime", "adapters", "app", "signals", "cli"},
+    "structlog": {"logs", "runtime", "monitoring", "adapters", "app", "signals", "cli"},
     "matplotlib": {"offline", "study"},
     "vowpalwabbit": {"study"},
     "socket": {"adapters", "app"},
@@ -347,7 +351,8 @@ class TestRules:
             ("core.learner", "from stream_apple.core.codec import decode"),
             ("runtime", "import stream_apple.adapters.kafka.broker"),
             ("runtime", "from stream_apple.runtime.snapshots.codec import Snapshot"),
-            ("runtime.monitoring", "from stream_apple.runtime.loop import Loop"),
+            ("monitoring", "from stream_apple.runtime.loop import Loop"),
+            ("runtime.snapshots", "from stream_apple.monitoring.metrics import Metrics"),
             ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),

@@ -22,16 +22,16 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import FencedError
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.merge_metrics import MergeMetrics
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
+from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.loop import Loop
 from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.runtime.merging.metrics import MergeMetrics
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.monitoring.name_search import NameSearch, Wanted, find_names
-from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition_model import ModelFactory
 from stream_apple.runtime.ports import Broker

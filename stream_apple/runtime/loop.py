@@ -28,7 +28,6 @@ from stream_apple.runtime.learning.scheduler import LearningScheduler
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.merging.merging import NoMerging
 from stream_apple.runtime.model_image import ModelImage
-from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import BatchResult
@@ -37,6 +36,7 @@ from stream_apple.runtime.publishing.outputs import OutputSender
 from stream_apple.runtime.snapshots.writer import SnapshotWriter
 from stream_apple.runtime.time_budget import Phase, TimeBudget
 from stream_apple.runtime.transaction import LoopSettings, Transaction
+from stream_apple.runtime.watchers import Watchers
 
 FETCH_TIMEOUT_S = 0.1
 """How long a signal may have to wait: the client's fetch can't be interrupted."""
@@ -64,7 +64,7 @@ class Loop:
         broker: Broker,
         owned: OwnedPartitions,
         settings: LoopSettings,
-        monitoring: Monitoring,
+        watchers: Watchers,
         threads: Threads,
         now: Callable[[], float] = time.monotonic,
         merging: NoMerging = NoMerging(),  # noqa: B008  it has no state
@@ -72,9 +72,9 @@ class Loop:
         self._broker = broker
         self._owned = owned
         self._outputs = OutputSender(broker, owned.provenance.topics)
-        self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, monitoring.metrics, now)
-        self._monitoring = monitoring
-        self._metrics = monitoring.metrics
+        self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, watchers.metrics, now)
+        self._watchers = watchers
+        self._metrics = watchers.metrics
         self._now = now
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
@@ -87,7 +87,7 @@ class Loop:
     def stop(self) -> None:
         """Finish the batches in hand, commit, save the models and leave."""
         self._stopping = True
-        self._monitoring.health.leave()
+        self._watchers.health.leave()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
@@ -101,7 +101,7 @@ class Loop:
             raise
         finally:
             # An open transaction is aborted by closing: one failure must not hide another.
-            self._monitoring.health.leave()
+            self._watchers.health.leave()
             self._learning.close()
             self._owned.close()
             self._merging.drop()
@@ -131,7 +131,7 @@ class Loop:
             self._start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._monitoring.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
+        self._watchers.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what is being learned, and save all models; what was fetched beyond that comes again."""
@@ -177,7 +177,7 @@ class Loop:
         if result.ends:
             partition.epoch_ended = True
         self._metrics.processed(partition, result)
-        self._monitoring.observer.processed(partition, records, result)
+        self._watchers.observer.processed(partition, records, result)
         self._budget.lap(Phase.SEND)
 
     def _begin(self) -> None:

@@ -12,14 +12,14 @@ import structlog
 
 from stream_apple.runtime.columns import runs_by_partition
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryProgress
 from stream_apple.runtime.partition import INCOMPLETE, Partition, State
 from stream_apple.runtime.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.runtime.ports import Broker, Record, Start
 from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
+from stream_apple.runtime.recovery_progress import RecoveryProgress
 from stream_apple.runtime.snapshots.evidence import is_untouched
 from stream_apple.runtime.snapshots.restorer import Restorer
+from stream_apple.runtime.watchers import LoopRecorder
 
 _log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ class OwnedPartitions:
         broker: Broker,
         provenance: Provenance,
         new_model: ModelFactory,
-        metrics: Metrics,
+        metrics: LoopRecorder,
         exceptions: Exceptions = NO_EXCEPTIONS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:

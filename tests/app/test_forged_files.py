@@ -13,7 +13,7 @@ from runtime.snapshots.forgery import content_of, file_of, forged_file, rewritte
 
 from stream_apple.app.model_files import opened_model
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.monitoring.inspection import view_model
+from stream_apple.monitoring.inspection import view_model
 
 PLACE = Path("somewhere")
 _FOUND = re.compile(r"state with digest [0-9a-f]{32}, found ([0-9a-f]{32})")

@@ -15,8 +15,8 @@ from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError
+from stream_apple.monitoring.inspection import view_model
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.monitoring.inspection import view_model
 from stream_apple.runtime.partition_model import PartitionModel
 
 

@@ -30,9 +30,9 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.warmup import warm_up
 

@@ -16,11 +16,11 @@ from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.startup import connect
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.runtime.lineage import Provenance
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.ports import Committed
 
 FIRST, REST = 30, 25 + 20

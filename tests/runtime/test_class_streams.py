@@ -23,9 +23,9 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError, SnapshotError
+from stream_apple.monitoring.inspection import view_model
+from stream_apple.monitoring.predictors import classes_of
 from stream_apple.runtime.lineage import Lineage, SnapshotPointer
-from stream_apple.runtime.monitoring.inspection import view_model
-from stream_apple.runtime.monitoring.predictors import classes_of
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.runtime.verification.faults import Kind

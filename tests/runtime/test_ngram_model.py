@@ -13,9 +13,9 @@ from support.snapshots import pointer
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.monitoring.inspection import view_model
+from stream_apple.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.monitoring.inspection import view_model
-from stream_apple.runtime.monitoring.name_search import Wanted, find_names
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 

@@ -12,14 +12,14 @@ from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC
 
 from stream_apple.errors import StreamAppleError
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.runtime.learning.threads import Threads
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
 from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
 from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel

@@ -10,11 +10,11 @@ import structlog
 
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import Partition
 from stream_apple.runtime.ports import Broker, Reader
 from stream_apple.runtime.snapshots.evidence import examine
 from stream_apple.runtime.snapshots.reader import SnapshotReader
+from stream_apple.runtime.snapshots.recorder import SnapshotRecorder
 
 PATIENCE_S = 120.0
 """Without a further message. Longer than a dead writer's transaction may keep a partition's end undecided (45 s)."""
@@ -35,7 +35,11 @@ class Restorer:
     """
 
     def __init__(
-        self, broker: Broker, provenance: Provenance, metrics: Metrics, now: Callable[[], float] = time.monotonic
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        metrics: SnapshotRecorder,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._broker = broker
         self._provenance = provenance

@@ -16,10 +16,10 @@ import structlog
 
 from stream_apple.runtime.lineage import Provenance, SnapshotPointer
 from stream_apple.runtime.model_image import ModelImage
-from stream_apple.runtime.monitoring.metrics import Metrics
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.ports import Broker
 from stream_apple.runtime.snapshots.codec import SnapshotEncoder
+from stream_apple.runtime.snapshots.recorder import SnapshotRecorder
 
 MOST_IN_FLIGHT = 16
 """Messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
@@ -42,7 +42,7 @@ class SnapshotWriter:
         broker: Broker,
         provenance: Provenance,
         interval_s: float,
-        metrics: Metrics,
+        metrics: SnapshotRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._broker = broker

@@ -21,13 +21,13 @@ from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import FencedError
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.runtime.dead_letters import header_list
 from stream_apple.runtime.learning.threads import ThreadPool
 from stream_apple.runtime.lineage import Lineage, Provenance, Topics
 from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
 from stream_apple.runtime.owned_partitions import OwnedPartitions
 from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
 from stream_apple.runtime.ports import AbortableError, Committed

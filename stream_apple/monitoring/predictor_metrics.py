@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 from stream_apple.core.learner.learner import Learner
-from stream_apple.runtime.monitoring.definitions import MEANS, QUALITIES
-from stream_apple.runtime.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
+from stream_apple.monitoring.definitions import MEANS, QUALITIES
+from stream_apple.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
 
 
 class PredictorMetrics:

@@ -15,10 +15,10 @@ from support.snapshots import PLAIN, empty, pointer
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.monitoring.inspection import plain, view_model
+from stream_apple.monitoring.monomials import name_of
+from stream_apple.monitoring.predictors import losses_of
 from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.monitoring.inspection import plain, view_model
-from stream_apple.runtime.monitoring.monomials import name_of
-from stream_apple.runtime.monitoring.predictors import losses_of
 from stream_apple.runtime.partition_model import ModelSettings
 from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
 

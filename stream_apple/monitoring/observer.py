@@ -7,11 +7,10 @@ thread of the observer's own takes from there what it has time for, and the serv
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
-from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.monitoring.history import (
+from stream_apple.monitoring.history import (
     ATTACHMENT,
     SAMPLE_POINT_S,
     History,
@@ -20,7 +19,8 @@ from stream_apple.runtime.monitoring.history import (
     point_of,
     points_of,
 )
-from stream_apple.runtime.monitoring.milestones import CaughtUp, EpochLog
+from stream_apple.monitoring.milestones import CaughtUp, EpochLog
+from stream_apple.runtime.dead_letters import Reject
 from stream_apple.runtime.partition import INCOMPLETE, Partition
 from stream_apple.runtime.partition_model import BatchResult
 from stream_apple.runtime.ports import Record
@@ -30,14 +30,6 @@ _STEP_S = 0.05  # between two looks at what the loop has left
 _SHARE = 0.005  # of a core, for names
 _KEEP_S = 10.0  # between two times that a history is handed to the model, to be kept with its snapshots
 _LONGEST_MESSAGE = 500
-
-
-class Observer(Protocol):
-    """What the loop tells; called on its thread, so it must cost next to nothing."""
-
-    def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """A batch of the partition, which is not empty, has been learned and sent."""
-        ...
 
 
 class NullObserver:

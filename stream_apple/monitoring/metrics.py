@@ -22,12 +22,13 @@ from prometheus_client import (
 )
 
 from stream_apple.core.learner.parent_selection import Census
+from stream_apple.monitoring.catching_up import CatchingUp, together
+from stream_apple.monitoring.definitions import METRICS, PREFIX, Metric
+from stream_apple.monitoring.partition_metrics import PartitionMetrics, Tally
 from stream_apple.runtime.lineage import FORMAT
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX, Metric
-from stream_apple.runtime.monitoring.partition_metrics import PartitionMetrics, Tally
-from stream_apple.runtime.monitoring.recovery_progress import CatchingUp, RecoveryLeft, together
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import BatchResult
+from stream_apple.runtime.recovery_progress import RecoveryLeft
 from stream_apple.runtime.time_budget import Phase, Step, TimeBudget
 
 _REFRESH_S = 1.0

@@ -6,13 +6,14 @@ import pytest
 from support.clock import Clock
 from support.records import DECODER, SETTINGS, good
 
+from stream_apple.monitoring.catching_up import CatchingUp, Pace, together
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
 from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.recovery_progress import CatchingUp, Pace, RecoveryLeft, together
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import PartitionModel
 from stream_apple.runtime.recovery import RecoveryPlan
+from stream_apple.runtime.recovery_progress import RecoveryLeft
 from stream_apple.runtime.time_budget import Phase, TimeBudget
 
 NOTHING = RecoveryLeft(0, 0.0)

@@ -10,11 +10,12 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.parent_selection import Census
-from stream_apple.runtime.monitoring.definitions import METRICS
-from stream_apple.runtime.monitoring.predictor_metrics import PredictorMetrics
-from stream_apple.runtime.monitoring.recovery_progress import CatchingUp, Pace, RecoveryLeft
+from stream_apple.monitoring.catching_up import CatchingUp, Pace
+from stream_apple.monitoring.definitions import METRICS
+from stream_apple.monitoring.predictor_metrics import PredictorMetrics
 from stream_apple.runtime.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.runtime.partition_model import BatchResult
+from stream_apple.runtime.recovery_progress import RecoveryLeft
 
 
 class Tally:

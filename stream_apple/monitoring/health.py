@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from stream_apple.runtime.monitoring.recovery_progress import CatchingUp
+from stream_apple.monitoring.catching_up import CatchingUp
 from stream_apple.runtime.partition import Partition, State
 
 STUCK_AFTER_S = 180.0

@@ -1,20 +1,14 @@
 """How far partitions are behind, and for how long: while they recover, and while they work off what waits for them.
 
-For logs, metrics and probes. An estimate is of the pace of the last minute; it is for people, and decides nothing.
+For metrics and probes. An estimate is of the pace of the last minute; it is for people, and decides nothing.
 """
 
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-import structlog
-
-from stream_apple.runtime.partition import RECOVERING, Partition
-
-REPORT_S = 10.0
-"""Between two log lines of one partition; a recovery that is over sooner needs none."""
+from stream_apple.runtime.recovery_progress import RecoveryLeft
 
 PACE_S = 60.0
 """A pace is the mean of so long: records come and are committed in gusts."""
@@ -23,58 +17,6 @@ BEHIND_S, LEVEL_S = 10.0, 2.0
 _LOOKS = 3  # in a row that say so: a gust that is worked off at once is none
 _TREND_S = 3.0  # since there was most to do: before, nothing is said of the end
 _ENDLESS_S = 10.0
-
-_log = structlog.get_logger()
-
-
-class RecoveryLeft(NamedTuple):
-    """Records that must be replayed before the partition is live, and the seconds for that; NaN if not known yet."""
-
-    records: int
-    seconds: float
-
-
-class _Begun(NamedTuple):
-    at: float
-    offset: int
-    reported: float
-
-
-class RecoveryProgress:
-    """The recoveries of one worker."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._begun: dict[int, _Begun] = {}
-
-    def iterated(self, owned: Iterable[Partition]) -> None:
-        """An iteration of the loop is over: report what takes long."""
-        now = self._now()
-        recovering = {p.number: p for p in owned if p.state in RECOVERING}
-        self._begun = {number: begun for number, begun in self._begun.items() if number in recovering}
-        for number, partition in recovering.items():
-            begun = self._begun.setdefault(number, _Begun(now, partition.plan.fetch_from, now))
-            if now - begun.reported >= REPORT_S:
-                self._begun[number] = begun._replace(reported=now)
-                left = self.left(partition)
-                _log.info(
-                    "recovering",
-                    partition=number,
-                    state=partition.state.value,
-                    records_left=left.records,
-                    seconds_left=None if math.isnan(left.seconds) else round(left.seconds, 1),
-                )
-
-    def left(self, partition: Partition) -> RecoveryLeft:
-        """What is left of the partition's recovery; nothing once it is live."""
-        if partition.state not in RECOVERING:
-            return RecoveryLeft(0, 0.0)
-        stands = partition.next_offset
-        records = max(partition.model.publish_from - stands, 0)
-        begun = self._begun.get(partition.number)
-        if begun is None or stands <= begun.offset:
-            return RecoveryLeft(records, math.nan)
-        return RecoveryLeft(records, records * (self._now() - begun.at) / (stands - begun.offset))
 
 
 class CatchingUp(NamedTuple):

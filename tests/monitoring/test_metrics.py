@@ -11,13 +11,13 @@ from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX, QUALITIES
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.partition_metrics import PartitionMetrics
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
+from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.partition_metrics import PartitionMetrics
 from stream_apple.runtime.partition import Partition, State
 from stream_apple.runtime.partition_model import BatchResult, EpochEnd, PartitionModel
 from stream_apple.runtime.recovery import RecoveryPlan
+from stream_apple.runtime.recovery_progress import RecoveryLeft
 from stream_apple.runtime.time_budget import Phase, TimeBudget
 
 RECORDS = stream(3000, seed=1)

@@ -6,8 +6,8 @@ from support.snapshots import pointer
 from support.waiting import wait_until
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.runtime.monitoring.history import points_of
-from stream_apple.runtime.monitoring.observer import (
+from stream_apple.monitoring.history import points_of
+from stream_apple.monitoring.observer import (
     RECENT_REJECTS,
     NullObserver,
     ObserverThread,

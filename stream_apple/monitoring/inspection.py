@@ -20,9 +20,8 @@ from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.preparation.discretisation import Refits
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.core.learner.state.table import PARENT, Slots, Table
-from stream_apple.runtime.lineage import Lineage, SnapshotPointer
-from stream_apple.runtime.monitoring.monomials import CutFeature, Monomial, MonomialFormatter, Parent
-from stream_apple.runtime.monitoring.predictors import (
+from stream_apple.monitoring.monomials import CutFeature, Monomial, MonomialFormatter, Parent
+from stream_apple.monitoring.predictors import (
     ClassView,
     MixtureView,
     classes_of,
@@ -30,7 +29,8 @@ from stream_apple.runtime.monitoring.predictors import (
     mixture_of,
     qualities_of,
 )
-from stream_apple.runtime.monitoring.tuples import TuplesView, view_tuples
+from stream_apple.monitoring.tuples import TuplesView, view_tuples
+from stream_apple.runtime.lineage import Lineage, SnapshotPointer
 from stream_apple.runtime.partition_model import PartitionModel
 
 

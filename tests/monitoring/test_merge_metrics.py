@@ -8,22 +8,23 @@ from prometheus_client.exposition import generate_latest
 from runtime.learning.late_threads import OwnThread
 from runtime.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_process
 from runtime.merging.lockstep import hourly
+from simulation.small import small
 from support.clock import Clock
 from support.records import HOUR, START
 
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config
+from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.runtime.loop import Loop
 from stream_apple.runtime.merging.history import MergeHistory
 from stream_apple.runtime.merging.leader import MergeSummary
 from stream_apple.runtime.merging.merging import Merging, MergingContext
 from stream_apple.runtime.merging.messages import Exclusion, MergeManifest, RosterEntry
-from stream_apple.runtime.merging.metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
 
 EPOCH = START // HOUR
 
@@ -187,7 +188,6 @@ def test_the_merge_of_another_worker() -> None:
     assert world.shown()["merge_seconds_count"] == {"": 0}
 
 
-@pytest.mark.usefixtures("small_sizes")
 def test_a_real_loop_tells_all_of_it() -> None:
     """Two partitions through two rounds: held twice, adopted twice, merged twice; all of it goes with them."""
     given = {0: hourly(0, [5, 5, 5]), 1: hourly(1, [5, 5, 5])}
@@ -213,7 +213,8 @@ def test_a_real_loop_tells_all_of_it() -> None:
         told.append(recorder.facts())
 
     process.loop.iterate = iterate  # type: ignore[method-assign]
-    finish(cluster, process)
+    with small(block_slots=256):
+        finish(cluster, process)
     states = {each["state"] for facts in told for each in facts["partitions"].values()}
     assert states == {"held", "adopted"}
     last = told[-1]

@@ -5,7 +5,7 @@ from runtime.merging.lockstep import hourly
 from runtime.verification.merged_logs import PLACE, MergedLogs, left_by, strict
 
 from stream_apple.errors import SnapshotError
-from stream_apple.runtime.merging.merging_view import MergingView, newest_merge, view_merging
+from stream_apple.monitoring.merging_view import MergingView, newest_merge, view_merging
 from stream_apple.runtime.merging.note import BoundaryState
 
 

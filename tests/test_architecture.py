@@ -2,10 +2,10 @@
 
 A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
 
-    core  <-  runtime  <-  monitoring  <-  adapters  <-  app  <-  cli
+    core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
 
-Of the adapters only HTTP shows what is monitored: those of Kafka know the ports of runtime alone. Whoever watches the
-loop is handed to it, so runtime knows of nobody who measures.
+Of the adapters only HTTP shows what is monitored: those of Kafka know the ports of stream alone. Whoever watches the
+loop is handed to it, so stream knows of nobody who measures.
 offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
 """
 
@@ -28,18 +28,18 @@ _CORE = {
     "core.learner.state",
 }
 _GROUND = {"config", "errors", "untrusted"}
-_RUNTIME_BASIS = {"runtime", "runtime.merging.note", "runtime.merging.settings"} | _GROUND | _CORE
-_RUNTIME = {
-    "runtime",
-    "runtime.merging",
-    "runtime.merging.note",
-    "runtime.merging.settings",
-    "runtime.learning",
-    "runtime.loop",
-    "runtime.owned_partitions",
-    "runtime.publishing",
-    "runtime.snapshots",
-    "runtime.verification",
+_STREAM_BASIS = {"stream", "stream.merging.note", "stream.merging.settings"} | _GROUND | _CORE
+_STREAM = {
+    "stream",
+    "stream.merging",
+    "stream.merging.note",
+    "stream.merging.settings",
+    "stream.learning",
+    "stream.loop",
+    "stream.owned_partitions",
+    "stream.publishing",
+    "stream.snapshots",
+    "stream.verification",
 }
 
 # Room -> the rooms that it may import, itself left out.
@@ -78,35 +78,35 @@ ALLOWED: dict[str, set[str]] = {
     "core.learner.kernels": {"core", "core.learner.state", "errors"},
     "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
-    "runtime": _RUNTIME_BASIS - {"runtime"} | {"core.learner.options", "runtime.merging.rounds"},
+    "stream": _STREAM_BASIS - {"stream"} | {"core.learner.options", "stream.merging.rounds"},
     # What the lineage notes of merging, and where a model stops for it, are below all that merges.
-    "runtime.merging.settings": set(),
-    "runtime.merging.note": {"runtime.merging.settings", "untrusted"},
-    "runtime.merging.rounds": {"runtime.merging.note"},
-    "runtime.merging": _RUNTIME_BASIS
-    | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.snapshots"},
-    "runtime.learning": _RUNTIME_BASIS,
-    "runtime.snapshots": _RUNTIME_BASIS,
-    "runtime.verification": _RUNTIME_BASIS | {"runtime.merging", "runtime.merging.rounds", "runtime.snapshots"},
-    "runtime.publishing": _RUNTIME_BASIS,
-    "runtime.watchers": _RUNTIME_BASIS | {"runtime.snapshots"},
-    "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.snapshots", "runtime.watchers"},
-    "runtime.loop": _RUNTIME_BASIS
+    "stream.merging.settings": set(),
+    "stream.merging.note": {"stream.merging.settings", "untrusted"},
+    "stream.merging.rounds": {"stream.merging.note"},
+    "stream.merging": _STREAM_BASIS
+    | {"core.learner.options", "stream.learning", "stream.merging.rounds", "stream.snapshots"},
+    "stream.learning": _STREAM_BASIS,
+    "stream.snapshots": _STREAM_BASIS,
+    "stream.verification": _STREAM_BASIS | {"stream.merging", "stream.merging.rounds", "stream.snapshots"},
+    "stream.publishing": _STREAM_BASIS,
+    "stream.watchers": _STREAM_BASIS | {"stream.snapshots"},
+    "stream.owned_partitions": _STREAM_BASIS | {"stream.snapshots", "stream.watchers"},
+    "stream.loop": _STREAM_BASIS
     | {
-        "runtime.learning",
-        "runtime.merging",
-        "runtime.snapshots",
-        "runtime.publishing",
-        "runtime.owned_partitions",
-        "runtime.watchers",
+        "stream.learning",
+        "stream.merging",
+        "stream.snapshots",
+        "stream.publishing",
+        "stream.owned_partitions",
+        "stream.watchers",
     },
-    "monitoring": _RUNTIME_BASIS | {"runtime.merging", "runtime.snapshots", "runtime.watchers"},
+    "monitoring": _STREAM_BASIS | {"stream.merging", "stream.snapshots", "stream.watchers"},
     "adapters": set(),
-    "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
-    "adapters.kafka.preflight": _CORE | {"adapters.kafka", "runtime", "runtime.snapshots", "config", "errors"},
-    "adapters.http": _CORE | {"monitoring", "runtime", "config", "errors"},
+    "adapters.kafka": _CORE | {"stream", "stream.snapshots", "config", "errors"},
+    "adapters.kafka.preflight": _CORE | {"adapters.kafka", "stream", "stream.snapshots", "config", "errors"},
+    "adapters.http": _CORE | {"monitoring", "stream", "config", "errors"},
     "app": _CORE
-    | _RUNTIME
+    | _STREAM
     | {
         "core.learner.options",
         "adapters.kafka",
@@ -138,7 +138,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "cli": _CORE
-    | _RUNTIME
+    | _STREAM
     | {
         "core.learner.options",
         "adapters.kafka",
@@ -184,9 +184,9 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "numba": {"core"},
-    "xxhash": {"core", "runtime"},
-    "zstandard": {"runtime"},
-    "structlog": {"logs", "runtime", "monitoring", "adapters", "app", "signals", "cli"},
+    "xxhash": {"core", "stream"},
+    "zstandard": {"stream"},
+    "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
     "matplotlib": {"offline", "study"},
     "vowpalwabbit": {"study"},
     "socket": {"adapters", "app"},
@@ -220,7 +220,7 @@ UNUSED = (
 
 
 def _room(dotted: str) -> str:
-    """The most special room that a module of the package, `runtime.snapshots.codec` say, is in."""
+    """The most special room that a module of the package, `stream.snapshots.codec` say, is in."""
     names = dotted.split(".")
     while ".".join(names) not in ALLOWED and len(names) > 1:
         names.pop()
@@ -345,22 +345,22 @@ class TestRules:
     @pytest.mark.parametrize(
         ("room", "source"),
         [
-            ("core", "from stream_apple.runtime.partition_model import PartitionModel"),
+            ("core", "from stream_apple.stream.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
             ("core.codec", "from stream_apple.core.learner.learner import Learner"),
             ("core.learner", "from stream_apple.core.codec import decode"),
-            ("runtime", "import stream_apple.adapters.kafka.broker"),
-            ("runtime", "from stream_apple.runtime.snapshots.codec import Snapshot"),
-            ("monitoring", "from stream_apple.runtime.loop import Loop"),
-            ("runtime.snapshots", "from stream_apple.monitoring.metrics import Metrics"),
+            ("stream", "import stream_apple.adapters.kafka.broker"),
+            ("stream", "from stream_apple.stream.snapshots.codec import Snapshot"),
+            ("monitoring", "from stream_apple.stream.loop import Loop"),
+            ("stream.snapshots", "from stream_apple.monitoring.metrics import Metrics"),
             ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),
-            ("study", "def late():\n    from stream_apple.runtime import loop"),
+            ("study", "def late():\n    from stream_apple.stream import loop"),
             ("files", "from stream_apple.offline import evaluation"),
             ("config", "from stream_apple.core.learner.learner import Learner"),
             ("core", "import confluent_kafka"),
-            ("runtime.snapshots", "from confluent_kafka import Consumer"),
+            ("stream.snapshots", "from confluent_kafka import Consumer"),
             ("core.learner", "import logging"),
         ],
     )
@@ -374,4 +374,4 @@ class TestRules:
     )
     def test_touching_the_outside_is_found(self, source: str) -> None:
         """Each way to print or to read the environment is seen."""
-        assert len(_outside("runtime", ast.parse(source))) == 1
+        assert len(_outside("stream", ast.parse(source))) == 1

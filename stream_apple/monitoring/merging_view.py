@@ -5,11 +5,11 @@ from contextlib import closing
 from typing import NamedTuple
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.runtime.lineage import OffsetMetadata, Provenance
-from stream_apple.runtime.log_scan import LogScan
-from stream_apple.runtime.merging.messages import MergeManifest, read_manifest
-from stream_apple.runtime.merging.note import BoundaryNote, MergedPointer
-from stream_apple.runtime.snapshots.store import Logs
+from stream_apple.stream.lineage import OffsetMetadata, Provenance
+from stream_apple.stream.log_scan import LogScan
+from stream_apple.stream.merging.messages import MergeManifest, read_manifest
+from stream_apple.stream.merging.note import BoundaryNote, MergedPointer
+from stream_apple.stream.snapshots.store import Logs
 
 
 class NewestMerge(NamedTuple):

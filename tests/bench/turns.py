@@ -28,14 +28,14 @@ from stream_apple.core.learner.state.table import BUCKET
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
-from stream_apple.runtime.learning.threads import ThreadPool
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.partition import State
-from stream_apple.runtime.ports import Record
-from stream_apple.runtime.transaction import LoopSettings
-from stream_apple.runtime.warmup import warm_up
+from stream_apple.stream.learning.threads import ThreadPool
+from stream_apple.stream.lineage import Provenance
+from stream_apple.stream.loop import Loop
+from stream_apple.stream.owned_partitions import OwnedPartitions
+from stream_apple.stream.partition import State
+from stream_apple.stream.ports import Record
+from stream_apple.stream.transaction import LoopSettings
+from stream_apple.stream.warmup import warm_up
 
 PARTITIONS, THREADS, BATCH, FEATURES = 2, 2, 200, 50
 EPOCH_MS, SNAPSHOT_S, SECONDS = 60_000, 2.0, 20.0

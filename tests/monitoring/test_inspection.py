@@ -18,9 +18,9 @@ from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.monitoring.inspection import plain, view_model
 from stream_apple.monitoring.monomials import name_of
 from stream_apple.monitoring.predictors import losses_of
-from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.partition_model import ModelSettings
-from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
+from stream_apple.stream.lineage import SnapshotPointer
+from stream_apple.stream.partition_model import ModelSettings
+from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 
 def test_the_planted_pair_is_named_first() -> None:

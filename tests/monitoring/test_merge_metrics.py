@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from prometheus_client import Counter, Gauge
 from prometheus_client.exposition import generate_latest
-from runtime.learning.late_threads import OwnThread
-from runtime.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_process
-from runtime.merging.lockstep import hourly
 from simulation.small import small
+from stream.learning.late_threads import OwnThread
+from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_process
+from stream.merging.lockstep import hourly
 from support.clock import Clock
 from support.records import HOUR, START
 
@@ -19,12 +19,12 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.merging.history import MergeHistory
-from stream_apple.runtime.merging.leader import MergeSummary
-from stream_apple.runtime.merging.merging import Merging, MergingContext
-from stream_apple.runtime.merging.messages import Exclusion, MergeManifest, RosterEntry
-from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
+from stream_apple.stream.loop import Loop
+from stream_apple.stream.merging.history import MergeHistory
+from stream_apple.stream.merging.leader import MergeSummary
+from stream_apple.stream.merging.merging import Merging, MergingContext
+from stream_apple.stream.merging.messages import Exclusion, MergeManifest, RosterEntry
+from stream_apple.stream.merging.note import BoundaryNote, BoundaryState
 
 EPOCH = START // HOUR
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
-from runtime.verification.published_logs import MemoryLogs, MemoryReader
+from stream.verification.published_logs import MemoryLogs, MemoryReader
 from structlog.testing import capture_logs
 from support.clock import Clock
 from support.planted_pair import PAIR, finder, planted

@@ -14,9 +14,9 @@ from stream_apple.monitoring.observer import (
     WorkerObserver,
     rest_after,
 )
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.recovery import RecoveryPlan
-from stream_apple.runtime.snapshots.codec import SnapshotDecoder, encode_snapshot
+from stream_apple.stream.partition import Partition, State
+from stream_apple.stream.recovery import RecoveryPlan
+from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 
 class Counted(FakeRecord):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from stream_apple.runtime.ports import Start
+from stream_apple.stream.ports import Start
 
 
 class Recorder:

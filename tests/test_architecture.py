@@ -4,8 +4,10 @@ A room is a folder of the package, or a module of it that has directions of its 
 
     core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
 
-Of the adapters only HTTP shows what is monitored: those of Kafka know the ports of stream alone. Whoever watches the
-loop is handed to it, so stream knows of nobody who measures.
+Of the adapters only HTTP shows what is monitored; those of Kafka know what a broker must do, and what is committed.
+Whoever watches the loop is handed to it, so stream knows of nobody who measures. Inside stream the folders are layers,
+each of which knows those below it alone: STREAM_LAYERS.
+
 offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
 """
 
@@ -28,19 +30,17 @@ _CORE = {
     "core.learner.state",
 }
 _GROUND = {"config", "errors", "untrusted"}
-_STREAM_BASIS = {"stream", "stream.merging.note", "stream.merging.settings"} | _GROUND | _CORE
-_STREAM = {
-    "stream",
-    "stream.merging",
-    "stream.merging.note",
-    "stream.merging.settings",
-    "stream.learning",
-    "stream.loop",
-    "stream.owned_partitions",
-    "stream.publishing",
-    "stream.snapshots",
-    "stream.verification",
-}
+# The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
+STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("log",),
+    ("positions",),
+    ("model",),
+    ("partitions",),
+    ("snapshots", "learning"),
+    ("merging",),
+    ("loop", "verification"),
+)
+_STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
 
 # Room -> the rooms that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
@@ -78,33 +78,66 @@ ALLOWED: dict[str, set[str]] = {
     "core.learner.kernels": {"core", "core.learner.state", "errors"},
     "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
-    "stream": _STREAM_BASIS - {"stream"} | {"core.learner.options", "stream.merging.rounds"},
-    # What the lineage notes of merging, and where a model stops for it, are below all that merges.
-    "stream.merging.settings": set(),
-    "stream.merging.note": {"stream.merging.settings", "untrusted"},
-    "stream.merging.rounds": {"stream.merging.note"},
-    "stream.merging": _STREAM_BASIS
-    | {"core.learner.options", "stream.learning", "stream.merging.rounds", "stream.snapshots"},
-    "stream.learning": _STREAM_BASIS,
-    "stream.snapshots": _STREAM_BASIS,
-    "stream.verification": _STREAM_BASIS | {"stream.merging", "stream.merging.rounds", "stream.snapshots"},
-    "stream.publishing": _STREAM_BASIS,
-    "stream.watchers": _STREAM_BASIS | {"stream.snapshots"},
-    "stream.owned_partitions": _STREAM_BASIS | {"stream.snapshots", "stream.watchers"},
-    "stream.loop": _STREAM_BASIS
+    "stream": set(),
+    "stream.log": {"config", "errors"},
+    "stream.positions": {"stream.log"} | _GROUND,
+    "stream.model": _CORE | {"core.learner.options", "stream.log", "stream.positions", "errors"},
+    "stream.partitions": {"stream.log", "stream.model", "stream.positions", "config", "errors"},
+    "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
+    "stream.snapshots": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.positions"} | _GROUND,
+    "stream.merging": _CORE
+    | {
+        "core.learner.options",
+        "stream.learning",
+        "stream.log",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "errors",
+        "untrusted",
+    },
+    "stream.verification": _CORE
+    | {"stream.log", "stream.merging", "stream.model", "stream.positions", "stream.snapshots", "errors", "untrusted"},
+    # What the loop tells: whoever watches it knows this, and not the loop.
+    "stream.loop.watchers": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.snapshots"},
+    "stream.loop": _CORE
     | {
         "stream.learning",
+        "stream.log",
+        "stream.loop.watchers",
         "stream.merging",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
         "stream.snapshots",
-        "stream.publishing",
-        "stream.owned_partitions",
-        "stream.watchers",
+        "errors",
     },
-    "monitoring": _STREAM_BASIS | {"stream.merging", "stream.snapshots", "stream.watchers"},
+    "monitoring": _CORE
+    | {
+        "stream.log",
+        "stream.loop.watchers",
+        "stream.merging",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "config",
+        "errors",
+    },
     "adapters": set(),
-    "adapters.kafka": _CORE | {"stream", "stream.snapshots", "config", "errors"},
-    "adapters.kafka.preflight": _CORE | {"adapters.kafka", "stream", "stream.snapshots", "config", "errors"},
-    "adapters.http": _CORE | {"monitoring", "stream", "config", "errors"},
+    "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
+    "adapters.kafka.preflight": _CORE
+    | {
+        "adapters.kafka",
+        "stream.log",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "config",
+        "errors",
+    },
+    "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
     | {
@@ -299,6 +332,35 @@ def test_the_direction_has_no_cycle() -> None:
         order += ready
 
 
+def _upward(folder: str, tree: ast.AST) -> list[str]:
+    """The imports of a file in this folder of `stream` that lead to a folder of its own layer, or of one above."""
+    layer_of = {name: height for height, layer in enumerate(STREAM_LAYERS) for name in layer}
+    found = []
+    for dotted in _imports(tree):
+        names = dotted.split(".")
+        if names[:2] != ["stream_apple", "stream"] or names[2:3] == [folder]:
+            continue
+        # `stream` itself has no layer: nothing is to be had of it.
+        if len(names) < 3 or layer_of[names[2]] >= layer_of[folder]:
+            found.append(dotted)
+    return found
+
+
+def test_no_arrow_points_upward_inside_the_stream(path: Path) -> None:
+    """Each file of `stream` is in a folder, each folder in a layer, and no import leads to the same layer or above."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] != "stream" or parts == ("stream", "__init__.py"):
+        return
+    assert len(parts) > 2, "a module beside the folders has no layer"
+    assert _upward(parts[1], tree_of(path)) == []
+
+
+def test_each_folder_of_the_stream_has_one_layer() -> None:
+    """And each layer has folders that are there."""
+    layered = [folder for layer in STREAM_LAYERS for folder in layer]
+    assert sorted(layered) == sorted({path.parent.name for path in FILES if path.parent.parent == PACKAGE / "stream"})
+
+
 def test_imports_follow_the_direction(path: Path) -> None:
     """No file imports a room, or a technology, that is not for it."""
     assert _forbidden(_room(dotted_name(path)), tree_of(path)) == []
@@ -345,18 +407,18 @@ class TestRules:
     @pytest.mark.parametrize(
         ("room", "source"),
         [
-            ("core", "from stream_apple.stream.partition_model import PartitionModel"),
+            ("core", "from stream_apple.stream.model.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
             ("core.codec", "from stream_apple.core.learner.learner import Learner"),
             ("core.learner", "from stream_apple.core.codec import decode"),
-            ("stream", "import stream_apple.adapters.kafka.broker"),
-            ("stream", "from stream_apple.stream.snapshots.codec import Snapshot"),
-            ("monitoring", "from stream_apple.stream.loop import Loop"),
+            ("stream.loop", "import stream_apple.adapters.kafka.broker"),
+            ("stream.positions", "from stream_apple.stream.snapshots.codec import Snapshot"),
+            ("monitoring", "from stream_apple.stream.loop.loop import Loop"),
             ("stream.snapshots", "from stream_apple.monitoring.metrics import Metrics"),
             ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),
-            ("study", "def late():\n    from stream_apple.stream import loop"),
+            ("study", "def late():\n    from stream_apple.stream.loop import loop"),
             ("files", "from stream_apple.offline import evaluation"),
             ("config", "from stream_apple.core.learner.learner import Learner"),
             ("core", "import confluent_kafka"),
@@ -367,6 +429,25 @@ class TestRules:
     def test_forbidden_imports_are_found(self, room: str, source: str) -> None:
         """Each kind of wrong import is seen, wherever it stands."""
         assert len(_forbidden(room, ast.parse(source))) == 1
+
+    @pytest.mark.parametrize(
+        ("folder", "source"),
+        [
+            ("positions", "from stream_apple.stream.merging.leader import Leader"),
+            ("snapshots", "from stream_apple.stream.learning.threads import Threads"),
+            ("log", "def late():\n    from stream_apple.stream import model"),
+            ("merging", "import stream_apple.stream.loop.loop"),
+            ("loop", "import stream_apple.stream"),
+        ],
+    )
+    def test_upward_arrows_are_found(self, folder: str, source: str) -> None:
+        """To a layer above, to a neighbour of the same layer, late imports too, and what names no folder."""
+        assert len(_upward(folder, ast.parse(source))) == 1
+
+    def test_downward_arrows_are_none(self) -> None:
+        """To a layer below, and to the folder itself."""
+        source = "from stream_apple.stream.log.ports import Record\nfrom stream_apple.stream.merging import rounds"
+        assert _upward("merging", ast.parse(source)) == []
 
     @pytest.mark.parametrize(
         "source",

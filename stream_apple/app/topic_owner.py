@@ -25,8 +25,8 @@ from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView, K
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.lineage import Origin, Provenance, noted_model, origin_of_prediction
-from stream_apple.stream.ports import Committed, Record
+from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 50
 """So many groups are asked whose a model is: each takes a client of its own."""

@@ -30,15 +30,15 @@ from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
 from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.signals import Signals
 from stream_apple.stream.learning.threads import ThreadPool, usable_cores
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.loop import Loop
+from stream_apple.stream.log.ports import Broker
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
 from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.stream.owned_partitions import OwnedPartitions
-from stream_apple.stream.partition_model import ModelFactory
-from stream_apple.stream.ports import Broker
-from stream_apple.stream.recovery import Exceptions
-from stream_apple.stream.transaction import LoopSettings
-from stream_apple.stream.warmup import is_warm, warm_up
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.model.warmup import is_warm, warm_up
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.lineage import Provenance
 
 _OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
 SWITCH_S = 0.0002

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from stream_apple.monitoring.catching_up import CatchingUp
-from stream_apple.stream.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition, State
 
 STUCK_AFTER_S = 180.0
 """Longer than the longest wait that the broker port may make (two deadlines of 60 s in one iteration)."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.stream.partition import Partition
+from stream_apple.stream.partitions.partition import Partition
 
 MOST_POINTS = 600
 """Of each partition; when they are full every other one goes, and the next ones are twice as far apart."""

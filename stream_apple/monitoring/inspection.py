@@ -30,8 +30,8 @@ from stream_apple.monitoring.predictors import (
     qualities_of,
 )
 from stream_apple.monitoring.tuples import TuplesView, view_tuples
-from stream_apple.stream.lineage import Lineage, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 
 
 class Degree(NamedTuple):

@@ -13,8 +13,8 @@ from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
 from stream_apple.monitoring.partition_metrics import Tally
 from stream_apple.stream.merging.leader import MergeSummary
 from stream_apple.stream.merging.messages import MergeManifest
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState
 from stream_apple.stream.merging.open_rounds import ExclusionReason
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
@@ -75,7 +75,7 @@ class _Stand(NamedTuple):
 
 
 class MergeMetrics:
-    """Keeps them up to date; `merging.Recorder`. `now` is monotonic seconds."""
+    """Keeps these metrics up to date, as the `BoundaryRecorder` of a worker. `now` is monotonic seconds."""
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

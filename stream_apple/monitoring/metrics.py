@@ -25,11 +25,11 @@ from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, together
 from stream_apple.monitoring.definitions import METRICS, PREFIX, Metric
 from stream_apple.monitoring.partition_metrics import PartitionMetrics, Tally
-from stream_apple.stream.lineage import FORMAT
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import BatchResult
-from stream_apple.stream.recovery_progress import RecoveryLeft
-from stream_apple.stream.time_budget import Phase, Step, TimeBudget
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.time_budget import Phase, Step, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import FORMAT
 
 _REFRESH_S = 1.0
 """How often gauges are written: reading a model's sums costs more than learning a small batch."""

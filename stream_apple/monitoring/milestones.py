@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import structlog
 
 from stream_apple.config.duration import MANY_EPOCHS, format_duration, longer_epoch
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import BatchResult, EpochEnd
-from stream_apple.stream.time_budget import Step
+from stream_apple.stream.model.partition_model import BatchResult, EpochEnd
+from stream_apple.stream.model.time_budget import Step
+from stream_apple.stream.partitions.partition import Partition, State
 
 EACH = 100
 """Ends of epochs of a partition that have a line each."""

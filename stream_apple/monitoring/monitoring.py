@@ -5,7 +5,7 @@ from typing import NamedTuple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import NullObserver
-from stream_apple.stream.watchers import Observer
+from stream_apple.stream.loop.watchers import Observer
 
 
 class Monitoring(NamedTuple):

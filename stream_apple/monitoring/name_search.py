@@ -18,9 +18,9 @@ from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import StreamAppleError
-from stream_apple.stream.columns import keys_of, values_of
-from stream_apple.stream.log_scan import LogReader, LogScan
-from stream_apple.stream.ports import AbortableError, LogRange
+from stream_apple.stream.log.columns import keys_of, values_of
+from stream_apple.stream.log.log_scan import LogReader, LogScan
+from stream_apple.stream.log.ports import AbortableError, LogRange
 
 NEWEST = 50_000
 """Examples that are looked through."""

@@ -20,10 +20,10 @@ from stream_apple.monitoring.history import (
     points_of,
 )
 from stream_apple.monitoring.milestones import CaughtUp, EpochLog
-from stream_apple.stream.dead_letters import Reject
-from stream_apple.stream.partition import INCOMPLETE, Partition
-from stream_apple.stream.partition_model import BatchResult
-from stream_apple.stream.ports import Record
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.partitions.partition import INCOMPLETE, Partition
 
 RECENT_REJECTS = 20
 _STEP_S = 0.05  # between two looks at what the loop has left

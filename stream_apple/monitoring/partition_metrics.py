@@ -13,9 +13,9 @@ from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
 from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.predictor_metrics import PredictorMetrics
-from stream_apple.stream.partition import INCOMPLETE, RECOVERING, Partition, State
-from stream_apple.stream.partition_model import BatchResult
-from stream_apple.stream.recovery_progress import RecoveryLeft
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 
 class Tally:

@@ -17,7 +17,7 @@ from stream_apple.app.starting_model import starting_model
 from stream_apple.cli import main
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.stream.lineage import Provenance
+from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.untrusted import UnreadableFileError, digest_of, read_file
 
 _SPARE_MB = 150

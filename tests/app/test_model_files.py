@@ -18,8 +18,8 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.stream.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of
 
 LEARNER = {"bits": 10}

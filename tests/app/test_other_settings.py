@@ -14,8 +14,8 @@ from stream_apple.app.models import onlooker_factory
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.lineage import OffsetMetadata, OtherSettingsError, Provenance, SnapshotPointer
-from stream_apple.stream.ports import Committed
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.positions.lineage import OffsetMetadata, OtherSettingsError, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.snapshots.store import SnapshotStore
 

@@ -16,8 +16,8 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError
 from stream_apple.monitoring.inspection import view_model
-from stream_apple.stream.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 
 
 def configured(path: Path | str, learner: dict[str, Any] | None = None) -> Config:

@@ -33,8 +33,8 @@ from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.warmup import warm_up
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.partitions.partition import Partition, State
 
 BITS, FILLING, FEATURES, FLOWING = 22, 1_500, 4_000, 40_000
 EXAMPLES, REPEATS = 100_000, 10

@@ -30,12 +30,12 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.loop import Loop
-from stream_apple.stream.owned_partitions import OwnedPartitions
-from stream_apple.stream.ports import Record
-from stream_apple.stream.transaction import LoopSettings
-from stream_apple.stream.warmup import warm_up
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.positions.lineage import Provenance
 
 EXAMPLES, ROUNDS, FETCH = 200_000, 5, 1_000
 START_MS = 1_700_000_000_000

@@ -29,13 +29,13 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.loop import Loop
-from stream_apple.stream.owned_partitions import OwnedPartitions
-from stream_apple.stream.partition import State
-from stream_apple.stream.ports import Record
-from stream_apple.stream.transaction import LoopSettings
-from stream_apple.stream.warmup import warm_up
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.positions.lineage import Provenance
 
 PARTITIONS, THREADS, BATCH, FEATURES = 2, 2, 200, 50
 EPOCH_MS, SNAPSHOT_S, SECONDS = 60_000, 2.0, 20.0

@@ -13,8 +13,8 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.app.models import settings_of
 from stream_apple.config import Config, load
-from stream_apple.stream.lineage import Provenance
 from stream_apple.stream.merging.adoptions import decode_adoption
+from stream_apple.stream.positions.lineage import Provenance
 
 PARTITIONS = 4
 

@@ -19,9 +19,9 @@ from stream_apple.config import Config
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState
-from stream_apple.stream.ports import Committed
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 FIRST, REST = 30, 25 + 20
 GIVEN = {number: hourly(number, [FIRST + number, 25, 20]) for number in range(4)}

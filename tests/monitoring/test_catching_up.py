@@ -9,12 +9,12 @@ from support.records import DECODER, SETTINGS, good
 from stream_apple.monitoring.catching_up import CatchingUp, Pace, together
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.stream.lineage import Lineage
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.recovery import RecoveryPlan
-from stream_apple.stream.recovery_progress import RecoveryLeft
-from stream_apple.stream.time_budget import Phase, TimeBudget
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import Lineage
 
 NOTHING = RecoveryLeft(0, 0.0)
 

@@ -18,8 +18,8 @@ from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.monitoring.inspection import plain, view_model
 from stream_apple.monitoring.monomials import name_of
 from stream_apple.monitoring.predictors import losses_of
-from stream_apple.stream.lineage import SnapshotPointer
-from stream_apple.stream.partition_model import ModelSettings
+from stream_apple.stream.model.partition_model import ModelSettings
+from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 

@@ -6,7 +6,7 @@ from stream.verification.merged_logs import PLACE, MergedLogs, left_by, strict
 
 from stream_apple.errors import SnapshotError
 from stream_apple.monitoring.merging_view import MergingView, newest_merge, view_merging
-from stream_apple.stream.merging.note import BoundaryState
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 
 def view(logs: MergedLogs, number: int) -> MergingView | None:

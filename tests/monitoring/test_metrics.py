@@ -14,11 +14,11 @@ from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import BatchResult, EpochEnd, PartitionModel
-from stream_apple.stream.recovery import RecoveryPlan
-from stream_apple.stream.recovery_progress import RecoveryLeft
-from stream_apple.stream.time_budget import Phase, TimeBudget
+from stream_apple.stream.model.partition_model import BatchResult, EpochEnd, PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 RECORDS = stream(3000, seed=1)
 PLAIN: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "product_budget": None}

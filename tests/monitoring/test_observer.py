@@ -14,8 +14,8 @@ from stream_apple.monitoring.observer import (
     WorkerObserver,
     rest_after,
 )
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.recovery import RecoveryPlan
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 

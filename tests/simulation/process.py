@@ -16,15 +16,15 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import Threads
-from stream_apple.stream.lineage import Lineage, Provenance, Topics
-from stream_apple.stream.loop import Loop
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
 from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.owned_partitions import OwnedPartitions
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import ModelSettings, PartitionModel
-from stream_apple.stream.recovery import NO_EXCEPTIONS, Exceptions
-from stream_apple.stream.transaction import LoopSettings
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
+from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")

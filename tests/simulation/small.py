@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from stream_apple.stream import loop
 from stream_apple.stream.learning import scheduler
+from stream_apple.stream.loop import loop
 from stream_apple.stream.merging import leader, merge_log, merging
 from stream_apple.stream.snapshots import blocks, restorer, writer
 

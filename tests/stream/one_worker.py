@@ -10,7 +10,7 @@ from simulation.world import Output, make_cluster, outputs_of
 from support.records import FakeRecord, stream
 
 from stream_apple.core.codec.encode import decode_prediction
-from stream_apple.stream.ports import Committed, Record
+from stream_apple.stream.log.ports import Committed, Record
 
 WORKER = "worker-0"
 MOST_FETCHES = 2_000

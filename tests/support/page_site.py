@@ -16,13 +16,13 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import WorkerObserver
-from stream_apple.stream.dead_letters import Reject
-from stream_apple.stream.lineage import Lineage
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import BatchResult, PartitionModel
-from stream_apple.stream.recovery import RecoveryPlan
-from stream_apple.stream.recovery_progress import RecoveryLeft
-from stream_apple.stream.time_budget import Phase, TimeBudget
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import Lineage
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 CONFIG = Config.model_validate(

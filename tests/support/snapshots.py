@@ -14,8 +14,8 @@ sys.path.insert(0, str(DATA.parent))
 
 from support.records import DECODER, PLAIN_OPTIONS, SETTINGS, TOPIC, stream  # noqa: E402  this file is a program, too
 
-from stream_apple.stream.lineage import Lineage, Provenance, SnapshotPointer, Topics  # noqa: E402
-from stream_apple.stream.partition_model import ModelSettings, PartitionModel  # noqa: E402
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel  # noqa: E402
+from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer, Topics  # noqa: E402
 from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot  # noqa: E402
 from stream_apple.stream.snapshots.versions import VERSION  # noqa: E402
 

@@ -11,7 +11,7 @@ from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import NameFinder, NoNameFinder, Wanted
 from stream_apple.monitoring.observer import WorkerObserver
-from stream_apple.stream.partition import INCOMPLETE
+from stream_apple.stream.partitions.partition import INCOMPLETE
 
 MOST_TOP = 200
 """Monomials, products and parents of a model that can be asked for."""

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from stream_apple.config.memory import BATCH_BYTES, MOST_BYTES
-from stream_apple.stream.columns import bytes_of, portion
 from stream_apple.stream.learning.threads import Threads
-from stream_apple.stream.partition import Partition
-from stream_apple.stream.partition_model import BatchResult
-from stream_apple.stream.ports import Record
+from stream_apple.stream.log.columns import bytes_of, portion
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.partitions.partition import Partition
 
 Publish = Callable[[Partition, list[Record], BatchResult], None]
 

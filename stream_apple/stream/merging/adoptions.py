@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgpack
 
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.merging.note import BoundaryState, MergedPointer
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.untrusted import (
     Closed,
     MalformedError,

@@ -18,11 +18,11 @@ from stream_apple.core.learner.merging.merge import MergeCounts, adopt
 from stream_apple.errors import GapError
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState, MergeNote
-from stream_apple.stream.merging.rounds import Boundary, Rounds
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.model_image import ModelImage
-from stream_apple.stream.partition import INCOMPLETE, Partition
+from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.model.rounds import Boundary, Rounds
+from stream_apple.stream.partitions.partition import INCOMPLETE, Partition
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 
 class Place(Enum):

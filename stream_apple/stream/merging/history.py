@@ -7,7 +7,7 @@ known whether a round has been merged, even if partitions whose clocks are far a
 from itertools import pairwise
 from typing import NamedTuple
 
-from stream_apple.stream.merging.note import MergedPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 
 MOST_MERGES = 256
 """Listed with their places."""

@@ -15,15 +15,15 @@ import structlog
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
-from stream_apple.stream.lineage import Lineage, Provenance
+from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.history import MergeHistory
 from stream_apple.stream.merging.merge_log import MergeLog
 from stream_apple.stream.merging.messages import MergeManifest, encode_merge, merge_key
-from stream_apple.stream.merging.note import MergedPointer
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
-from stream_apple.stream.partition_model import ModelFactory
-from stream_apple.stream.ports import Broker, Committed
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.positions.lineage import Lineage, Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
 
 POLL_S = 0.2
 """Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""

@@ -14,11 +14,11 @@ import structlog
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.lineage import Provenance
+from stream_apple.stream.log.ports import Broker, Record
 from stream_apple.stream.merging.history import MergeHistory
 from stream_apple.stream.merging.messages import MergeDecoder, MergeManifest, read_manifest
-from stream_apple.stream.merging.note import MergedPointer
-from stream_apple.stream.ports import Broker, Record
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
 
 PATIENCE_S = 120.0
 """Without a further message. Longer than a dead worker's transaction may keep the end of the topic undecided."""

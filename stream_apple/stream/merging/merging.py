@@ -15,19 +15,19 @@ import structlog
 from stream_apple.core.learner.merging.merge import MergeCounts
 from stream_apple.core.learner.options import Options
 from stream_apple.stream.learning.scheduler import LearningScheduler
-from stream_apple.stream.lineage import Provenance
+from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
+from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
 from stream_apple.stream.merging.followers import Follower, Place
 from stream_apple.stream.merging.leader import Leader
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
 from stream_apple.stream.merging.messages import round_of
-from stream_apple.stream.merging.note import BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.merging.recorder import Recorder
-from stream_apple.stream.merging.rounds import Boundary
-from stream_apple.stream.model_image import ModelImage
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.partition_model import ModelFactory
-from stream_apple.stream.ports import Broker, Committed
+from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.model.rounds import Boundary
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
 
 POLL_S = 0.1
 """Between two looks at what is noted beside partition 0, while partitions wait."""
@@ -47,7 +47,7 @@ class MergingContext(NamedTuple):
     provenance: Provenance
     options: Options
     new_model: ModelFactory
-    recorder: Recorder
+    recorder: BoundaryRecorder
     now: Callable[[], float] = time.monotonic
 
 

@@ -26,7 +26,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.history import MergeHistory
-from stream_apple.stream.merging.note import MergedPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
     MOST_OF_A_MANIFEST,

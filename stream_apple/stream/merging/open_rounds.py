@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stream_apple.stream.lineage import SnapshotPointer
 from stream_apple.stream.merging.history import MergeHistory
 from stream_apple.stream.merging.messages import Exclusion, RosterEntry
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 
 class ExclusionReason(StrEnum):

@@ -23,9 +23,9 @@ import msgpack
 from stream_apple.core.learner.state.table import check_finite
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.lineage import SnapshotPointer
-from stream_apple.stream.model_image import Ended, ModelImage
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.model_image import Ended, ModelImage
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
     MOST_OF_A_MANIFEST,

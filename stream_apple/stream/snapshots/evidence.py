@@ -19,11 +19,11 @@ from contextlib import closing
 import structlog
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.dead_letters import dead_letter_origin
-from stream_apple.stream.lineage import Lineage, Provenance, origin_of_prediction
-from stream_apple.stream.log_scan import GradualScan
-from stream_apple.stream.partition import Partition
-from stream_apple.stream.ports import Broker, Record
+from stream_apple.stream.log.log_scan import GradualScan
+from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.positions.lineage import Lineage, Provenance, origin_of_prediction
 
 TAIL = 1_000
 """Offsets of an output log's end that are read. If none is ours, ten times as many are, up to LONGEST_TAIL: others may

@@ -13,8 +13,8 @@ import xxhash
 from stream_apple.config.schema import Identifier, TopicName
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.untrusted import (
     Closed,

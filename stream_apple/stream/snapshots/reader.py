@@ -4,9 +4,9 @@ Who reads decides how long to wait for the next message; what a message must be 
 """
 
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.ports import Record
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import structlog
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.partition import Partition
-from stream_apple.stream.ports import Broker, Reader
+from stream_apple.stream.log.ports import Broker, Reader
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.reader import SnapshotReader
-from stream_apple.stream.snapshots.recorder import SnapshotRecorder
+from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 PATIENCE_S = 120.0
 """Without a further message. Longer than a dead writer's transaction may keep a partition's end undecided (45 s)."""

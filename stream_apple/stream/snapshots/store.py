@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.lineage import OffsetMetadata, Provenance, SnapshotPointer
-from stream_apple.stream.log_scan import LogReader, LogScan
-from stream_apple.stream.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.ports import Committed, LogRange
-from stream_apple.stream.recovery import check_in_log
+from stream_apple.stream.log.log_scan import LogReader, LogScan
+from stream_apple.stream.log.ports import Committed, LogRange
+from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
+from stream_apple.stream.partitions.recovery import check_in_log
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
 from stream_apple.stream.snapshots.reader import SnapshotReader
 

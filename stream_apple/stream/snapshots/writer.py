@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
-from stream_apple.stream.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.model_image import ModelImage
-from stream_apple.stream.partition import Partition, State
-from stream_apple.stream.ports import Broker
+from stream_apple.stream.log.ports import Broker
+from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotEncoder
-from stream_apple.stream.snapshots.recorder import SnapshotRecorder
+from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 MOST_IN_FLIGHT = 16
 """Messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""

@@ -8,10 +8,10 @@ into a dead-letter topic that they share, does them no harm and is counted.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from stream_apple.stream.dead_letters import dead_letter_origin
-from stream_apple.stream.lineage import Origin
-from stream_apple.stream.log_scan import LogScan
-from stream_apple.stream.ports import Record
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.positions.lineage import Origin
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 
 _MOST_UNDECIDED = 100_000  # answers behind what was committed at first: a transaction's, unless they are faults

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgpack
 
-from stream_apple.stream.columns import keys_of, timestamps_of, values_of
-from stream_apple.stream.dead_letters import header_list, present_form
-from stream_apple.stream.ports import Header, Record
+from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
+from stream_apple.stream.log.ports import Header, Record
+from stream_apple.stream.model.dead_letters import header_list, present_form
 from stream_apple.stream.verification.answer_log import AnswerLog, FoundAnswer
 from stream_apple.stream.verification.faults import Kind
 

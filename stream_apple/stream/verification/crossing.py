@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.lineage import OffsetMetadata, Provenance
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState
-from stream_apple.stream.merging.rounds import Boundary
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.model.rounds import Boundary
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.merges_log import FoundAdoption, MergesLog
 from stream_apple.stream.verification.report import Boundaries

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.merges_log import FoundMerge, MergesLog
 from stream_apple.stream.verification.report import MadeAgain, Report

@@ -7,9 +7,9 @@ examples are verified: a copy in another partition shows where it is.
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 
-from stream_apple.stream.lineage import Origin, Topics, origin_of_prediction
-from stream_apple.stream.log_scan import LogScan
-from stream_apple.stream.ports import Committed, Record
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.positions.lineage import Origin, Topics, origin_of_prediction
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
 from stream_apple.stream.verification.answer_log import (
     AnswerLog,

@@ -3,11 +3,11 @@
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
-from stream_apple.stream.dead_letters import dead_letter
-from stream_apple.stream.lineage import Gap, Lineage, OffsetMetadata, Skip
-from stream_apple.stream.merging.note import BoundaryState
-from stream_apple.stream.partition_model import BatchResult, PartitionModel
-from stream_apple.stream.ports import Record
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.dead_letters import dead_letter
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Skip
+from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.comparison import Answer, Answers
 from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.report import Unproved
@@ -199,7 +199,7 @@ class Replay:
             answers.predictions.append(Answers(model, result.examples, result.predictions))
         for reject in result.rejects:
             letter = dead_letter(reject, topic, model, self.model.limits.max_record_bytes)
-            time_ms = reject.record.timestamp()[1]  # that of the example, as `outputs.py` sends it
+            time_ms = reject.record.timestamp()[1]  # that of the example, as `loop/outputs.py` sends it
             answers.dead_letters.append(
                 Answer(model, reject.record.offset(), letter.key, letter.value, time_ms, letter.headers)
             )

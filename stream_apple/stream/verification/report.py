@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from stream_apple.stream.lineage import Gap, SnapshotPointer
+from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.verification.faults import Fault
 
 ReportProgress = Callable[[int, int], None]

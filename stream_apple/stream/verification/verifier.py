@@ -11,9 +11,9 @@ from contextlib import ExitStack, closing
 from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
-from stream_apple.stream.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.ports import Committed
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
+from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.store import Logs, SnapshotStore
 from stream_apple.stream.verification.answer_log import Subject
 from stream_apple.stream.verification.comparison import Comparison

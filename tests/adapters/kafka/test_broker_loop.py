@@ -24,14 +24,14 @@ from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
-from stream_apple.stream.dead_letters import header_list
 from stream_apple.stream.learning.threads import ThreadPool
-from stream_apple.stream.lineage import Lineage, Provenance, Topics
-from stream_apple.stream.loop import Loop
-from stream_apple.stream.owned_partitions import OwnedPartitions
-from stream_apple.stream.partition_model import ModelSettings, PartitionModel
-from stream_apple.stream.ports import AbortableError, Committed
-from stream_apple.stream.transaction import LoopSettings
+from stream_apple.stream.log.ports import AbortableError, Committed
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.dead_letters import header_list
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
 
 LARGE = SETTINGS._replace(limits=SETTINGS.limits._replace(max_record_bytes=1_000_000))
 

@@ -16,8 +16,8 @@ from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.merging.open_rounds import ExclusionReason
-from stream_apple.stream.partition import State
-from stream_apple.stream.time_budget import Phase
+from stream_apple.stream.model.time_budget import Phase
+from stream_apple.stream.partitions.partition import State
 
 MONITORING = Path(__file__).resolve().parents[3] / "deploy" / "monitoring"
 RULES = sorted((MONITORING / "rules").glob("*.yaml"))

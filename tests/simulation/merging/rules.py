@@ -11,7 +11,7 @@ from support.records import TOPIC
 
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.stream.merging.messages import MergeManifest, read_manifest
-from stream_apple.stream.merging.note import BoundaryState
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 
 class Merges(NamedTuple):

@@ -15,11 +15,11 @@ from stream_apple.errors import ModelError
 from stream_apple.stream.learning import scheduler as scheduler_module
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import ThreadPool, Threads
-from stream_apple.stream.lineage import Lineage
-from stream_apple.stream.partition import Partition
-from stream_apple.stream.partition_model import BatchResult, PartitionModel
-from stream_apple.stream.ports import Record
-from stream_apple.stream.recovery import RecoveryPlan
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.positions.lineage import Lineage
 
 PARTITIONS = 5
 RECORDS = {number: stream(300, seed=number, partition=number, bad_share=0.1) for number in range(PARTITIONS)}

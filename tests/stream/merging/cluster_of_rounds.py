@@ -8,10 +8,10 @@ from simulation.process import GROUP, MERGES, Process, Setup
 from simulation.world import make_cluster
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.stream.lineage import OffsetMetadata
+from stream_apple.stream.loop.transaction import LoopSettings
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.transaction import LoopSettings
+from stream_apple.stream.positions.lineage import OffsetMetadata
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 STRICT = MergeSettings(1, "votes", math.inf, math.inf)
 SETUP = Setup(loop=LoopSettings(5, 9, 0.5, 3600.0), merging=STRICT)

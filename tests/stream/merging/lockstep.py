@@ -6,8 +6,8 @@ from support.records import HOUR, START, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Provenance
 
 _WEIGHTS = {"a": 1.0, "b": -1.5, "c": 0.5, "d": 2.0}
 

@@ -15,13 +15,13 @@ from support.records import DECODER, SETTINGS, TOPIC, stream
 
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.leader import Leader, MergeSummary
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.ports import Committed
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.positions.merge_settings import MergeSettings
 from stream_apple.stream.snapshots.codec import encode_snapshot
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")

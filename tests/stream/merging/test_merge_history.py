@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple.stream.merging.history import MOST_MERGES, MOST_RANGES, MergeHistory
-from stream_apple.stream.merging.note import MergedPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 
 
 def of(rounds: list[int]) -> MergeHistory:

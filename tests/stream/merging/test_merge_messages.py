@@ -15,7 +15,7 @@ from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
 from stream_apple.stream.merging.messages import MergeDecoder, encode_merge, merge_key, read_manifest
-from stream_apple.stream.merging.note import BoundaryState, MergedPointer
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots import blocks
 
 ADOPTED = AdoptionRecord(2, 117, 3, BoundaryState.ADOPTED, True, MergedPointer(3, 4, 9), "a" * 32, "b" * 32)  # noqa: FBT003

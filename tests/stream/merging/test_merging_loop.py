@@ -12,7 +12,7 @@ from stream.merging.cluster_of_rounds import MOST_TURNS, SETUP, TICK_S, cluster_
 from stream.merging.lockstep import Lockstep, hourly
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.stream.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import LoopSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from stream_apple.stream.lineage import SnapshotPointer
 from stream_apple.stream.merging.history import MergeHistory
 from stream_apple.stream.merging.messages import Exclusion, RosterEntry
-from stream_apple.stream.merging.note import BoundaryNote, BoundaryState, MergedPointer
 from stream_apple.stream.merging.open_rounds import ClosedRound, ExclusionReason, OpenRounds, Standing
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer
 
 PATIENCE_S = 10.0
 NONE = MergeHistory()

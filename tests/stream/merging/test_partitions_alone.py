@@ -24,11 +24,11 @@ from support.records import HOUR, START, TOPIC, FakeRecord
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
 from stream_apple.stream.merging.merging import Merging
-from stream_apple.stream.merging.note import BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.merging.rounds import Boundary
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.partition import State
-from stream_apple.stream.recovery import Exceptions
+from stream_apple.stream.model.rounds import Boundary
+from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

@@ -11,7 +11,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_apple.stream.lineage import FILE_MAGIC
+from stream_apple.stream.positions.lineage import FILE_MAGIC
 
 
 def nested(depth: int) -> list[Any]:

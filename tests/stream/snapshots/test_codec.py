@@ -19,8 +19,8 @@ from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.core.learner.state.table import COMPANION, base_features
 from stream_apple.errors import ModelError, SnapshotError
-from stream_apple.stream.lineage import Gap, SnapshotPointer
-from stream_apple.stream.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.snapshots import blocks, codec, versions
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot
 from stream_apple.stream.snapshots.versions import VERSION, Upgrade

@@ -14,7 +14,7 @@ from support.records import stream
 
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.partition import State
+from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.snapshots import evidence
 
 pytestmark = pytest.mark.usefixtures("small_sizes")

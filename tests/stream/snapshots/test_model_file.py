@@ -9,7 +9,7 @@ from support.snapshots import LINEAGE, empty, grown
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.lineage import SnapshotPointer
+from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.model_file import FORMAT, model_file_of, read_model_file
 
 SETTINGS: dict[str, dict[str, Any]] = {"learner": {"bits": 10}, "epochs": {"length": "1h"}, "limits": {}}

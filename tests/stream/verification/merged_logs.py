@@ -12,11 +12,11 @@ from stream.merging.lockstep import hourly
 from stream.verification.published_logs import MemoryLogs
 from support.records import DECODER, TOPIC, FakeRecord
 
-from stream_apple.stream.lineage import Lineage
+from stream_apple.stream.log.ports import LogRange
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption, encode_adoption
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.ports import LogRange
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage
+from stream_apple.stream.positions.merge_settings import MergeSettings
 from stream_apple.stream.verification.report import Report
 from stream_apple.stream.verification.verifier import Verifier
 

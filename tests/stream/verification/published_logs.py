@@ -7,9 +7,9 @@ import msgpack
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, dead_letter_headers, stream
 
 from stream_apple.errors import GapError
-from stream_apple.stream.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.ports import Committed, LogRange, Record
+from stream_apple.stream.log.ports import Committed, LogRange, Record
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.verification.report import Report
 from stream_apple.stream.verification.verifier import Verifier

@@ -10,7 +10,7 @@ from support.records import HOUR, START
 
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.merging.messages import encode_merge
-from stream_apple.stream.merging.note import BoundaryState
+from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.report import Report

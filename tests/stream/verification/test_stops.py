@@ -18,9 +18,9 @@ from stream.verification.merged_logs import MergedLogs
 from stream.verification.test_verifying_merges import kinds
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.stream.merging.note import BoundaryState
-from stream_apple.stream.merging.settings import MergeSettings
-from stream_apple.stream.recovery import Exceptions
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.merge_note import BoundaryState
+from stream_apple.stream.positions.merge_settings import MergeSettings
 from stream_apple.stream.verification.report import Report
 
 LIVES = 12

@@ -28,7 +28,7 @@ from stream.verification.published_logs import (
 )
 from support.records import stream
 
-from stream_apple.stream.ports import Header
+from stream_apple.stream.log.ports import Header
 from stream_apple.stream.verification.faults import Kind
 
 BEHIND = 2 * COUNT

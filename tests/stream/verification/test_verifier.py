@@ -28,10 +28,10 @@ from stream.verification.published_logs import (
 from support.records import TOPIC, FakeRecord, stream
 
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream import log_scan
-from stream_apple.stream.lineage import Gap, OffsetMetadata
-from stream_apple.stream.log_scan import LogScan
-from stream_apple.stream.ports import Committed
+from stream_apple.stream.log import log_scan
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.positions.lineage import Gap, OffsetMetadata
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.report import Covered, Unproved
 from stream_apple.stream.verification.verifier import Verifier

@@ -10,10 +10,10 @@ from stream.verification.merged_logs import HASTY, MergedLogs, left_by, left_whe
 from stream.verification.test_verifying_runs import ClusterLogs
 from support.records import DECODER, HOUR, START, TOPIC
 
-from stream_apple.stream.lineage import Lineage
-from stream_apple.stream.merging.note import BoundaryState
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.recovery import Exceptions
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.lineage import Lineage
+from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.report import Boundaries, MadeAgain, Report
 from stream_apple.stream.verification.verifier import Verifier

@@ -11,10 +11,10 @@ from simulation.small import small
 from simulation.world import SETUP, complete, make_cluster, make_input
 from support.records import DECODER, TOPIC
 
-from stream_apple.stream.lineage import Lineage
-from stream_apple.stream.partition_model import PartitionModel
-from stream_apple.stream.ports import Committed, LogRange, Record
-from stream_apple.stream.recovery import Exceptions
+from stream_apple.stream.log.ports import Committed, LogRange, Record
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.report import Report
 from stream_apple.stream.verification.verifier import Verifier

@@ -8,10 +8,10 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.stream.lineage import Provenance
-from stream_apple.stream.log_scan import LogScan
-from stream_apple.stream.ports import Committed
-from stream_apple.stream.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import is_of_snapshot, lost_offset
 from stream_apple.stream.snapshots.store import FEW_LARGE
 

@@ -34,7 +34,7 @@ class CatchingUp(NamedTuple):
     endless: bool
 
     def facts(self) -> dict[str, float | bool | None]:
-        """Ready for JSON."""
+        """Return the fields in JSON types, rounded."""
         return {
             "records": int(self.records),
             "records_per_second": round(self.records_per_second, 1),
@@ -103,7 +103,7 @@ class Pace:
         return (last.offset - first.offset) / (last.at - first.at) if last.at > first.at else 0.0
 
     def _estimate(self, last: _Look) -> CatchingUp:
-        """By how the backlog has shrunk since it was longest."""
+        """Estimate the end from how the backlog has shrunk since it was longest."""
         most = max(self._looks, key=lambda look: (look.backlog, look.at))
         since = last.at - most.at
         shrinks = (most.backlog - last.backlog) / since if since >= _TREND_S else 0.0

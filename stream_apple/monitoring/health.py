@@ -17,14 +17,14 @@ LATE_AFTER_S = 10.0
 
 
 class Verdict(NamedTuple):
-    """An answer and the facts it rests on, ready for JSON."""
+    """Holds an answer and the facts it rests on, ready for JSON."""
 
     good: bool
     facts: dict[str, Any]
 
 
 class Health:
-    """What the probes ask. `now` is monotonic seconds.
+    """Answers what the probes ask. `now` is monotonic seconds.
 
     Until `watch_brokers` is called, brokers count as reachable, and until `watch_backlog` is, no partition is behind.
     """
@@ -53,7 +53,7 @@ class Health:
         self._behind = behind
 
     def leave(self) -> None:
-        """The loop ends. For signal handlers, too."""
+        """The loop ends. Signal handlers may call this, too."""
         self._leaving = True
 
     def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:

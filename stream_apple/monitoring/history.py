@@ -44,7 +44,7 @@ class LossPoint(NamedTuple):
 
 
 class HistoryPoint(NamedTuple):
-    """Where a partition stood at one moment.
+    """Says where a partition stood at one moment.
 
     at_ms   time of day
     offset  the first record that had not been answered
@@ -95,7 +95,7 @@ class History:
         self._points = merged
 
     def since(self, at_ms: int) -> list[HistoryPoint]:
-        """Points later than `at_ms`."""
+        """Return the points that are later than `at_ms`."""
         return [point for point in self._points if point.at_ms > at_ms]
 
     def to_array(self) -> KeptHistory:

@@ -35,7 +35,7 @@ from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 
 
 class Degree(NamedTuple):
-    """How many monomials, and how many parents, have this degree."""
+    """Counts the monomials, and among them the parents, of one degree."""
 
     degree: int
     monomials: int
@@ -58,7 +58,7 @@ class Fill(NamedTuple):
 
 
 class ModelState(NamedTuple):
-    """Which model it is, and how far it has come.
+    """Says which model it is, and how far it has come.
 
     at        the first offset that it has not learned
     epoch     number of the current one, -1 before the first record
@@ -77,7 +77,7 @@ class ModelState(NamedTuple):
 
 
 class LearningView(NamedTuple):
-    """What it has learned from, and how well.
+    """Says what the model has learned from, and how well.
 
     losses    by span: start, epoch, last_epoch, recent
     quality   AUC and calibration, by span and predictor
@@ -236,7 +236,7 @@ def _heaviest(salience: NDArray[np.float32], top: int) -> list[int]:
 
 
 def _parents(slots: Slots, salience: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Slots of the parents, the most salient first."""
+    """Return the slots of the parents, the most salient first."""
     found = np.flatnonzero(((slots["parent"][:-1] & PARENT) != 0) & (slots["key"][:-1] != 0))
     return found[np.lexsort((slots["key"][found], -salience[found]))]
 

@@ -60,7 +60,7 @@ _OWN = ("merge_round", "merge_held", "merge_skipped_rounds")
 
 
 class _Stand(NamedTuple):
-    """A partition at its newest boundary.
+    """Says where a partition stands at its newest boundary.
 
     state  "held", one of OUTCOMES, or None if that is not known
     since  seconds of a clock since when it is held

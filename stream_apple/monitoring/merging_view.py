@@ -13,7 +13,7 @@ from stream_apple.stream.snapshots.store import Logs
 
 
 class NewestMerge(NamedTuple):
-    """The newest merge of a group.
+    """Describes the newest merge of a group.
 
     digest    of the merged model
     roster    partitions that are in it
@@ -27,7 +27,7 @@ class NewestMerge(NamedTuple):
 
 
 class MergingView(NamedTuple):
-    """A partition where models are merged.
+    """Describes a partition where models are merged.
 
     boundary  its newest; None before the first
     merge     None before the first, and if it is gone from the log

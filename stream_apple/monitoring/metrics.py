@@ -113,7 +113,7 @@ class Metrics:
         self._merging = facts
 
     def facts(self) -> MetricFacts:
-        """What the metrics say now; may be asked by any thread."""
+        """Return what the metrics say now; any thread may ask."""
         partitions = [self._partitions[number] for number in sorted(self._partitions)]
         dead_letters: dict[str, float] = defaultdict(float)
         for partition in partitions:
@@ -194,7 +194,7 @@ class Metrics:
         self._partitions[number].entered(state)
 
     def committed(self, seconds: float) -> None:
-        """A transaction was committed, which took `seconds`."""
+        """The loop has committed a transaction, which took `seconds`."""
         self._tallies["transactions_total"].add("committed")
         self._all["commit_seconds"].observe(seconds)
 
@@ -208,7 +208,7 @@ class Metrics:
         self._all["restore_seconds"].observe(seconds)
 
     def aborted(self) -> None:
-        """A transaction was aborted."""
+        """The loop has aborted a transaction."""
         self._tallies["transactions_total"].add("aborted")
 
     def rebalanced(self, event: str) -> None:

@@ -91,7 +91,7 @@ class _Pace:
     judged: bool = False
 
     def add(self, result: BatchResult) -> None:
-        """Count a batch."""
+        """Count the ends of epochs and the examples of a batch, and the time that it took."""
         self.ends += len(result.ends)
         self.examples += result.learned + result.unlabelled + result.replayed
         self.growing_s += result.seconds.get(Step.GROW, 0.0)
@@ -188,5 +188,5 @@ def _mean(owned: Mapping[int, Partition], *, linear: bool) -> float | None:
 
 
 def _known(loss: float) -> float | None:
-    """JSON has no NaN."""
+    """Return None for NaN, which JSON does not have."""
     return None if math.isnan(loss) else round(loss, 6)

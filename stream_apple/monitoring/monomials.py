@@ -22,7 +22,7 @@ _LOOKUPS = 1 << 22
 
 
 class Monomial(NamedTuple):
-    """One monomial.
+    """Describes one monomial of a model.
 
     name      its factors and TIMES between, powers with superscript digits
     factors   names of its base features; `?` and hex digits for a key without a name, `?` for one not even known
@@ -60,7 +60,7 @@ class Parent(NamedTuple):
 
 
 class CutFeature(NamedTuple):
-    """A feature that is cut into intervals.
+    """Describes a feature that is cut into intervals.
 
     cuts      between them, ascending
     absent    whether an example that lacks it lies in an interval too, that of 0
@@ -99,12 +99,12 @@ class MonomialFormatter:
 
     @property
     def share_named(self) -> float:
-        """Of the base features in `used`, how many have a name."""
+        """Return the share of the base features in `used` that have a name."""
         named = sum(self._names.get(key) is not None for key in self.used)
         return named / len(self.used) if self.used else float(self._factors is not None)
 
     def monomial(self, at: int) -> Monomial:
-        """The one in slot `at`, the same at every call."""
+        """Return the monomial in slot `at`, the same at every call."""
         if at not in self._described:
             self._described[at] = self._describe(at)
         return self._described[at]

@@ -46,10 +46,10 @@ class Wanted(NamedTuple):
 
 
 class ExampleLogs(Protocol):
-    """Where the examples are read from."""
+    """Reads the logs that the examples are in."""
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """Offsets in the log."""
+        """Return which offsets of a partition the log has."""
         ...
 
     def reader(self, topic: str, partition: int, offset: int) -> LogReader:
@@ -114,7 +114,7 @@ def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
 
 
 class NameFinder(Protocol):
-    """What a view asks for names."""
+    """Looks for the names that a view lacks."""
 
     def look(self, wanted: Wanted) -> bool:
         """Have these looked for; whether the names are to be asked again, because a search has ended meanwhile."""
@@ -122,10 +122,10 @@ class NameFinder(Protocol):
 
 
 class NoNameFinder:
-    """Where nothing is looked for."""
+    """Finds no names, for workers and tests where nobody reads the topic."""
 
     def look(self, wanted: Wanted) -> bool:  # noqa: ARG002  the protocol's
-        """There is nothing to wait for."""
+        """Return False: no search ends here, so there is nothing to wait for."""
         return False
 
 

@@ -33,10 +33,10 @@ _LONGEST_MESSAGE = 500
 
 
 class NullObserver:
-    """An observer that remembers nothing."""
+    """Forgets all that it is told."""
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Nothing is remembered."""
+        """Remember nothing of the batch."""
 
 
 class DeadLetter(NamedTuple):
@@ -102,7 +102,7 @@ class WorkerObserver:
             self._note(partition.number, result.rejects[-RECENT_REJECTS:])
 
     def dead_letters(self) -> list[DeadLetter]:
-        """The most recent ones, the newest first."""
+        """Return the most recent dead letters, the newest first."""
         return list(self._rejects)[::-1]
 
     def history(self, partition: int, since_ms: int) -> list[HistoryPoint]:
@@ -187,5 +187,5 @@ class ObserverThread:
 
 
 def rest_after(spent_s: float) -> float:
-    """How long to rest after work that took `spent_s` of a core."""
+    """Return the seconds to rest after work that took `spent_s` of a core."""
     return max(_STEP_S, spent_s / _SHARE)

@@ -29,13 +29,13 @@ class Tally:
         self._series = {value: counter.labels(*labels, value) for value in self.counts}
 
     def add(self, value: str, amount: float = 1.0) -> None:
-        """Count so many more of this value."""
+        """Add `amount` to the series of this label value."""
         self._series[value].inc(amount)
         self.counts[value] += amount
 
 
 class PartitionMetrics:
-    """The series of one partition, which may go and come back.
+    """Keeps the series of one partition, which may go and come back.
 
     A gauge is exported from its first true value on: 0 would be a false one.
 
@@ -56,7 +56,7 @@ class PartitionMetrics:
         self._forget()
 
     def _forget(self) -> None:
-        """Know nothing of the partition's model."""
+        """Forget what was known of the partition's model."""
         self._digest: tuple[str, str] | None = None
         self._gauges: dict[str, float] = {}
         self._learned = PredictorMetrics(self._metrics, self._label)
@@ -65,12 +65,12 @@ class PartitionMetrics:
 
     @property
     def dead_letters(self) -> dict[str, float]:
-        """How many, by reason; all reasons are there."""
+        """Return how many records were rejected for each reason; all reasons are there."""
         return self._reasons.counts
 
     @property
     def lag_records(self) -> float | None:
-        """The gauge; None before its first value."""
+        """Return the value of the gauge; None before its first value."""
         return self._gauges.get("lag_records")
 
     @property
@@ -79,7 +79,7 @@ class PartitionMetrics:
         return self._pace.behind
 
     def facts(self) -> dict[str, Any]:
-        """What the series say.
+        """Return what the partition's series say, in JSON types.
 
         State, losses and quality by span, the mixture, examples by outcome, parents that came and went, counts by
         degree, digest, and the gauges.
@@ -107,7 +107,7 @@ class PartitionMetrics:
         self._show({"snapshot_bytes": size})
 
     def processed(self, result: BatchResult) -> None:
-        """Count the records of a batch."""
+        """Count the records of a batch by what became of them."""
         self._outcomes.add("learned", result.learned)
         self._outcomes.add("unlabelled", result.unlabelled)
         self._outcomes.add("rejected", len(result.rejects))

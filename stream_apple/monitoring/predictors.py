@@ -44,17 +44,17 @@ def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
 
 
 def losses_of(learner: Learner) -> dict[str, LossReport]:
-    """Means of each span."""
+    """Return the mean losses of the learner's predictors in each span."""
     return {name: learner.progress.report(span) for name, span in _SPANS.items()}
 
 
 def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:
-    """How good each predictor is, in each span."""
+    """Return how good each predictor is in each span."""
     return {name: learner.progress.quality(span) for name, span in _SPANS.items()}
 
 
 def mixture_of(learner: Learner) -> MixtureView:
-    """How what the learner publishes is mixed now."""
+    """Return how the learner mixes its predictors' scores now."""
     if not learner.options.mixed:
         return MixtureView({}, {})
     return MixtureView(

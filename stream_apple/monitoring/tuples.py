@@ -14,7 +14,7 @@ _UNKNOWN = "?"
 
 
 class TupleView(NamedTuple):
-    """One tuple.
+    """Describes one tuple of attributes.
 
     attributes  their names, `?` where no example has told it
     features    how many of its products have a slot
@@ -27,7 +27,7 @@ class TupleView(NamedTuple):
 
 
 class TuplesView(NamedTuple):
-    """All of them.
+    """Describes the tuples of attributes that a model learns from.
 
     order     how many attributes each has
     selected  how many were selected, out of `seen`; both 0 before that, and if nothing is left out

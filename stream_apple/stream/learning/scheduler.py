@@ -27,7 +27,7 @@ Publish = Callable[[Partition, list[Record], BatchResult], None]
 
 @dataclass(slots=True)
 class _Batch:
-    """Records of a partition, and the bytes of their values."""
+    """Holds records of a partition, and the bytes of their values."""
 
     partition: Partition
     records: list[Record]
@@ -50,7 +50,7 @@ class _Running(NamedTuple):
 
 
 class LearningScheduler:
-    """The work on models of one loop.
+    """Has threads work on the models of one loop, one task of a partition at a time.
 
     threads  make the calls
     publish  is told the result of each batch, in the partition's order
@@ -73,7 +73,7 @@ class LearningScheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is on its way."""
+        """Whether a thread works on a model, or will."""
         return bool(self._running)
 
     @property

@@ -11,7 +11,7 @@ _QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cp
 
 
 class Threads(Protocol):
-    """Runs calls; used by one thread."""
+    """Runs calls on other threads; one thread alone may use this."""
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Have the call made, some time; its result or its error will be the future's."""
@@ -27,7 +27,7 @@ class Threads(Protocol):
 
 
 class ThreadPool:
-    """So many threads."""
+    """Runs calls on a fixed number of threads."""
 
     def __init__(self, threads: int) -> None:
         self._executor = ThreadPoolExecutor(threads, "models")
@@ -37,7 +37,7 @@ class ThreadPool:
         return self._executor.submit(call)
 
     def wait(self, futures: Collection[Future[Any]], timeout_s: float | None) -> None:
-        """Signals are handled meanwhile."""
+        """Wait for one of the futures; signal handlers run meanwhile."""
         wait(futures, timeout_s, FIRST_COMPLETED)
 
     def close(self) -> None:

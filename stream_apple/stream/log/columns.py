@@ -15,27 +15,27 @@ from stream_apple.stream.log.ports import Record
 
 
 def offsets_of(records: Sequence[Record]) -> NDArray[np.int64]:
-    """int64[n]."""
+    """Return the offsets of n records, as int64[n]."""
     return np.fromiter(_each("offset", records), np.int64, len(records))
 
 
 def timestamps_of(records: Sequence[Record]) -> NDArray[np.int64]:
-    """int64[n], milliseconds since 1970; not above 0 where there is none."""
+    """Return int64[n], milliseconds since 1970; not above 0 where a record has no timestamp."""
     return np.fromiter(map(itemgetter(1), _each("timestamp", records)), np.int64, len(records))
 
 
 def values_of(records: Sequence[Record]) -> list[bytes | None]:
-    """The values of n records."""
+    """Return the values of n records, in their order."""
     return list(_each("value", records))
 
 
 def keys_of(records: Sequence[Record]) -> list[bytes | None]:
-    """The keys of n records."""
+    """Return the keys of n records, in their order."""
     return list(_each("key", records))
 
 
 def bytes_of(records: Sequence[Record]) -> int:
-    """The sum of the sizes of the values."""
+    """Return the sum of the sizes of the records' values."""
     return sum(map(len, filter(None, _each("value", records))))
 
 

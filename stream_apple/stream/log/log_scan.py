@@ -22,15 +22,15 @@ class LogReader(Protocol):
 
     @property
     def position(self) -> int:
-        """As `Reader.position`."""
+        """Return what `Reader.position` returns."""
         ...
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """As `Reader.fetch`."""
+        """Return what `Reader.fetch` returns."""
         ...
 
     def close(self) -> None:
-        """As `Reader.close`."""
+        """Do what `Reader.close` does."""
         ...
 
 
@@ -62,11 +62,11 @@ class GradualScan:
 
     @property
     def done(self) -> bool:
-        """Whether all has been read."""
+        """Whether the scan has read all records below `stop`."""
         return self._at >= self._stop
 
     def read(self) -> Sequence[Record]:
-        """What has come; perhaps nothing. BrokerError if the log has not gone on for `patience_s`."""
+        """Return what has come; perhaps nothing. BrokerError if the log has not gone on for `patience_s`."""
         if self.done:
             return []
         records = self._reader.fetch(self._limit, _MOMENT_S)
@@ -78,12 +78,12 @@ class GradualScan:
         return [record for record in records if record.offset() < self._stop]
 
     def close(self) -> None:
-        """Give back the reader."""
+        """Close the reader; the scan is of no more use."""
         self._reader.close()
 
 
 def stalled(place: str, at: int, stop: int, patience_s: float) -> BrokerError:
-    """The error of a log that does not go on."""
+    """Return the error of a log that does not go on."""
     return BrokerError(
         f"expected {place} to go on from offset {at} to {stop}, found nothing for {patience_s:g} s: is the broker "
         f"gone, or is a transaction open there?"
@@ -115,7 +115,7 @@ class LogScan:
         self._fetched: deque[Record] = deque()
 
     def take(self) -> Record | None:
-        """The next record; None at the end. BrokerError if nothing comes and the end is not reached."""
+        """Return the next record; None at the end. BrokerError if nothing comes and the end is not reached."""
         if not self._fetched:
             self._fetched.extend(self._fetch())
         return self._fetched.popleft() if self._fetched else None
@@ -130,7 +130,7 @@ class LogScan:
         return list(islice(self._fetched, most))
 
     def skip(self, count: int) -> None:
-        """Take so many of those that are `ahead`."""
+        """Take the first `count` records of those that are `ahead`."""
         for _ in range(count):
             self._fetched.popleft()
 
@@ -155,5 +155,5 @@ class LogScan:
         return []
 
     def close(self) -> None:
-        """Give back the reader."""
+        """Close the reader; the scan is of no more use."""
         self._reader.close()

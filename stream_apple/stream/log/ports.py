@@ -24,7 +24,7 @@ class Record(Protocol):
     """One message of a topic: the methods of `confluent_kafka.Message`, so that none is copied."""
 
     def partition(self) -> int:
-        """The partition it was read from."""
+        """Return the partition that the record was read from."""
         ...
 
     def offset(self) -> int:
@@ -32,11 +32,11 @@ class Record(Protocol):
         ...
 
     def key(self) -> bytes | None:
-        """The key's bytes."""
+        """Return the key's bytes; None if the record has no key."""
         ...
 
     def value(self) -> bytes | None:
-        """The value's bytes; None is a tombstone."""
+        """Return the value's bytes; None is a tombstone."""
         ...
 
     def timestamp(self) -> tuple[int, int]:
@@ -44,12 +44,12 @@ class Record(Protocol):
         ...
 
     def headers(self) -> Sequence[Header] | Mapping[str, str | bytes | None] | None:
-        """Headers in their order."""
+        """Return the headers in their order; None if the record has none."""
         ...
 
 
 class Committed(NamedTuple):
-    """The next offset to process, and the text stored with it."""
+    """Holds the next offset to process, and the text stored with it."""
 
     offset: int
     metadata: str
@@ -164,7 +164,7 @@ class Broker(Protocol):
         ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """Asked of the broker."""
+        """Return which offsets the log has now, as the broker tells."""
         ...
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:

@@ -182,13 +182,13 @@ class Loop:
         self._budget.lap(Phase.SEND)
 
     def _begin(self) -> None:
-        """Step 1, unless a transaction is open."""
+        """Do step 1, unless a transaction is open."""
         if not self._transaction.open:
             self._transaction.begin()
             self._broker.begin()
 
     def _save_what_is_due(self) -> None:
-        """Step 3, in small steps."""
+        """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
         due = self._writer.due(self._owned, self._merging.unsaved)
         if due is not None:
             self._writer.expect()
@@ -199,7 +199,7 @@ class Loop:
             self._budget.lap(Phase.SNAPSHOT)
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
-        """Begin with the partition's snapshot."""
+        """Begin to send the partition's snapshot in the transaction."""
         self._begin()
         self._writer.begin(partition, image)
         self._merging.saving(partition, image)

@@ -25,7 +25,7 @@ _log = structlog.get_logger()
 
 
 class OwnedPartitions:
-    """The partitions of one worker.
+    """Holds the partitions of one worker.
 
     provenance  whose models they are
     new_model   makes a model that has learned nothing
@@ -63,7 +63,7 @@ class OwnedPartitions:
         return iter(self.by_number.values())
 
     def get(self, number: int) -> Partition | None:
-        """The partition, if it is ours."""
+        """Return the partition; None if it is not ours."""
         return self.by_number.get(number)
 
     def sort(self, records: Sequence[Record]) -> Iterator[tuple[Partition, list[Record]]]:
@@ -78,7 +78,7 @@ class OwnedPartitions:
 
     @property
     def restoring(self) -> bool:
-        """Whether a model is still to be found."""
+        """Whether the model of a partition is still to be found."""
         return self._restorer.busy
 
     def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
@@ -163,7 +163,7 @@ class OwnedPartitions:
             self.enter(partition, State.LOST)
 
     def close(self) -> None:
-        """Give back what the restores hold."""
+        """Close the readers that restores hold open."""
         self._restorer.close()
 
     def _go_on(self, partition: Partition) -> None:

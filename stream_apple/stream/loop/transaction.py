@@ -22,7 +22,7 @@ class LoopSettings(NamedTuple):
 
 
 class Transaction:
-    """One after the other; there is at most one open.
+    """Keeps the books of one transaction after the other; at most one is open.
 
     open      whether there is one
     failures  how often in a row there was reason to start over since the last commit
@@ -46,20 +46,20 @@ class Transaction:
         )
 
     def begin(self) -> None:
-        """It is open from now on; there was none."""
+        """A transaction is open from now on; there was none."""
         self.open = True
         self._since = self._now()
         self._outputs = 0
 
     def add(self, outputs: int) -> None:
-        """It holds so many predictions and dead letters more."""
+        """The open transaction holds so many predictions and dead letters more."""
         self._outputs += outputs
 
     def committed(self) -> None:
-        """It is over, and all is well."""
+        """The broker has committed the transaction, which ends a row of failures."""
         self.open = False
         self.failures = 0
 
     def aborted(self) -> None:
-        """It is over, and nothing of it is seen by anybody."""
+        """The broker has aborted the transaction: no reader ever sees anything of it."""
         self.open = False

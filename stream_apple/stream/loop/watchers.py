@@ -16,7 +16,7 @@ from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 
 class LoopRecorder(SnapshotRecorder, Protocol):
-    """Measures what a loop does."""
+    """Measures what a loop does, for metrics."""
 
     def counted(self, partitions: int) -> None:
         """The examples topic has so many partitions."""
@@ -45,11 +45,11 @@ class LoopRecorder(SnapshotRecorder, Protocol):
         ...
 
     def committed(self, seconds: float) -> None:
-        """A transaction was committed, which took `seconds`."""
+        """The loop has committed a transaction, which took `seconds`."""
         ...
 
     def aborted(self) -> None:
-        """A transaction was aborted."""
+        """The loop has aborted a transaction."""
         ...
 
     def rebalanced(self, event: str) -> None:
@@ -58,7 +58,7 @@ class LoopRecorder(SnapshotRecorder, Protocol):
 
 
 class Heartbeat(Protocol):
-    """Is told that the loop lives."""
+    """Knows from the loop's calls whether it still turns."""
 
     def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
         """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which.
@@ -81,19 +81,19 @@ class Observer(Protocol):
 
 
 class Watchers(Protocol):
-    """All who watch one loop."""
+    """Holds all who watch one loop."""
 
     @property
     def metrics(self) -> LoopRecorder:
-        """Who measures."""
+        """Return who measures what the loop does."""
         ...
 
     @property
     def health(self) -> Heartbeat:
-        """Who answers probes."""
+        """Return who answers probes about the loop."""
         ...
 
     @property
     def observer(self) -> Observer:
-        """Who remembers records."""
+        """Return who remembers records that were learned."""
         ...

@@ -26,7 +26,7 @@ FORMAT = 1
 
 
 class AdoptionRecord(NamedTuple):
-    """With what a partition goes on behind a boundary.
+    """Says with what a partition goes on behind a boundary.
 
     at        the first offset that it had not learned
     state     ADOPTED or SKIPPED
@@ -46,12 +46,12 @@ class AdoptionRecord(NamedTuple):
 
 
 def adoption_key(group: str, partition: int) -> bytes:
-    """The key of a partition's adoption records."""
+    """Return the key of a partition's adoption records."""
     return f"{group}/adopted/{partition}".encode()
 
 
 class _Adoption(Closed):
-    """An adoption record as it is stored."""
+    """Reads an adoption record as it is stored."""
 
     v: int
     group: str
@@ -66,7 +66,7 @@ class _Adoption(Closed):
 
 
 def encode_adoption(group: str, record: AdoptionRecord) -> bytes:
-    """The message of an adoption record."""
+    """Return the message of an adoption record."""
     return bytes(msgpack.packb({"v": FORMAT, "group": group, **record._asdict(), "state": str(record.state)}))
 
 

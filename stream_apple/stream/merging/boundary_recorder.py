@@ -9,7 +9,7 @@ from stream_apple.stream.positions.merge_note import BoundaryNote
 
 
 class BoundaryRecorder(Protocol):
-    """Who counts what becomes of boundaries."""
+    """Counts what becomes of boundaries."""
 
     def merged(self, summary: MergeSummary) -> None:
         """This worker's leader has merged, and it is committed."""
@@ -32,5 +32,5 @@ class BoundaryRecorder(Protocol):
         ...
 
     def dropped(self, partitions: Iterable[int]) -> None:
-        """These are ours no more."""
+        """The worker does not own these partitions any more, or is to find them anew."""
         ...

@@ -26,7 +26,7 @@ from stream_apple.stream.positions.merge_settings import MergeSettings
 
 
 class Place(Enum):
-    """Where a partition stands between two boundaries; see above."""
+    """Says where a partition stands between two boundaries, as the module's docstring lists them."""
 
     GOING = auto()
     STOPPED = auto()
@@ -41,7 +41,7 @@ _AFTER_COMMIT = {Place.SAVING: Place.WAITING, Place.RECORDING: Place.GOING}
 
 
 class Follower:
-    """One partition that is ours.
+    """Takes one partition of this worker from boundary to boundary.
 
     place      where it stands
     since      seconds of a clock: since when it has stood at its boundary
@@ -65,7 +65,7 @@ class Follower:
 
     @property
     def boundary(self) -> Boundary:
-        """The one that it stands at."""
+        """Return the boundary that the partition stands at."""
         assert self.rounds.held is not None
         return self.rounds.held
 
@@ -97,7 +97,7 @@ class Follower:
             )
 
     def stop(self, boundary: Boundary, now: float) -> None:
-        """Its model has come to a boundary."""
+        """The partition's model has come to a boundary."""
         self._check_unanswered(boundary)
         self.place, self.since = Place.STOPPED, now
 
@@ -136,12 +136,12 @@ class Follower:
         return counts
 
     def taken(self) -> None:
-        """That has been done."""
+        """The merged model is the partition's own now, and a snapshot of it is due."""
         self.place = Place.TAKEN
         self.rounds.go_on()
 
     def skip(self) -> None:
-        """It goes on alone."""
+        """Let the partition go on alone, without the merge of this round."""
         boundary, model = self.boundary, self.partition.model
         self.record = AdoptionRecord(
             self.partition.number,
@@ -171,7 +171,7 @@ class Follower:
 
     @property
     def due(self) -> bool:
-        """Whether it has to be noted, even if the offset is the same."""
+        """Whether `note` has to be committed, even if the offset is the same."""
         return self._next != self._committed.boundary
 
     def has_committed(self, note: MergeNote) -> BoundaryState | None:

@@ -30,7 +30,7 @@ class DisplacedError(Exception):
 
 @dataclass
 class _Contribution:
-    """One that is being read. `heard`: when its last message came."""
+    """Reads one contribution. `heard`: when its last message came."""
 
     model: PartitionModel
     snapshot: SnapshotReader
@@ -38,7 +38,7 @@ class _Contribution:
 
 
 class Gathering:
-    """The models that a closed round is made of.
+    """Reads the models that a closed round is merged of.
 
     lineages  partition -> lineage of its contribution
 
@@ -83,7 +83,7 @@ class Gathering:
         return not self._left
 
     def close(self) -> None:
-        """Give back all that is held."""
+        """Close all readers that are open."""
         while self._logs:
             self._logs.popitem()[1].close()
 
@@ -94,7 +94,7 @@ class Gathering:
                 self._logs[entry.partition] = self._broker.reader(topic, entry.partition, entry.first)
 
     def _read(self, entry: RosterEntry, log: Reader) -> bool:
-        """Read on in one contribution; whether anything has come."""
+        """Read on in one contribution; return whether anything has come."""
         if self._current is None:
             model = self._new_model(entry.partition, self._lineages[entry.partition])
             snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))

@@ -16,7 +16,7 @@ MOST_RANGES = 64
 
 
 class MergeHistory(NamedTuple):
-    """All merges of a group.
+    """Records all merges of a group.
 
     merges   the newest, in the order in which they were committed
     dropped  ranges of the rounds of all before: first and last round of each, ascending, with gaps between them
@@ -26,7 +26,7 @@ class MergeHistory(NamedTuple):
     dropped: tuple[tuple[int, int], ...] = ()
 
     def find(self, number: int) -> MergedPointer | None:
-        """Where the merged model of this round is, if that is known."""
+        """Return where the merged model of this round is, if that is known."""
         return next((each for each in reversed(self.merges) if each.round == number), None)
 
     def has(self, number: int) -> bool:
@@ -38,7 +38,7 @@ class MergeHistory(NamedTuple):
         return self.has(number) and self.find(number) is None
 
     def add(self, newest: MergedPointer) -> "MergeHistory":
-        """With one more."""
+        """Return a history that has this merge, too."""
         merges, dropped = (*self.merges, newest), self.dropped
         for old in merges[:-MOST_MERGES]:
             dropped = _with(dropped, old.round)

@@ -41,7 +41,7 @@ Message = tuple[bytes, bytes]
 
 
 class MergeSummary(NamedTuple):
-    """What a merge was, for those who count.
+    """Tells those who count what a merge was.
 
     roster        partitions in it
     excluded      partition that is not -> why, an `ExclusionReason`
@@ -59,15 +59,15 @@ class MergeSummary(NamedTuple):
 
 
 class MergeRecorder(Protocol):
-    """Who counts merges."""
+    """Counts merges that are committed."""
 
     def merged(self, summary: MergeSummary) -> None:
-        """One has been committed."""
+        """The leader has merged, and it is committed."""
         ...
 
 
 class _Outcome(NamedTuple):
-    """A merge that is ready to be sent."""
+    """Holds a merge that is ready to be sent."""
 
     manifest: MergeManifest
     messages: list[Message]
@@ -76,7 +76,7 @@ class _Outcome(NamedTuple):
 
 
 class Leader:
-    """The leader while partition 0 is this worker's, and live.
+    """Merges what partitions contribute, while partition 0 is this worker's, and live.
 
     options    of the models
     new_model  makes a model that has learned nothing
@@ -115,7 +115,7 @@ class Leader:
 
     @property
     def ready(self) -> Sequence[Message] | None:
-        """See above."""
+        """Return the messages of a merge that is to be sent and committed; None if there is none."""
         return self._work.messages if isinstance(self._work, _Outcome) else None
 
     def step(self) -> None:
@@ -129,7 +129,7 @@ class Leader:
             self._look(self._log.history)
 
     def committed(self, pointer: MergedPointer) -> None:
-        """What was ready is there now, and noted beside partition 0."""
+        """The merge that was ready is committed, and noted beside partition 0."""
         outcome = self._work
         assert isinstance(outcome, _Outcome)
         self._work = None
@@ -159,7 +159,7 @@ class Leader:
         )
 
     def close(self) -> None:
-        """Lead no more, and give back what is held."""
+        """Lead no more, and close all readers that are open."""
         if isinstance(self._work, Gathering):
             self._work.close()
         self._work = None
@@ -213,7 +213,7 @@ class Leader:
 
 
 class _Merging(NamedTuple):
-    """A merge that a thread makes."""
+    """Holds what a thread needs to make a merge."""
 
     group: str
     closed: ClosedRound
@@ -222,7 +222,7 @@ class _Merging(NamedTuple):
     history: MergeHistory
 
     def make(self) -> tuple[MergeManifest, list[Message]]:
-        """What is recorded of it, and all messages."""
+        """Merge the models; return what is recorded of the merge, and its messages."""
         model, counts = merge(self.models, parents=self.parents)
         number, partitions, roster, excluded = self.closed
         digest = model.digest()
@@ -232,7 +232,7 @@ class _Merging(NamedTuple):
 
 
 class _Watch:
-    """What is noted of all partitions."""
+    """Knows what is committed of all partitions, whoever owns them."""
 
     def __init__(self, broker: Broker, provenance: Provenance, now: Callable[[], float]) -> None:
         self._broker = broker
@@ -246,7 +246,7 @@ class _Watch:
         self.partitions = 0
 
     def count(self) -> None:
-        """Ask how many partitions there are."""
+        """Ask the broker how many partitions there are."""
         self.partitions = self._broker.partition_count(self._provenance.topics.examples)
 
     def look_at_ends(self) -> None:
@@ -260,7 +260,7 @@ class _Watch:
             self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
 
     def standings(self) -> list[Standing]:
-        """Those of all partitions, in their order."""
+        """Return the standings of all partitions, in their order."""
         if not self.partitions:
             self.count()
         for number, committed in self._broker.peek(range(self.partitions)).items():
@@ -270,11 +270,11 @@ class _Watch:
         return [self._standings.get(number, Standing()) for number in range(self.partitions)]
 
     def waiting_at(self, number: int) -> list[int]:
-        """The partitions that have contributed to this round."""
+        """Return the partitions that have contributed to this round."""
         return [partition for partition, each in self._standings.items() if each.contribution(number) is not None]
 
     def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
-        """Partition -> lineage that its contribution was made with."""
+        """Return for each partition in the round the lineage that its contribution was made with."""
         return {
             entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
             for entry in closed.roster

@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class MergeLookup(Enum):
-    """What has come of asking for a round's merged model."""
+    """Says what has come of asking for a round's merged model."""
 
     UNKNOWN = auto()  # it is being found out, or read
     ABSENT = auto()  # the round has not been merged
@@ -41,7 +41,7 @@ class MergeLookup(Enum):
 
 
 class MergedModel(NamedTuple):
-    """One merged model, and what is recorded of it."""
+    """Holds one merged model, and what is recorded of it."""
 
     pointer: MergedPointer
     manifest: MergeManifest
@@ -56,7 +56,7 @@ class MergeAnswer(NamedTuple):
 
 
 class MergeLog:
-    """What is known of the merges of a group.
+    """Reads the merges of a group, and knows those that it has read of.
 
     options  of its models
 
@@ -80,7 +80,7 @@ class MergeLog:
         self._gone: set[int] = set()
 
     def follow(self, newest: MergedPointer | None) -> None:
-        """The newest merged model is there; None if there is none."""
+        """Take this for the newest merged model; None if there is none."""
         if newest is None and self.history is None:
             self.history = MergeHistory()
         if newest is not None and newest != self.newest:
@@ -120,7 +120,7 @@ class MergeLog:
             self._read_model(self._model, until)
 
     def drop(self) -> None:
-        """Forget everything, and give back what is held."""
+        """Forget everything, and close the reader."""
         self._manifest = self._close(self._manifest)
         self._model = self._close(self._model)
         self._read, self.history, self.newest, self._known_to = None, None, None, None

@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 
 class MergingContext(NamedTuple):
-    """What merging needs of a worker.
+    """Holds what merging needs of a worker.
 
     options    of its models
     new_model  makes one that has learned nothing
@@ -52,36 +52,36 @@ class MergingContext(NamedTuple):
 
 
 class NoMerging:
-    """Each partition's model stays its own."""
+    """Leaves each partition's model its own; the loop calls it where `merge.mode` is off."""
 
     unsaved: Collection[Partition] = ()
 
     def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
-        """Nothing is needed."""
+        """Keep neither: this opens no transaction and has no call made."""
 
     def iterate(self) -> bool:
-        """Nothing is ever due."""
+        """Return False, because no merge ever makes a commit due."""
         return False
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """No model stops."""
+        """Raise AssertionError: no model stops where nothing is merged."""
         raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
-        """Nothing depends on it."""
+        """Ignore the snapshot, for which nobody waits."""
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        """What the next transaction must commit."""
+        """Return what the next transaction must commit."""
         return {partition: new for partition in owned if (new := partition.progress()) is not None}
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """Nothing depends on it."""
+        """Ignore the commit, which nothing here waits for."""
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Nothing depends on it."""
+        """Ignore the partitions, none of which is ever held."""
 
     def drop(self) -> None:
-        """There is nothing."""
+        """Drop nothing, because nothing is kept."""
 
 
 class Merging(NoMerging):
@@ -102,12 +102,12 @@ class Merging(NoMerging):
         self._learning: LearningScheduler | None = None
 
     def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
-        """Use this to open a transaction, and this to have threads work on models."""
+        """Open transactions with `begin`, and have threads work on models by `learning`."""
         self._begin = begin
         self._learning = learning
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """These are ours from now on, and no others."""
+        """Take these partitions for ours from now on, and no others."""
         self.drop()
         now = self._context.now()
         self._followers = {partition.number: Follower(partition, now) for partition in partitions}
@@ -116,7 +116,7 @@ class Merging(NoMerging):
         self._welcome(now)
 
     def drop(self) -> None:
-        """Nothing is ours any more, or to be trusted."""
+        """Forget all partitions: nothing is ours any more, or to be trusted."""
         if self._leader is not None:
             self._leader.close()
         self._leader, self._written = None, None
@@ -224,7 +224,7 @@ class Merging(NoMerging):
         self._context.recorder.saw(merged.manifest)
 
     def _skip(self, follower: Follower, reason: str) -> None:
-        """Let it go on alone, from this transaction on."""
+        """Let the partition go on alone, from this transaction on."""
         boundary, seconds = follower.boundary, self._context.now() - follower.since
         follower.skip()
         self._begin()
@@ -274,7 +274,7 @@ class Merging(NoMerging):
         return found
 
     def _note(self, follower: Follower) -> MergeNote:
-        """What is to be noted beside the partition's next offset."""
+        """Return what is to be noted beside the partition's next offset."""
         if follower.partition.number == 0 and self._leader is not None:
             return follower.note._replace(merged=self._written or self._leader.newest)
         return follower.note

@@ -77,7 +77,7 @@ class Exclusion(NamedTuple):
 
 
 class MergeManifest(NamedTuple):
-    """What is recorded of a merge.
+    """Records what a merge was made of.
 
     partitions  how many the examples topic had
     roster      who is in it, by partition: in the order in which the models were merged
@@ -106,7 +106,7 @@ def merge_key(group: str, number: int, index: int) -> bytes:
 
 
 def round_of(key: bytes) -> int:
-    """The round that a key of `merge_key` is about."""
+    """Return the round that a key of `merge_key` is about."""
     return int(key.rsplit(b"/", 2)[1])
 
 
@@ -143,14 +143,14 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
 
 
 class _Formats(Stored):
-    """A message of any format."""
+    """Reads the formats of a message, whichever they are."""
 
     v: int
     slots: int
 
 
 class Envelope(Stored):
-    """What every message of a merged model says of itself."""
+    """Reads what every message of a merged model says of itself."""
 
     group: str
     round: int
@@ -160,12 +160,12 @@ class Envelope(Stored):
 
     @property
     def last(self) -> bool:
-        """Whether it is the manifest's."""
+        """Whether this message is the manifest."""
         return self.index == self.of - 1
 
 
 class StoredMerge(StoredSums):
-    """The manifest of a merged model."""
+    """Reads the manifest of a merged model."""
 
     partitions: PartitionNumber
     roster: tuple[RosterEntry, ...]
@@ -177,7 +177,7 @@ class StoredMerge(StoredSums):
     options: Any
 
     def manifest(self, number: int) -> MergeManifest:
-        """The same as what is recorded of the merge of this round."""
+        """Return what is recorded of the merge, given the round that it is of."""
         history = MergeHistory(self.merges, self.dropped)
         return MergeManifest(number, self.partitions, self.roster, self.excluded, self.digest, self.counts, history)
 
@@ -247,12 +247,12 @@ class MergeDecoder:
 
     @property
     def key(self) -> bytes:
-        """That of the next message."""
+        """Return the key that the next message must have."""
         return merge_key(self._group, self._round, self._next)
 
     @property
     def left(self) -> int:
-        """Messages still to come."""
+        """Return how many messages are still to come."""
         return len(self._blocks) + 1 - self._next
 
     def add(self, value: bytes | None) -> None:

@@ -17,7 +17,7 @@ from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 
 class ExclusionReason(StrEnum):
-    """Why a partition is not in a merge."""
+    """Says why a partition is not in a merge."""
 
     IDLE = "idle"  # nothing of it had moved for a while when the round was opened
     LATE = "late"  # patience was over
@@ -26,7 +26,7 @@ class ExclusionReason(StrEnum):
 
 
 class Standing(NamedTuple):
-    """What is known of a partition at one moment.
+    """Says what is known of a partition at one moment.
 
     offset    committed; -1 if nothing is
     end       of its log; -1 if that is not known
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
     snapshot: SnapshotPointer | None = None
 
     def contribution(self, number: int) -> SnapshotPointer | None:
-        """What it waits with at the end of this round."""
+        """Return the snapshot that the partition contributes to this round; None if it does not wait there."""
         boundary, snapshot = self.boundary, self.snapshot
         if boundary is None or snapshot is None or boundary.state is not BoundaryState.CONTRIBUTED:
             return None
@@ -66,7 +66,7 @@ class ClosedRound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Where a partition stood, and since when."""
+    """Remembers where a partition stood, and since when."""
 
     place: tuple[int, int]
     since: float
@@ -108,7 +108,7 @@ class OpenRounds:
         return [number for number in self.opened if number not in before_now]
 
     def closed(self, now: float) -> ClosedRound | None:
-        """The first round that is to be merged now."""
+        """Return the first round that is to be merged now; None if there is none."""
         for number in self.opened:
             roster, reasons = self._sort(number)
             over = now - self.opened[number] >= self._patience_s
@@ -118,11 +118,11 @@ class OpenRounds:
         return None
 
     def displaced(self, number: int, entry: RosterEntry) -> None:
-        """This contribution to an open round can't be had any more."""
+        """Take note that this contribution to an open round can't be had any more."""
         self._displaced.add((number, entry))
 
     def _sort(self, number: int) -> tuple[list[RosterEntry], dict[int, ExclusionReason]]:
-        """Who is in the round, and why each other partition is not."""
+        """Return who is in the round, and why each other partition is not."""
         roster: list[RosterEntry] = []
         reasons: dict[int, ExclusionReason] = {}
         for partition, standing in enumerate(self._standings):

@@ -45,7 +45,7 @@ _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
 class Reject(NamedTuple):
-    """One record that can't be used, and why."""
+    """Holds one record that can't be used, and why."""
 
     record: Record
     reason: Reason
@@ -53,7 +53,7 @@ class Reject(NamedTuple):
 
 
 class DeadLetterMessage(NamedTuple):
-    """The message about a reject."""
+    """Holds the message that reports a reject."""
 
     key: bytes | None
     value: bytes | None

@@ -19,7 +19,7 @@ class Ended(NamedTuple):
 
 
 class ModelImage(NamedTuple):
-    """All that a partition's model has become.
+    """Holds all that a partition's model has become.
 
     at        the first offset that it has not learned
     table     the learner's
@@ -39,7 +39,7 @@ class ModelImage(NamedTuple):
     passed: bool = False
 
     def copy(self) -> "ModelImage":
-        """The same in memory of its own."""
+        """Return the same image in memory of its own."""
         sums = {name: array.copy() for name, array in self.sums.items()}
         return self._replace(
             table=copy_table(self.table),

@@ -39,7 +39,7 @@ _ATTACHED = "attached_"
 
 
 class ModelSettings(NamedTuple):
-    """All that the result depends on besides the records.
+    """Holds all that the result depends on besides the records.
 
     merge_every  epochs of a round, 0 if nothing is merged
     start        what every model starts from; None: from nothing
@@ -54,7 +54,7 @@ class ModelSettings(NamedTuple):
     start: Mergeable | None = None
 
     def decoder(self) -> Decoder:
-        """One that decodes what such models learn from."""
+        """Return a decoder of what such models learn from."""
         return Decoder(self.limits, self.options.wanted_columns())
 
 
@@ -130,12 +130,12 @@ class PartitionModel:
 
     @property
     def limits(self) -> Limits:
-        """Those of records; the bounds of outputs follow from them."""
+        """Return the limits of records; the bounds of outputs follow from them."""
         return self._triage.limits
 
     @property
     def rounds(self) -> Rounds | None:
-        """Where it stops for others; None if it never does."""
+        """Return the rounds at whose ends it stops for others; None if it never does."""
         return self._triage.rounds
 
     @property
@@ -145,12 +145,12 @@ class PartitionModel:
 
     @property
     def clock(self) -> EpochClock:
-        """The partition's event time."""
+        """Return the clock of the partition's event time."""
         return self._triage.clock
 
     @property
     def rejects(self) -> RejectCounter:
-        """How many of the partition's latest records could not be used."""
+        """Return the count of the latest records that could not be used."""
         return self._triage.rejects
 
     @property
@@ -212,7 +212,7 @@ class PartitionModel:
         self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
 
     def image(self) -> ModelImage:
-        """Its state now, by reference."""
+        """Return its state now, by reference: it changes as the model learns on."""
         learner = self.learner
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
         observed = {**learner.observed, **attached}
@@ -222,11 +222,11 @@ class PartitionModel:
         )
 
     def copied_image(self) -> ModelImage:
-        """Its state now, in memory of its own: for those who need it while the model learns on."""
+        """Return its state now, in memory of its own: for those who need it while the model learns on."""
         return self.image().copy()
 
     def digest(self) -> str:
-        """32 hex digits over every bit that later outputs depend on."""
+        """Return 32 hex digits over every bit that later outputs depend on."""
         return self.image().digest(self.learner.digest())
 
     def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
@@ -254,14 +254,14 @@ class PartitionModel:
         return self.held is None and self._triage.is_behind(record)
 
     def _up_to_boundary(self, records: list[Record]) -> tuple[list[Record], BatchResult]:
-        """What is learned of the records, and its result."""
+        """Learn the records up to a boundary; return those that were learned, and the result."""
         result = self.process(records)
         if result.boundary is not None:
             records = [record for record in records if record.offset() < result.next_offset]
         return records, result
 
     def _skip(self, records: list[Record]) -> BatchResult:
-        """Of the one record to skip; of none, if that offset has no record."""
+        """Return the result of leaving out this record; of nothing, if that offset has no record."""
         message = explain(Reason.SKIPPED, -1, None, self.limits)
         rejects = [Reject(each, Reason.SKIPPED, message) for each in records if each.offset() >= self.publish_from]
         if records:

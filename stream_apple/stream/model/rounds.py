@@ -13,7 +13,7 @@ from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 
 class Boundary(NamedTuple):
-    """The end of a round, in a partition.
+    """Marks the end of a round, in a partition.
 
     round  that has ended
     at     the first offset that the model has not learned
@@ -24,7 +24,7 @@ class Boundary(NamedTuple):
 
 
 class Rounds:
-    """The rounds of one model.
+    """Tells a model where it has to stop for others.
 
     every        epochs of a round
 

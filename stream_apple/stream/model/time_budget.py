@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class Phase(StrEnum):
-    """What the loop is doing."""
+    """Names what the loop is doing."""
 
     FETCH = "fetch"
     WAIT = "wait"  # for the threads that learn
@@ -19,7 +19,7 @@ class Phase(StrEnum):
 
 
 class Step(StrEnum):
-    """What a thread is doing with a model."""
+    """Names what a thread is doing with a model."""
 
     DECODE = "decode"
     LEARN = "learn"

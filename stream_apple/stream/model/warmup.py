@@ -20,7 +20,7 @@ _SMALLEST_BITS = 8  # the table's size changes no code
 
 
 class _Sample(NamedTuple):
-    """A record of nobody's."""
+    """Stands in for a record, which no log has."""
 
     number: int
     payload: bytes | None

@@ -10,7 +10,7 @@ from stream_apple.stream.positions.merge_note import MergeNote
 
 
 class State(StrEnum):
-    """Where a partition stands."""
+    """Names where a partition stands in its life."""
 
     ASSIGNED = "assigned"  # ours; whether there is a model is being found out
     RESTORING = "restoring"  # its model is being read from a snapshot
@@ -68,7 +68,7 @@ class Partition:
 
     @property
     def number(self) -> int:
-        """Its number in the topic."""
+        """Return the partition's number in the topic."""
         return self.model.partition
 
     @property
@@ -92,7 +92,7 @@ class Partition:
 
     @property
     def unsaved(self) -> int:
-        """Offsets that a successor would have to replay."""
+        """Return how many offsets a successor would have to replay."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
         return self.next_offset - saved
 
@@ -125,7 +125,7 @@ class Partition:
         return Committed(self.next_offset, metadata.to_text())
 
     def has_committed(self, committed: Committed) -> None:
-        """The transaction that was to commit this has been."""
+        """The transaction that was to commit this is committed."""
         self.committed = committed.offset
         self.recovered = False
         if self.written is not None:

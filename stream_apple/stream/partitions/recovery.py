@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Exceptions(NamedTuple):
-    """What the operator lets models leave out.
+    """Holds what the operator lets models leave out.
 
     gaps   (partition, first missing offset) of each gap that may be jumped over
     skips  (partition, offset) of each record that becomes a dead letter unread
@@ -46,7 +46,7 @@ class Exceptions(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "Exceptions":
-        """What the configuration names."""
+        """Return the exceptions that the configuration names."""
         return cls(config.worker.accepted_gaps, config.worker.skipped_records)
 
 
@@ -61,7 +61,7 @@ class Jump(NamedTuple):
 
 
 class RecoveryPlan(NamedTuple):
-    """How the model of a partition is to be had.
+    """Says how the model of a partition is to be had.
 
     lineage       of the model, before any jump
     publish_from  the committed offset: what comes before it is learned in silence
@@ -89,7 +89,7 @@ class RecoveryPlan(NamedTuple):
 
     @property
     def fetch_from(self) -> int:
-        """The first record to fetch."""
+        """Return the offset of the first record to fetch."""
         return self._stands if self.jump is None else self.jump.gap.stop
 
     @property

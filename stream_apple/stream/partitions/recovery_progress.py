@@ -32,7 +32,7 @@ class _Begun(NamedTuple):
 
 
 class RecoveryProgress:
-    """The recoveries of one worker."""
+    """Follows the recoveries of one worker, and logs those that take long."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

@@ -84,7 +84,7 @@ class Lineage(NamedTuple):
 
     @property
     def left_out(self) -> int:
-        """The offset behind all that was left out."""
+        """Return the offset behind all that was left out."""
         return max((*(gap.stop for gap in self.gaps), *(offset + 1 for offset in self.skips)), default=0)
 
 
@@ -96,7 +96,7 @@ class Skip(NamedTuple):
 
 
 class SnapshotPointer(NamedTuple):
-    """Where a snapshot is.
+    """Says where in the models topic a snapshot is, and what state it holds.
 
     at           the first offset of the examples that it has not learned
     first, last  its first and last message in the models topic
@@ -117,7 +117,7 @@ class OffsetMetadata(NamedTuple):
     merge: MergeNote | None = None
 
     def to_text(self) -> str:
-        """The text that is committed with the offset."""
+        """Return the text that is committed with the offset."""
         start, model, gaps, skips = self.lineage
         content: dict[str, Any] = {"v": FORMAT, "start": start, "model": model}
         if gaps:
@@ -132,7 +132,7 @@ class OffsetMetadata(NamedTuple):
 
 
 class _StoredNote(Stored):
-    """The same as it is written."""
+    """Reads the text that `OffsetMetadata.to_text` has written."""
 
     start: Offset
     model: str
@@ -247,7 +247,7 @@ class Provenance(NamedTuple):
 
 
 def _rule(settings: tuple[int, str] | None) -> str:
-    """How models are merged, in words."""
+    """Say in words how models are merged."""
     return "not merged" if settings is None else f"merged every {settings[0]} epochs by {settings[1]}"
 
 

@@ -13,7 +13,7 @@ from stream_apple.untrusted import Offset, RoundNumber
 
 
 class BoundaryState(StrEnum):
-    """What has become of a partition's newest boundary."""
+    """Names what has become of a partition's newest boundary."""
 
     CONTRIBUTED = "contributed"  # its snapshot is there for others, and it waits for what they make of it
     ADOPTED = "adopted"
@@ -21,7 +21,7 @@ class BoundaryState(StrEnum):
 
 
 class BoundaryNote(NamedTuple):
-    """The end of a round, in a partition.
+    """Records the newest end of a round that a partition has reached.
 
     at  the first offset that the model had not learned when it stopped: also that of its contribution. Once it has gone
         on, that of its newest snapshot instead, if all between was left out by an operator's word
@@ -54,10 +54,10 @@ class MergeNote(NamedTuple):
 
     @classmethod
     def of(cls, settings: MergeSettings) -> "MergeNote":
-        """Before the first boundary."""
+        """Return the note of a partition that has reached no boundary yet."""
         return cls((settings.every, settings.parents))
 
     def content(self) -> dict[str, Any]:
-        """In JSON types."""
+        """Return the note in JSON types, as it is committed."""
         parts = {"settings": self.settings, "boundary": self.boundary, "merged": self.merged}
         return {name: part for name, part in parts.items() if part is not None}

@@ -49,7 +49,7 @@ class StoredSums(Stored):
 
 
 def compressor() -> zstandard.ZstdCompressor:
-    """Makes frames with a checksum."""
+    """Return a compressor that makes frames with a checksum."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
 
 
@@ -77,13 +77,13 @@ def most_of_a_block(table: Table, start: int, stop: int) -> int:
 
 
 def blocks_of(table: Table) -> list[tuple[int, int]]:
-    """First slot and end of each block."""
+    """Return the first slot and the end of each block."""
     size = len(table.slots) - 1
     return [(start, min(start + BLOCK_SLOTS, size)) for start in range(0, size, BLOCK_SLOTS)]
 
 
 def encode_block(table: Table, start: int, stop: int) -> bytes:
-    """The block of slots [start, stop), in the present format."""
+    """Return the block of slots [start, stop), in the present format."""
     return b"".join(_columns(table, start, stop))
 
 
@@ -102,7 +102,7 @@ def _columns(table: Table, start: int, stop: int) -> Iterator[bytes]:
 
 
 def _of_filter(table: Table, start: int, stop: int) -> slice:
-    """Where the admission filter has the buckets of these slots."""
+    """Return where the admission filter has the buckets of these slots."""
     each = len(table.admission_filter) // len(table.tags)
     return slice(each * start // BUCKET, each * stop // BUCKET)
 
@@ -181,7 +181,7 @@ def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: in
 
 
 def packed(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, PackedArray]:
-    """Arrays of one dimension, by name, with their types."""
+    """Return arrays of one dimension, by name, with their types."""
     return {name: (array.dtype.str, array.tobytes()) for name, array in arrays.items()}
 
 

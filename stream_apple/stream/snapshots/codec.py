@@ -57,7 +57,7 @@ from stream_apple.untrusted import (
 
 
 class _Envelope(Stored):
-    """A message of a format that is known."""
+    """Reads a message of a format that is known."""
 
     model: str
     at: int
@@ -80,7 +80,7 @@ class StoredManifest(StoredSums):
 
 
 class Snapshot(NamedTuple):
-    """A model's state at offset `at`, ready to be sent."""
+    """Holds a model's state at offset `at`, ready to be sent."""
 
     at: int
     digest: str
@@ -176,7 +176,7 @@ class SnapshotDecoder:
 
     @property
     def left(self) -> int:
-        """Messages still to come."""
+        """Return how many messages are still to come."""
         return len(self._blocks) + 1 - self._next
 
     def add(self, value: bytes | None) -> None:

@@ -141,7 +141,7 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
 
 
 def _models_of(provenance: Provenance, number: int, lineage: Lineage) -> frozenset[str]:
-    """All fingerprints that the model has had."""
+    """Return all fingerprints that the model has had."""
     return frozenset(each.model for each in provenance.lineages(number, lineage))
 
 

@@ -68,12 +68,12 @@ class SavedSettings(Closed):
     from_model: StartingFile | None = None
 
     def sections(self) -> dict[str, dict[str, Any]]:
-        """Those of the configuration alone."""
+        """Return the sections of the configuration alone, without `from_model`."""
         return self.model_dump(exclude={"from_model"})
 
 
 class _Content(Stored):
-    """What stands behind the digest."""
+    """Reads what a model file has behind its digest."""
 
     group: Identifier
     topic: TopicName
@@ -90,7 +90,7 @@ class _Content(Stored):
 
 
 class SavedModel(NamedTuple):
-    """What a model file holds.
+    """Holds what was read from a model file.
 
     pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
     messages     the snapshot's, in their order

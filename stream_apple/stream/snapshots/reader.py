@@ -29,7 +29,7 @@ class SnapshotReader:
 
     @property
     def left(self) -> int:
-        """Messages still to come."""
+        """Return how many messages are still to come."""
         return self._decoder.left
 
     def accept(self, record: Record) -> None:
@@ -46,5 +46,5 @@ class SnapshotReader:
             self.written_at_ms = record.timestamp()[1]
 
     def incomplete(self, found: str) -> SnapshotError:
-        """The error of a snapshot whose messages do not all come."""
+        """Return the error of a snapshot whose messages do not all come."""
         return SnapshotError(f"{self._place}: expected {self.left} more messages, {found}")

@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 
 
 class Restorer:
-    """The partitions whose models are still to be found, in order.
+    """Finds the models of partitions, one after the other.
 
     broker      where the models topic is
     provenance  whose snapshots they are
@@ -50,7 +50,7 @@ class Restorer:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to find."""
+        """Whether the model of a partition is still to be found."""
         return bool(self._waiting)
 
     def add(self, partition: Partition) -> None:
@@ -65,7 +65,7 @@ class Restorer:
             self._waiting.remove(partition)
 
     def close(self) -> None:
-        """Drop all."""
+        """Drop all partitions, and close the readers that are open."""
         self._close()
         self._waiting = []
 
@@ -114,13 +114,13 @@ class _Search:
         self._evidence = examine(broker, provenance, partition, now)
 
     def read_on(self, until: float) -> bool:
-        """Read on; whether all has been found."""
+        """Read evidence, then the snapshot; return whether all has been found."""
         for _ in self._evidence:
             return False
         return self.restore is None or self.restore.read_on(until)
 
     def close(self) -> None:
-        """Give back all that is held."""
+        """Close the readers of evidence and snapshot."""
         self._evidence.close()
         if self.restore is not None:
             self.restore.log.close()
@@ -150,7 +150,7 @@ class _Restore:
         return not self.reader.left
 
     def _read(self) -> int:
-        """The number of messages that came."""
+        """Take in messages of the snapshot; return how many came."""
         try:
             # Not more than are still to come: the client would wait for those.
             records = self.log.fetch(min(_MESSAGES, self.reader.left), _WAIT_S)

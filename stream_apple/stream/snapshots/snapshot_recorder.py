@@ -6,7 +6,7 @@ from stream_apple.stream.partitions.partition import Partition
 
 
 class SnapshotRecorder(Protocol):
-    """Measures snapshots."""
+    """Measures how large snapshots are and how long they take."""
 
     def saved(self, partition: Partition, size: int, seconds: float) -> None:
         """A snapshot of `size` bytes is written, which took `seconds`."""

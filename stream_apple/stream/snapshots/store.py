@@ -22,7 +22,7 @@ _REREADS = 5  # of a snapshot that compaction takes away because a newer one is 
 
 
 class Logs(Protocol):
-    """What is asked of the cluster by those who only look."""
+    """Reads the cluster for those who only look."""
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; ConfigurationError if it does not exist."""
@@ -46,7 +46,7 @@ class Logs(Protocol):
 
 
 class StoredModel(NamedTuple):
-    """What is committed, and the model in its snapshot.
+    """Holds what is committed, and the model in its snapshot.
 
     model  None if there is no snapshot yet, or if it can't be restored: `fault` says why
     """

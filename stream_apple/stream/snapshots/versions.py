@@ -73,12 +73,12 @@ _UPGRADES: dict[int, Upgrade] = {1: Upgrade(_columns_with_sights, _manifest_with
 
 
 def columns_of(version: int) -> Layout:
-    """The columns of a block in format `version`."""
+    """Return the columns of a block in format `version`."""
     return _COLUMNS[version]
 
 
 def upgrade_columns(version: int, columns: BlockColumns) -> BlockColumns:
-    """A block's columns in the present format."""
+    """Return a block's columns in the present format."""
     for step in range(version, VERSION):
         columns = _UPGRADES[step].columns(columns)
     return columns

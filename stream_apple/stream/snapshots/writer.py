@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 
 class SnapshotWriter:
-    """Writes the snapshots of one worker.
+    """Writes the snapshots of one worker, one at a time.
 
     provenance  the models topic, and whose models they are
     interval_s  the longest time between two snapshots of a partition that learns
@@ -74,7 +74,7 @@ class SnapshotWriter:
         return most if most is not None and self._overdue(most) >= 0.0 else None
 
     def _overdue(self, partition: Partition) -> float:
-        """Seconds by which the newest snapshot is older than it may be."""
+        """Return by how many seconds the newest snapshot is older than it may be."""
         if partition.jumped:
             return math.inf
         share = _EPOCH_SHARE if partition.epoch_ended else 1.0
@@ -130,7 +130,7 @@ class SnapshotWriter:
 
 
 class _Transfer:
-    """A snapshot on its way to the broker."""
+    """Sends one snapshot to the broker."""
 
     def __init__(
         self, broker: Broker, provenance: Provenance, partition: Partition, image: ModelImage, now: Callable[[], float]
@@ -162,5 +162,5 @@ class _Transfer:
         return len(self._offsets) == encoder.count
 
     def pointer(self) -> SnapshotPointer:
-        """Where it is."""
+        """Return where the snapshot is, once the broker has all of it."""
         return SnapshotPointer(self.encoder.at, min(self._offsets), max(self._offsets), self.encoder.digest)

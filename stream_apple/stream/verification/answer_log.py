@@ -28,7 +28,7 @@ Identify = Callable[[Record], Origin | None]
 
 
 class Subject(NamedTuple):
-    """A model, and the examples in question.
+    """Names a model, and the examples in question.
 
     topic, partition  of the examples
     models            fingerprints that the model has had, in their order: it gets a new one with every accepted gap
@@ -45,12 +45,12 @@ class Subject(NamedTuple):
     gaps: Sequence[range] = ()
 
     def left_out(self, example: int) -> bool:
-        """Whether it lies in a gap."""
+        """Whether the model has left out this example, because it lies in a gap."""
         return any(example in gap for gap in self.gaps)
 
 
 class OutputPartition(NamedTuple):
-    """One partition of an output topic, as it was at some moment.
+    """Describes one partition of an output topic, as it was at some moment.
 
     low, end    its messages
     identify    their origins; None for one that readers can't use
@@ -114,11 +114,11 @@ class AnswerLog:
         self._undecided: list[tuple[int, int]] = []  # offset of the answer, and of its example
 
     def age_of(self, model: str) -> int:
-        """Which of the model's fingerprints this is, 0 for the first."""
+        """Return which of the model's fingerprints this is, 0 for the first."""
         return self._ages[model]
 
     def peek(self) -> FoundAnswer | None:
-        """The next answer, which stays the next; None at the end."""
+        """Return the next answer, which stays the next; None at the end."""
         while self._next is None and (record := self._scan.take()) is not None:
             # What has come since the ends were looked at may answer what has come since, too.
             if record.offset() < self.output.end:
@@ -126,7 +126,7 @@ class AnswerLog:
         return self._next
 
     def skip(self) -> None:
-        """The next answer has been dealt with."""
+        """Go on to the answer behind the next one, which has been dealt with."""
         self._next = None
 
     def ahead(self, most: int) -> list[Record]:
@@ -135,11 +135,11 @@ class AnswerLog:
         return found if found and found[-1].offset() < self.output.end else []
 
     def skip_ahead(self, count: int) -> None:
-        """So many of the messages that are `ahead` are the answers that they had to be."""
+        """Pass so many of the messages that are `ahead`, which are the answers that they had to be."""
         self._scan.skip(count)
 
     def leave_out(self, examples: range) -> None:
-        """Answers to these examples are not compared, either."""
+        """Leave the answers to these examples out of the comparison, too."""
         self._subject = self._subject._replace(gaps=[*self._subject.gaps, examples])
         if self._next is not None and self._next.example in examples:
             self._pass(self._next)
@@ -160,7 +160,7 @@ class AnswerLog:
         self._faults.add(Fault(kind, self.output.topic, self.output.partition, offset, example, text))
 
     def _attribute(self, record: Record) -> FoundAnswer | None:
-        """The answer that this is, if it is to be compared."""
+        """Return the answer that the message is; None if it is not to be compared."""
         output, subject = self.output, self._subject
         origin = output.identify(record)
         if origin is not None and origin.topic != subject.topic:

@@ -68,15 +68,15 @@ class Comparison:
 
     @property
     def foreign(self) -> int:
-        """Messages of other groups."""
+        """Return how many messages of other groups were found."""
         return self._log.foreign
 
     def leave_out(self, examples: range) -> None:
-        """Nothing is known of the answers to these examples."""
+        """Leave out the answers to these examples, of which nothing is known."""
         self._log.leave_out(examples)
 
     def expect_all(self, answers: Answers) -> None:
-        """The next answers, in the order of the examples.
+        """Hold the next answers, in the order of the examples, against what was published.
 
         Where the log goes on with just these messages, to the byte, nothing more needs to be known of them.
         """
@@ -106,7 +106,7 @@ class Comparison:
         return next((number for number, record in enumerate(found) if header_list(record)), len(found))
 
     def expect(self, answer: Answer) -> None:
-        """The next answer, in the order of the examples."""
+        """Hold the next answer, in the order of the examples, against what was published."""
         found = self._log.peek()
         while found is not None and found.example < answer.example:
             self._stray(found)

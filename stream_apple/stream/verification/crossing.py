@@ -18,7 +18,7 @@ from stream_apple.stream.verification.report import Boundaries
 
 
 class Crossing:
-    """The boundaries of one partition.
+    """Takes models of one partition through its boundaries, as is recorded.
 
     restored  makes the model in the newest snapshot once more, for when it can't be learned; None if that is not there
 
@@ -57,7 +57,7 @@ class Crossing:
         return self.noted is not None and self.noted == (*boundary, BoundaryState.CONTRIBUTED)
 
     def stand(self, model: PartitionModel) -> None:
-        """A model stands at a boundary."""
+        """Remember that a model stands at a boundary, and with which digest."""
         assert model.held is not None
         self._stood[model.held.at] = (model.held, model.digest())
 

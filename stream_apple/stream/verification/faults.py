@@ -9,7 +9,7 @@ LISTED = 10
 
 
 class Kind(StrEnum):
-    """What can be wrong."""
+    """Names what can be wrong with a published answer, or a merge."""
 
     MISSING = "missing"
     DUPLICATED = "duplicated"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Fault(NamedTuple):
-    """One fault.
+    """Describes one fault, and where it was found.
 
     topic, partition  where it shows
     offset            of the message there; None if it is the lack of one
@@ -46,14 +46,14 @@ class Fault(NamedTuple):
 
 
 class Faults:
-    """All faults counted, and the first of each kind kept."""
+    """Counts all faults, and keeps the first of each kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[Kind] = Counter()
         self._kept: dict[Kind, list[Fault]] = {kind: [] for kind in Kind}
 
     def add(self, fault: Fault) -> None:
-        """Take note of a fault."""
+        """Count a fault, and keep it if it is among the first of its kind."""
         self.counts[fault.kind] += 1
         if len(self._kept[fault.kind]) < LISTED:
             self._kept[fault.kind].append(fault)

@@ -18,7 +18,7 @@ Relearning = Generator[PartitionModel, None, Report]
 
 
 class Lane:
-    """One partition on its way."""
+    """Learns one partition again, as far as others ask."""
 
     def __init__(self, relearning: Relearning) -> None:
         self._relearning = relearning
@@ -27,7 +27,7 @@ class Lane:
 
     @property
     def report(self) -> Report:
-        """What was found, when it is finished."""
+        """Return what was found, when the lane is finished."""
         assert self._report is not None
         return self._report
 
@@ -41,7 +41,7 @@ class Lane:
         return self._model if self._model is not None and self._stands_at == at else None
 
     def finish(self) -> None:
-        """Learn all that is left."""
+        """Learn all records that are left, up to the report."""
         while self._report is None:
             self._go_on()
 

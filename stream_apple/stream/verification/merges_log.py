@@ -27,7 +27,7 @@ _CLOSE = 1_000
 
 
 class FoundAdoption(NamedTuple):
-    """An adoption record, and the offset of its message."""
+    """Holds an adoption record, and the offset of its message."""
 
     offset: int
     record: AdoptionRecord
@@ -41,7 +41,7 @@ class FoundMerge(NamedTuple):
 
 
 class MergesLog:
-    """The merges topic, as far as it has been read.
+    """Reads the merges topic, and keeps what it has found there.
 
     low        its first message when it was read last: what was before is gone
     adoptions  partition -> its records, in their order
@@ -62,7 +62,7 @@ class MergesLog:
         self._models: tuple[LogScan, range] | None = None  # the log behind it, and which offsets are left of that
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Close the reader of the merges topic."""
         if self._models is not None:
             self._models[0].close()
             self._models = None
@@ -93,11 +93,11 @@ class MergesLog:
         faults.add(Fault(Kind.MERGED, self.topic, 0, pointer.first, None, text))
 
     def find(self, number: int) -> list[FoundMerge]:
-        """All merged models of this round."""
+        """Return all merged models of this round."""
         return [each for each in self.merges if each.pointer.round == number]
 
     def model(self, pointer: MergedPointer, like: PartitionModel) -> MergedModel:
-        """A merged model of models like this one.
+        """Return a merged model of models like this one.
 
         GapError if it is gone from the log, SnapshotError if it is not what it says, and whole.
         """

@@ -26,7 +26,7 @@ class _Event(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What had to be published, in the order of the examples."""
+    """Holds what had to be published, in the order of the examples."""
 
     predictions: list[Answers]
     dead_letters: list[Answer]
@@ -37,7 +37,7 @@ StandStill = Generator[PartitionModel]
 
 
 class Replay:
-    """A model on its way to offset `stop`.
+    """Takes a model to offset `stop`.
 
     model     as it stands at the beginning: new, or restored from a snapshot
     metadata  what is committed: the gaps to leave out, and the snapshot to compare with on the way
@@ -120,7 +120,7 @@ class Replay:
         yield from self._process(rest, answers)
 
     def finish(self) -> None:
-        """There are no further records before `stop`."""
+        """Pass the events that are left, as there are no further records before `stop`."""
         while self._events:
             self._pass()
 

@@ -34,12 +34,12 @@ class Unproved(NamedTuple):
 
     @property
     def answers(self) -> int:
-        """How many answers these are, at most."""
+        """Return how many answers these are, at most."""
         return self.stop - self.start if self.examples is None else self.examples
 
 
 class Covered(NamedTuple):
-    """Which examples were learned again.
+    """Says which examples were learned again.
 
     origin       what the model was learned again from; None if there was nothing to verify
     start, stop  their offsets
@@ -57,7 +57,7 @@ class Covered(NamedTuple):
 
 
 class Boundaries(NamedTuple):
-    """The ends of rounds that a partition has passed, and how.
+    """Counts the ends of rounds that a partition has passed, and how it did.
 
     adopted  with a merged model that it is in
     late     with one that it is not in
@@ -70,7 +70,7 @@ class Boundaries(NamedTuple):
 
 
 class MadeAgain(NamedTuple):
-    """Merged models of the log, of all partitions.
+    """Counts the merged models of the log that were made again, of all partitions.
 
     merges   how many there are
     matched  of them, those that were made again of the same models, with the same digest
@@ -83,7 +83,7 @@ class MadeAgain(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What was found in one partition.
+    """Holds what was found in one partition.
 
     model       fingerprint; None if nothing is committed, so that there was nothing to verify
     gaps        left out, because an operator has accepted it

@@ -43,12 +43,12 @@ class Verifier:
         self._merges = None if provenance.merging is None else MergesLog(logs, provenance)
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Close the readers of the topics."""
         if self._merges is not None:
             self._merges.close()
 
     def verify(self, number: int, to: int | None = None) -> Report:
-        """As `verify_each`, of one partition."""
+        """Verify one partition as `verify_each` does."""
         return self.verify_each([number], to)[0]
 
     def verify_each(self, numbers: Sequence[int], to: int | None = None) -> list[Report]:
@@ -86,7 +86,7 @@ class Verifier:
         ]
 
     def _look_ahead(self, numbers: Sequence[int], to: int | None) -> None:
-        """How much there is to do."""
+        """Count how many examples there are to learn, and tell the progress."""
         for number, committed in self._logs.committed(numbers).items():
             if committed is not None:
                 lineage, snapshot, _ = self._provenance.read_metadata(number, committed)
@@ -344,5 +344,5 @@ def _published(expected: int, comparison: Comparison) -> Published:
 
 
 def _behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
-    """Where a model that stands at `offset` reads on."""
+    """Return where a model that stands at `offset` reads on."""
     return next((gap.stop for gap in gaps if gap.start == offset), offset)

@@ -9,7 +9,7 @@ from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.positions.lineage import Provenance
-from stream_apple.stream.verification.report import Report, ReportProgress
+from stream_apple.stream.verification.partition_report import Report, ReportProgress
 from stream_apple.stream.verification.verifier import Verifier
 
 

@@ -18,7 +18,7 @@ from stream_apple.cli.progress import PlainLines
 from stream_apple.config import load
 from stream_apple.errors import UnprovedError, VerificationError
 from stream_apple.monitoring.inspection import plain
-from stream_apple.stream.verification.report import Published, Report, ReportProgress
+from stream_apple.stream.verification.partition_report import Published, Report, ReportProgress
 
 
 @click.command()

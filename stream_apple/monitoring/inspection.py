@@ -20,7 +20,7 @@ from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.preparation.discretisation import Refits
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.core.learner.state.table import PARENT, Slots, Table
-from stream_apple.monitoring.monomials import CutFeature, Monomial, MonomialFormatter, Parent
+from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
 from stream_apple.monitoring.predictors import (
     ClassView,
     MixtureView,
@@ -29,7 +29,7 @@ from stream_apple.monitoring.predictors import (
     mixture_of,
     qualities_of,
 )
-from stream_apple.monitoring.tuples import TuplesView, view_tuples
+from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 

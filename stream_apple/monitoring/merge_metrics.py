@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
 from stream_apple.monitoring.partition_metrics import Tally
 from stream_apple.stream.merging.leader import MergeSummary
-from stream_apple.stream.merging.messages import MergeManifest
+from stream_apple.stream.merging.merge_messages import MergeManifest
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 

@@ -34,13 +34,13 @@ class EpochLog:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._pace: dict[int, _Pace] = {}
+        self._pace: dict[int, _EpochPace] = {}
 
     def passed(self, partition: Partition, result: BatchResult) -> None:
         """A batch of the partition has been learned, in which epochs may have ended."""
         pace, now = self._pace.get(partition.number), self._now()
         if pace is None:
-            pace = self._pace[partition.number] = _Pace(since=now)
+            pace = self._pace[partition.number] = _EpochPace(since=now)
         for end in result.ends:
             pace.untold += 1
             if pace.told < EACH or now - pace.told_at >= EVERY_S:
@@ -51,13 +51,13 @@ class EpochLog:
             if pace.ends >= MANY_EPOCHS:
                 self._judge(partition, pace, now)
 
-    def _judge(self, partition: Partition, pace: "_Pace", now: float) -> None:
+    def _judge(self, partition: Partition, pace: "_EpochPace", now: float) -> None:
         """Warn if growing dominates where records are learned far faster than they came; live, it costs little."""
         length = partition.model.clock.length_ms
         better = longer_epoch(length, pace.examples, pace.ends)
         faster = pace.ends * length > 1000 * FASTER * (now - pace.since)
         if better is None or not faster or pace.growing_s < pace.busy_s / 2:
-            self._pace[partition.number] = _Pace(now, pace.told, pace.told_at, pace.untold)
+            self._pace[partition.number] = _EpochPace(now, pace.told, pace.told_at, pace.untold)
             return
         pace.judged = True
         _log.warning(
@@ -73,7 +73,7 @@ class EpochLog:
 
 
 @dataclass(slots=True)
-class _Pace:
+class _EpochPace:
     """Of a partition: what was told of it, and what its latest epochs have cost, `since` when.
 
     told       lines, the last of them at `told_at`; `untold` epochs have ended since

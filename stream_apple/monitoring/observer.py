@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
-from stream_apple.monitoring.history import (
+from stream_apple.monitoring.milestones import CaughtUp, EpochLog
+from stream_apple.monitoring.partition_history import (
     ATTACHMENT,
     SAMPLE_POINT_S,
     History,
@@ -19,7 +20,6 @@ from stream_apple.monitoring.history import (
     point_of,
     points_of,
 )
-from stream_apple.monitoring.milestones import CaughtUp, EpochLog
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult

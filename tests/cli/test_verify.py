@@ -16,7 +16,7 @@ from support.records import TOPIC
 from stream_apple.cli.progress import PlainLines
 from stream_apple.cli.verify import command
 from stream_apple.errors import UnprovedError, VerificationError
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 from stream_apple.stream.verification.verifier import Verifier
 
 

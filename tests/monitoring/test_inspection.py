@@ -16,7 +16,7 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.monitoring.inspection import plain, view_model
-from stream_apple.monitoring.monomials import name_of
+from stream_apple.monitoring.monomial_views import name_of
 from stream_apple.monitoring.predictors import losses_of
 from stream_apple.stream.model.partition_model import ModelSettings
 from stream_apple.stream.positions.lineage import SnapshotPointer

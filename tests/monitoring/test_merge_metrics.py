@@ -20,10 +20,10 @@ from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.loop.loop import Loop
-from stream_apple.stream.merging.history import MergeHistory
 from stream_apple.stream.merging.leader import MergeSummary
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_messages import Exclusion, MergeManifest, RosterEntry
 from stream_apple.stream.merging.merging import Merging, MergingContext
-from stream_apple.stream.merging.messages import Exclusion, MergeManifest, RosterEntry
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 EPOCH = START // HOUR

@@ -26,7 +26,7 @@ Publish = Callable[[Partition, list[Record], BatchResult], None]
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Inbox:
     """Holds records of a partition, and the bytes of their values."""
 
     partition: Partition
@@ -34,8 +34,8 @@ class _Batch:
     size: int
 
 
-class _Task(NamedTuple):
-    """`then` is told the call's result, on the loop's thread."""
+class _ModelTask(NamedTuple):
+    """Holds a call that a thread makes; `then` is told its result, on the loop's thread."""
 
     call: Callable[[], Any]
     then: Callable[[Any], None]
@@ -45,7 +45,7 @@ class _Running(NamedTuple):
     """A task that a thread has begun with, or will soon; `since` by the clock."""
 
     future: Future[Any]
-    task: _Task
+    task: _ModelTask
     since: float
 
 
@@ -65,10 +65,10 @@ class LearningScheduler:
         self._publish = publish
         self._most = most
         self._now = now
-        self._inbox: dict[int, _Batch] = {}
+        self._inbox: dict[int, _Inbox] = {}
         self._records = 0
         self._bytes = 0
-        self._waiting: dict[int, deque[_Task]] = {}
+        self._waiting: dict[int, deque[_ModelTask]] = {}
         self._running: dict[int, _Running] = {}
 
     @property
@@ -94,7 +94,7 @@ class LearningScheduler:
         self._bytes += size
         inbox = self._inbox.get(partition.number)
         if inbox is None:
-            self._inbox[partition.number] = _Batch(partition, records, size)
+            self._inbox[partition.number] = _Inbox(partition, records, size)
         else:
             inbox.records.extend(records)
             inbox.size += size
@@ -112,7 +112,7 @@ class LearningScheduler:
 
         `then` is told its result when those of all earlier batches have been published.
         """
-        self._waiting.setdefault(partition.number, deque()).append(_Task(call, then))
+        self._waiting.setdefault(partition.number, deque()).append(_ModelTask(call, then))
         self._start(partition.number)
 
     def collect(self, wait_s: float | None = 0.0) -> None:
@@ -169,7 +169,7 @@ class LearningScheduler:
             return
         self._running[number] = _Running(self._threads.submit(task.call), task, self._now())
 
-    def _next(self, number: int) -> _Batch:
+    def _next(self, number: int) -> _Inbox:
         """Take what is learned next from what the partition's records have grown to."""
         kept = self._inbox.pop(number)
         count = portion(kept.records, BATCH_BYTES) if kept.size > BATCH_BYTES else len(kept.records)
@@ -177,14 +177,14 @@ class LearningScheduler:
             return kept
         first, rest = kept.records[:count], kept.records[count:]
         size = bytes_of(first)
-        self._inbox[number] = _Batch(kept.partition, rest, kept.size - size)
-        return _Batch(kept.partition, first, size)
+        self._inbox[number] = _Inbox(kept.partition, rest, kept.size - size)
+        return _Inbox(kept.partition, first, size)
 
-    def _batch(self, batch: _Batch) -> _Task:
+    def _batch(self, batch: _Inbox) -> _ModelTask:
         def publish(parts: list[tuple[list[Record], BatchResult]]) -> None:
             self._records -= len(batch.records)
             self._bytes -= batch.size
             for records, result in parts:
                 self._publish(batch.partition, records, result)
 
-        return _Task(lambda: list(batch.partition.model.process_in_turn(batch.records)), publish)
+        return _ModelTask(lambda: list(batch.partition.model.process_in_turn(batch.records)), publish)

@@ -1,6 +1,7 @@
 """With what each partition has gone on behind the end of a round: records in the merges topic.
 
-Each is one msgpack map with the key group/adopted/partition, beside the messages of merged models (`messages.py`).
+Each is one msgpack map with the key group/adopted/partition, beside the messages of merged models
+(`merge_messages.py`).
 """
 
 from typing import Literal, NamedTuple

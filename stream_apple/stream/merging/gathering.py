@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
-from stream_apple.stream.merging.messages import RosterEntry
+from stream_apple.stream.merging.merge_messages import RosterEntry
 from stream_apple.stream.merging.open_rounds import ClosedRound
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer

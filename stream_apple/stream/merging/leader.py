@@ -17,9 +17,9 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
-from stream_apple.stream.merging.history import MergeHistory
+from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.merge_log import MergeLog
-from stream_apple.stream.merging.messages import MergeManifest, encode_merge, merge_key
+from stream_apple.stream.merging.merge_messages import MergeManifest, encode_merge, merge_key
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.positions.lineage import Lineage, Provenance
@@ -66,7 +66,7 @@ class MergeRecorder(Protocol):
         ...
 
 
-class _Outcome(NamedTuple):
+class _ReadyMerge(NamedTuple):
     """Holds a merge that is ready to be sent."""
 
     manifest: MergeManifest
@@ -111,12 +111,12 @@ class Leader:
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
-        self._work: Gathering | _Merging | _Outcome | None = None
+        self._work: Gathering | _PlannedMerge | _ReadyMerge | None = None
 
     @property
     def ready(self) -> Sequence[Message] | None:
         """Return the messages of a merge that is to be sent and committed; None if there is none."""
-        return self._work.messages if isinstance(self._work, _Outcome) else None
+        return self._work.messages if isinstance(self._work, _ReadyMerge) else None
 
     def step(self) -> None:
         """Do a little of what is to be done; SnapshotError if what has been merged can't be known."""
@@ -131,7 +131,7 @@ class Leader:
     def committed(self, pointer: MergedPointer) -> None:
         """The merge that was ready is committed, and noted beside partition 0."""
         outcome = self._work
-        assert isinstance(outcome, _Outcome)
+        assert isinstance(outcome, _ReadyMerge)
         self._work = None
         self.newest = pointer
         self._log.wrote(pointer)
@@ -195,7 +195,7 @@ class Leader:
         assert self._log.history is not None
         assert self._provenance.merging is not None
         gathering.close()
-        self._work = merging = _Merging(
+        self._work = merging = _PlannedMerge(
             self._provenance.group,
             gathering.closed,
             gathering.models,
@@ -207,12 +207,12 @@ class Leader:
             if self._work is merging:
                 assert isinstance(result, tuple)
                 manifest, messages = result
-                self._work = _Outcome(manifest, messages, gathering.began, gathering.bytes)
+                self._work = _ReadyMerge(manifest, messages, gathering.began, gathering.bytes)
 
         self._run(merging.make, done)
 
 
-class _Merging(NamedTuple):
+class _PlannedMerge(NamedTuple):
     """Holds what a thread needs to make a merge."""
 
     group: str

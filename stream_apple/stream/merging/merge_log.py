@@ -15,8 +15,8 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Record
-from stream_apple.stream.merging.history import MergeHistory
-from stream_apple.stream.merging.messages import MergeDecoder, MergeManifest, read_manifest
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_messages import MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 
@@ -74,8 +74,8 @@ class MergeLog:
         self.newest: MergedPointer | None = None
         self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None
-        self._manifest: _Reading | None = None
-        self._model: _Reading | None = None
+        self._manifest: _MergeReading | None = None
+        self._model: _MergeReading | None = None
         self._read: MergedModel | None = None
         self._gone: set[int] = set()
 
@@ -106,7 +106,7 @@ class MergeLog:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
-                self._model = _Reading(self._broker, self._provenance, pointer, decoder, self._now)
+                self._model = _MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
             return MergeAnswer(MergeLookup.UNKNOWN)
         # What is not in a history that is not the newest may have been merged since.
         return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
@@ -135,7 +135,7 @@ class MergeLog:
             return
         if self._manifest is None:
             last = self.newest._replace(first=self.newest.last)
-            self._manifest = _Reading(self._broker, self._provenance, last, None, self._now)
+            self._manifest = _MergeReading(self._broker, self._provenance, last, None, self._now)
         try:
             if not self._manifest.read_on(until):
                 return
@@ -149,7 +149,7 @@ class MergeLog:
         self._known_to = self.newest
         self._manifest = self._close(self._manifest)
 
-    def _read_model(self, reading: "_Reading", until: float) -> None:
+    def _read_model(self, reading: "_MergeReading", until: float) -> None:
         try:
             done = reading.read_on(until)
         except GapError:
@@ -165,12 +165,12 @@ class MergeLog:
             self._model = self._close(reading)
 
     @staticmethod
-    def _close(reading: "_Reading | None") -> None:
+    def _close(reading: "_MergeReading | None") -> None:
         if reading is not None:
             reading.log.close()
 
 
-class _Reading:
+class _MergeReading:
     """Messages of one merged model: all of them if there is a decoder, else the manifest alone, which is the last.
 
     manifest  None before it has been read

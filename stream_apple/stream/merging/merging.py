@@ -21,7 +21,7 @@ from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
 from stream_apple.stream.merging.followers import Follower, Place
 from stream_apple.stream.merging.leader import Leader
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.stream.merging.messages import round_of
+from stream_apple.stream.merging.merge_messages import round_of
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.rounds import Boundary

@@ -56,7 +56,7 @@ from stream_apple.untrusted import (
 )
 
 
-class _Envelope(Stored):
+class _SnapshotEnvelope(Stored):
     """Reads a message of a format that is known."""
 
     model: str
@@ -205,7 +205,7 @@ class SnapshotDecoder:
                     f"message {self._next}: expected format {VERSION} or older, found {version}: "
                     f"a newer version of stream_apple wrote it"
                 )
-            envelope = of_kind(_Envelope, content)
+            envelope = of_kind(_SnapshotEnvelope, content)
             place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
@@ -249,7 +249,7 @@ def read_stored_manifest(value: bytes | None) -> StoredManifest:
     """The manifest in the last message of any model's snapshot; SnapshotError if it is none."""
     try:
         content = unpacked_msgpack(value)
-        version, envelope = of_kind(Versioned, content).v, of_kind(_Envelope, content)
+        version, envelope = of_kind(Versioned, content).v, of_kind(_SnapshotEnvelope, content)
         if not 0 < version <= VERSION or envelope.index != envelope.of - 1:
             raise SnapshotError(f"expected the last message of a snapshot of format {VERSION} or older, found another")
         return _manifest_of(version, decompressed(envelope.data, MOST_OF_A_MANIFEST))

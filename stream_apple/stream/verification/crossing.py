@@ -14,7 +14,7 @@ from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.merges_log import FoundAdoption, MergesLog
-from stream_apple.stream.verification.report import Boundaries
+from stream_apple.stream.verification.partition_report import Boundaries
 
 
 class Crossing:

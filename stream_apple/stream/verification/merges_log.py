@@ -12,9 +12,9 @@ from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.stream.merging.history import MergeHistory
+from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.merge_log import MergedModel
-from stream_apple.stream.merging.messages import Envelope, MergeDecoder, MergeManifest, read_manifest
+from stream_apple.stream.merging.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer

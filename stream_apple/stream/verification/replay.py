@@ -10,7 +10,7 @@ from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, 
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.comparison import Answer, Answers
 from stream_apple.stream.verification.crossing import Crossing
-from stream_apple.stream.verification.report import Unproved
+from stream_apple.stream.verification.partition_report import Unproved
 
 
 class _Event(NamedTuple):

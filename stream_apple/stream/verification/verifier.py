@@ -19,11 +19,11 @@ from stream_apple.stream.verification.answer_log import Subject
 from stream_apple.stream.verification.comparison import Comparison
 from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
-from stream_apple.stream.verification.lockstep import Lane, Relearning, make_again
 from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
+from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
+from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
 from stream_apple.stream.verification.replay import Outputs, Replay, StandStill
-from stream_apple.stream.verification.report import Covered, Published, Report, ReportProgress, Unproved
 
 
 class Verifier:

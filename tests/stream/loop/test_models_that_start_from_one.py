@@ -19,7 +19,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.positions.lineage import Lineage
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 from stream_apple.stream.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("small_sizes")

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.stream.merging.history import MOST_MERGES, MOST_RANGES, MergeHistory
+from stream_apple.stream.merging.merge_history import MOST_MERGES, MOST_RANGES, MergeHistory
 from stream_apple.stream.positions.merge_note import MergedPointer
 
 

@@ -14,7 +14,7 @@ from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
-from stream_apple.stream.merging.messages import MergeDecoder, encode_merge, merge_key, read_manifest
+from stream_apple.stream.merging.merge_messages import MergeDecoder, encode_merge, merge_key, read_manifest
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots import blocks
 

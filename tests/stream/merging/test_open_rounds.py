@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from stream_apple.stream.merging.history import MergeHistory
-from stream_apple.stream.merging.messages import Exclusion, RosterEntry
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_messages import Exclusion, RosterEntry
 from stream_apple.stream.merging.open_rounds import ClosedRound, ExclusionReason, OpenRounds, Standing
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer

@@ -28,7 +28,7 @@ from support.snapshots import PROVENANCE, empty, grown, pointer
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import decode_adoption, encode_adoption
-from stream_apple.stream.merging.messages import MergeDecoder, encode_merge, read_manifest
+from stream_apple.stream.merging.merge_messages import MergeDecoder, encode_merge, read_manifest
 from stream_apple.stream.positions.lineage import OffsetMetadata, SnapshotPointer
 from stream_apple.stream.snapshots.codec import encode_snapshot, read_stored_manifest
 from stream_apple.stream.snapshots.reader import SnapshotReader

@@ -17,7 +17,7 @@ from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoptio
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_settings import MergeSettings
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 from stream_apple.stream.verification.verifier import Verifier
 
 PLACE = (MERGES, 0)

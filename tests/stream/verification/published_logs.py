@@ -11,7 +11,7 @@ from stream_apple.stream.log.ports import Committed, LogRange, Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.snapshots.codec import encode_snapshot
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 from stream_apple.stream.verification.verifier import Verifier
 
 PROVENANCE = Provenance("group", Topics(TOPIC, "predictions", "dead-letters", "models"), {"learner": {"bits": 10}})

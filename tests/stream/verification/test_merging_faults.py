@@ -9,11 +9,11 @@ from stream.verification.test_verifying_merges import kinds
 from support.records import HOUR, START
 
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.messages import encode_merge
+from stream_apple.stream.merging.merge_messages import encode_merge
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.merges_log import MergesLog
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 
 EPOCH = START // HOUR
 

@@ -21,7 +21,7 @@ from support.records import TOPIC, FakeRecord
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.positions.merge_settings import MergeSettings
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 
 LIVES = 12
 MOST_STEPS = 40

@@ -33,7 +33,7 @@ from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.positions.lineage import Gap, OffsetMetadata
 from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.report import Covered, Unproved
+from stream_apple.stream.verification.partition_report import Covered, Unproved
 from stream_apple.stream.verification.verifier import Verifier
 
 

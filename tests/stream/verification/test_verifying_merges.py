@@ -15,7 +15,7 @@ from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.report import Boundaries, MadeAgain, Report
+from stream_apple.stream.verification.partition_report import Boundaries, MadeAgain, Report
 from stream_apple.stream.verification.verifier import Verifier
 
 EPOCH = START // HOUR

@@ -16,7 +16,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.report import Report
+from stream_apple.stream.verification.partition_report import Report
 from stream_apple.stream.verification.verifier import Verifier
 
 

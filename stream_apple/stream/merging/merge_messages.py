@@ -25,7 +25,7 @@ from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.merging.history import MergeHistory
+from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_apple.monitoring.history import (
+from stream_apple.monitoring.partition_history import (
     MOST_KEPT,
     MOST_POINTS,
     History,

@@ -11,7 +11,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.merges_log import FoundMerge, MergesLog
-from stream_apple.stream.verification.report import MadeAgain, Report
+from stream_apple.stream.verification.partition_report import MadeAgain, Report
 
 Relearning = Generator[PartitionModel, None, Report]
 """Gives the model each time that it stands at a boundary, and the report in the end."""

@@ -7,7 +7,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.monitoring.tuples import TuplesView, view_tuples
+from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
 
 SIZE = 1500
 NAMES = Names()

@@ -2,7 +2,11 @@
 
 A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
 
-    core  <-  runtime  <-  adapters  <-  app  <-  cli
+    core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
+
+Of the adapters only HTTP shows what is monitored; those of Kafka know what a broker must do, and what is committed.
+Whoever watches the loop is handed to it, so stream knows of nobody who measures. Inside stream the folders are layers,
+each of which knows those below it alone: STREAM_LAYERS.
 
 offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
 """
@@ -26,20 +30,17 @@ _CORE = {
     "core.learner.state",
 }
 _GROUND = {"config", "errors", "untrusted"}
-_RUNTIME_BASIS = {"runtime", "runtime.merging.note", "runtime.merging.settings"} | _GROUND | _CORE
-_RUNTIME = {
-    "runtime",
-    "runtime.merging",
-    "runtime.merging.note",
-    "runtime.merging.settings",
-    "runtime.learning",
-    "runtime.loop",
-    "runtime.monitoring",
-    "runtime.owned_partitions",
-    "runtime.publishing",
-    "runtime.snapshots",
-    "runtime.verification",
-}
+# The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
+STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("log",),
+    ("positions",),
+    ("model",),
+    ("partitions",),
+    ("snapshots", "learning"),
+    ("merging",),
+    ("loop", "verification"),
+)
+_STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
 
 # Room -> the rooms that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
@@ -77,40 +78,75 @@ ALLOWED: dict[str, set[str]] = {
     "core.learner.kernels": {"core", "core.learner.state", "errors"},
     "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
     "core.learner.options": set(),
-    "runtime": _RUNTIME_BASIS - {"runtime"} | {"core.learner.options", "runtime.merging.rounds"},
-    # What the lineage notes of merging, and where a model stops for it, are below all that merges.
-    "runtime.merging.settings": set(),
-    "runtime.merging.note": {"runtime.merging.settings", "untrusted"},
-    "runtime.merging.rounds": {"runtime.merging.note"},
-    "runtime.merging": _RUNTIME_BASIS
-    | {"core.learner.options", "runtime.learning", "runtime.merging.rounds", "runtime.monitoring", "runtime.snapshots"},
-    "runtime.learning": _RUNTIME_BASIS,
-    "runtime.monitoring": _RUNTIME_BASIS,
-    "runtime.snapshots": _RUNTIME_BASIS | {"runtime.monitoring"},
-    "runtime.verification": _RUNTIME_BASIS | {"runtime.merging", "runtime.merging.rounds", "runtime.snapshots"},
-    "runtime.publishing": _RUNTIME_BASIS,
-    "runtime.owned_partitions": _RUNTIME_BASIS | {"runtime.monitoring", "runtime.snapshots"},
-    "runtime.loop": _RUNTIME_BASIS
+    "stream": set(),
+    "stream.log": {"config", "errors"},
+    "stream.positions": {"stream.log"} | _GROUND,
+    "stream.model": _CORE | {"core.learner.options", "stream.log", "stream.positions", "errors"},
+    "stream.partitions": {"stream.log", "stream.model", "stream.positions", "config", "errors"},
+    "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
+    "stream.snapshots": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.positions"} | _GROUND,
+    "stream.merging": _CORE
     | {
-        "runtime.learning",
-        "runtime.merging",
-        "runtime.monitoring",
-        "runtime.snapshots",
-        "runtime.publishing",
-        "runtime.owned_partitions",
+        "core.learner.options",
+        "stream.learning",
+        "stream.log",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "errors",
+        "untrusted",
+    },
+    "stream.verification": _CORE
+    | {"stream.log", "stream.merging", "stream.model", "stream.positions", "stream.snapshots", "errors", "untrusted"},
+    # What the loop tells: whoever watches it knows this, and not the loop.
+    "stream.loop.watchers": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.snapshots"},
+    "stream.loop": _CORE
+    | {
+        "stream.learning",
+        "stream.log",
+        "stream.loop.watchers",
+        "stream.merging",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "errors",
+    },
+    "monitoring": _CORE
+    | {
+        "stream.log",
+        "stream.loop.watchers",
+        "stream.merging",
+        "stream.model",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "config",
+        "errors",
     },
     "adapters": set(),
-    "adapters.kafka": _CORE | {"runtime", "runtime.snapshots", "config", "errors"},
-    "adapters.kafka.preflight": _CORE | {"adapters.kafka", "runtime", "runtime.snapshots", "config", "errors"},
-    "adapters.http": _CORE | {"runtime", "runtime.monitoring", "config", "errors"},
+    "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
+    "adapters.kafka.preflight": _CORE
+    | {
+        "adapters.kafka",
+        "stream.log",
+        "stream.partitions",
+        "stream.positions",
+        "stream.snapshots",
+        "config",
+        "errors",
+    },
+    "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
-    | _RUNTIME
+    | _STREAM
     | {
         "core.learner.options",
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
         "config",
+        "monitoring",
         "signals",
         "errors",
         "untrusted",
@@ -135,7 +171,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "cli": _CORE
-    | _RUNTIME
+    | _STREAM
     | {
         "core.learner.options",
         "adapters.kafka",
@@ -148,6 +184,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "files",
         "logs",
+        "monitoring",
         "offline",
         "offline.sharding",
         "signals",
@@ -174,15 +211,15 @@ ALLOWED: dict[str, set[str]] = {
 # Libraries that only these parts may import: technology stays at the edge.
 HOMES = {
     "confluent_kafka": {"adapters", "demo"},
-    "prometheus_client": {"runtime", "adapters", "demo"},
+    "prometheus_client": {"monitoring", "adapters", "demo"},
     "pydantic": {"config", "untrusted"},
     "pydantic_core": {"config"},
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "numba": {"core"},
-    "xxhash": {"core", "runtime"},
-    "zstandard": {"runtime"},
-    "structlog": {"logs", "runtime", "adapters", "app", "signals", "cli"},
+    "xxhash": {"core", "stream"},
+    "zstandard": {"stream"},
+    "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
     "matplotlib": {"offline", "study"},
     "vowpalwabbit": {"study"},
     "socket": {"adapters", "app"},
@@ -216,7 +253,7 @@ UNUSED = (
 
 
 def _room(dotted: str) -> str:
-    """The most special room that a module of the package, `runtime.snapshots.codec` say, is in."""
+    """The most special room that a module of the package, `stream.snapshots.codec` say, is in."""
     names = dotted.split(".")
     while ".".join(names) not in ALLOWED and len(names) > 1:
         names.pop()
@@ -295,6 +332,35 @@ def test_the_direction_has_no_cycle() -> None:
         order += ready
 
 
+def _upward(folder: str, tree: ast.AST) -> list[str]:
+    """The imports of a file in this folder of `stream` that lead to a folder of its own layer, or of one above."""
+    layer_of = {name: height for height, layer in enumerate(STREAM_LAYERS) for name in layer}
+    found = []
+    for dotted in _imports(tree):
+        names = dotted.split(".")
+        if names[:2] != ["stream_apple", "stream"] or names[2:3] == [folder]:
+            continue
+        # `stream` itself has no layer: nothing is to be had of it.
+        if len(names) < 3 or layer_of[names[2]] >= layer_of[folder]:
+            found.append(dotted)
+    return found
+
+
+def test_no_arrow_points_upward_inside_the_stream(path: Path) -> None:
+    """Each file of `stream` is in a folder, each folder in a layer, and no import leads to the same layer or above."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] != "stream" or parts == ("stream", "__init__.py"):
+        return
+    assert len(parts) > 2, "a module beside the folders has no layer"
+    assert _upward(parts[1], tree_of(path)) == []
+
+
+def test_each_folder_of_the_stream_has_one_layer() -> None:
+    """And each layer has folders that are there."""
+    layered = [folder for layer in STREAM_LAYERS for folder in layer]
+    assert sorted(layered) == sorted({path.parent.name for path in FILES if path.parent.parent == PACKAGE / "stream"})
+
+
 def test_imports_follow_the_direction(path: Path) -> None:
     """No file imports a room, or a technology, that is not for it."""
     assert _forbidden(_room(dotted_name(path)), tree_of(path)) == []
@@ -341,21 +407,22 @@ class TestRules:
     @pytest.mark.parametrize(
         ("room", "source"),
         [
-            ("core", "from stream_apple.runtime.partition_model import PartitionModel"),
+            ("core", "from stream_apple.stream.model.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
             ("core.codec", "from stream_apple.core.learner.learner import Learner"),
             ("core.learner", "from stream_apple.core.codec import decode"),
-            ("runtime", "import stream_apple.adapters.kafka.broker"),
-            ("runtime", "from stream_apple.runtime.snapshots.codec import Snapshot"),
-            ("runtime.monitoring", "from stream_apple.runtime.loop import Loop"),
+            ("stream.loop", "import stream_apple.adapters.kafka.broker"),
+            ("stream.positions", "from stream_apple.stream.snapshots.codec import Snapshot"),
+            ("monitoring", "from stream_apple.stream.loop.loop import Loop"),
+            ("stream.snapshots", "from stream_apple.monitoring.metrics import Metrics"),
             ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),
-            ("study", "def late():\n    from stream_apple.runtime import loop"),
+            ("study", "def late():\n    from stream_apple.stream.loop import loop"),
             ("files", "from stream_apple.offline import evaluation"),
             ("config", "from stream_apple.core.learner.learner import Learner"),
             ("core", "import confluent_kafka"),
-            ("runtime.snapshots", "from confluent_kafka import Consumer"),
+            ("stream.snapshots", "from confluent_kafka import Consumer"),
             ("core.learner", "import logging"),
         ],
     )
@@ -364,9 +431,28 @@ class TestRules:
         assert len(_forbidden(room, ast.parse(source))) == 1
 
     @pytest.mark.parametrize(
+        ("folder", "source"),
+        [
+            ("positions", "from stream_apple.stream.merging.leader import Leader"),
+            ("snapshots", "from stream_apple.stream.learning.threads import Threads"),
+            ("log", "def late():\n    from stream_apple.stream import model"),
+            ("merging", "import stream_apple.stream.loop.loop"),
+            ("loop", "import stream_apple.stream"),
+        ],
+    )
+    def test_upward_arrows_are_found(self, folder: str, source: str) -> None:
+        """To a layer above, to a neighbour of the same layer, late imports too, and what names no folder."""
+        assert len(_upward(folder, ast.parse(source))) == 1
+
+    def test_downward_arrows_are_none(self) -> None:
+        """To a layer below, and to the folder itself."""
+        source = "from stream_apple.stream.log.ports import Record\nfrom stream_apple.stream.merging import rounds"
+        assert _upward("merging", ast.parse(source)) == []
+
+    @pytest.mark.parametrize(
         "source",
         ["print(1)", "import os\nos.environ['X']", "from os import environ", "import os\nos.getenv('X')"],
     )
     def test_touching_the_outside_is_found(self, source: str) -> None:
         """Each way to print or to read the environment is seen."""
-        assert len(_outside("runtime", ast.parse(source))) == 1
+        assert len(_outside("stream", ast.parse(source))) == 1

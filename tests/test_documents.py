@@ -17,8 +17,8 @@ from stream_apple import errors
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.cli import SUMMARIES, main
 from stream_apple.config import Config, reference
-from stream_apple.runtime.merging.metrics import MERGE_METRICS
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.merge_metrics import MERGE_METRICS
 
 # With documents in them, besides the top and `docs`.
 _FOLDERS = ("deploy", "docker", "schemas")

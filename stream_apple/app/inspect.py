@@ -20,14 +20,14 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import STARTED_FROM, OtherSettingsError, Provenance, SnapshotPointer
-from stream_apple.runtime.merging.merging_view import MergingView, newest_merge, view_merging
-from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
-from stream_apple.runtime.monitoring.name_search import Wanted, find_names
-from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.snapshots.model_file import model_file_of
-from stream_apple.runtime.snapshots.store import SnapshotStore
+from stream_apple.monitoring.inspection import ModelView, plain, view_model
+from stream_apple.monitoring.merging_view import MergingView, newest_merge, view_merging
+from stream_apple.monitoring.name_search import Wanted, find_names
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import STARTED_FROM, OtherSettingsError, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.model_file import model_file_of
+from stream_apple.stream.snapshots.store import SnapshotStore
 from stream_apple.untrusted import MalformedError, from_json
 
 _TIMEOUT_S = 30.0

@@ -20,10 +20,10 @@ from stream_apple.core.learner.merging.mergeable import check_alike, check_merge
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
-from stream_apple.runtime.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
-from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.snapshots.codec import read_stored_manifest
-from stream_apple.runtime.snapshots.model_file import MergedFrom, SavedModel, model_file_of, read_model_file
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
+from stream_apple.stream.snapshots.codec import read_stored_manifest
+from stream_apple.stream.snapshots.model_file import MergedFrom, SavedModel, model_file_of, read_model_file
 from stream_apple.untrusted import UnreadableFileError, read_file
 from stream_apple.whole_files import whole_file
 

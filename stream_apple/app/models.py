@@ -6,8 +6,8 @@ from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable
-from stream_apple.runtime.dead_letters import RejectLimits
-from stream_apple.runtime.partition_model import ModelFactory, ModelSettings, PartitionModel
+from stream_apple.stream.model.dead_letters import RejectLimits
+from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings, PartitionModel
 
 _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
 

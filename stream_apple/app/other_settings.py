@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSettings
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration
 from stream_apple.core.event_time import EpochClock
-from stream_apple.runtime.lineage import STARTED_FROM, Lineage, Provenance
-from stream_apple.runtime.snapshots.blocks import unpacked
-from stream_apple.runtime.snapshots.codec import StoredManifest
+from stream_apple.stream.positions.lineage import STARTED_FROM, Lineage, Provenance
+from stream_apple.stream.snapshots.blocks import unpacked
+from stream_apple.stream.snapshots.codec import StoredManifest
 
 _Settings = dict[str, Any]
 _FEATURES = "max_features_per_example"

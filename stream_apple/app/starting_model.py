@@ -10,7 +10,7 @@ from stream_apple.config import Config
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.lineage import STARTED_FROM, Provenance, started_from
+from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, started_from
 
 _SETTING = "worker.from_model"
 

@@ -22,7 +22,7 @@ from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.lineage import digest_of_file
+from stream_apple.stream.positions.lineage import digest_of_file
 
 _ANSWER_S = 3.0  # for each question: a broker that is silent must not keep a worker for long from its place
 

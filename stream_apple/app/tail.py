@@ -20,9 +20,9 @@ from stream_apple.config import Config
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import framing
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.runtime.dead_letters import dead_letter_origin
-from stream_apple.runtime.lineage import is_fingerprint
-from stream_apple.runtime.ports import LogRange, Record
+from stream_apple.stream.log.ports import LogRange, Record
+from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.positions.lineage import is_fingerprint
 
 TailSource = Literal["predictions", "dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]

@@ -25,8 +25,8 @@ from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView, K
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.runtime.lineage import Origin, Provenance, noted_model, origin_of_prediction
-from stream_apple.runtime.ports import Committed, Record
+from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 50
 """So many groups are asked whose a model is: each takes a client of its own."""
@@ -158,7 +158,7 @@ def _prediction(record: Record) -> _Message:
 
 def _dead_letter(record: Record) -> _Message:
     # It comes with numpy, which a start has time for that is a group's first.
-    from stream_apple.runtime.verification.answer_log import origin_of_dead_letter
+    from stream_apple.stream.verification.answer_log import origin_of_dead_letter
 
     letter, prediction = origin_of_dead_letter(record), origin_of_prediction(record)
     # Other systems may have their dead letters there, in whatever form; nobody has predictions there.

@@ -8,9 +8,9 @@ from stream_apple.app.models import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.verification.report import Report, ReportProgress
-from stream_apple.runtime.verification.verifier import Verifier
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.verification.partition_report import Report, ReportProgress
+from stream_apple.stream.verification.verifier import Verifier
 
 
 def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> list[Report]:

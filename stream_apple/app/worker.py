@@ -22,23 +22,23 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import FencedError
-from stream_apple.runtime.learning.threads import ThreadPool, usable_cores
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.runtime.merging.metrics import MergeMetrics
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.monitoring.name_search import NameSearch, Wanted, find_names
-from stream_apple.runtime.monitoring.observer import ObserverThread, WorkerObserver
-from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.partition_model import ModelFactory
-from stream_apple.runtime.ports import Broker
-from stream_apple.runtime.recovery import Exceptions
-from stream_apple.runtime.transaction import LoopSettings
-from stream_apple.runtime.warmup import is_warm, warm_up
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.merge_metrics import MergeMetrics
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
+from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.signals import Signals
+from stream_apple.stream.learning.threads import ThreadPool, usable_cores
+from stream_apple.stream.log.ports import Broker
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.model.warmup import is_warm, warm_up
+from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.positions.lineage import Provenance
 
 _OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
 SWITCH_S = 0.0002

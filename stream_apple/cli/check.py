@@ -14,7 +14,7 @@ from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say
 from stream_apple.config import conceal, load
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.learning.threads import usable_cores
+from stream_apple.stream.learning.threads import usable_cores
 
 _COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
 

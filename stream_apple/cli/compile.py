@@ -45,7 +45,7 @@ def command(target: str | None) -> None:
         aim_at(target)
     # Not before: kernels are bound to a type of processor when they are imported.
     from stream_apple.app.models import settings_of
-    from stream_apple.runtime.warmup import warm_up
+    from stream_apple.stream.model.warmup import warm_up
 
     started = time.monotonic()
     families = [{_PREFIX + name: value for name, value in each.items()} for each in (*_methods_and_losses(), *_FURTHER)]

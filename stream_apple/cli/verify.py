@@ -17,8 +17,8 @@ from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.cli.progress import PlainLines
 from stream_apple.config import load
 from stream_apple.errors import UnprovedError, VerificationError
-from stream_apple.runtime.monitoring.inspection import plain
-from stream_apple.runtime.verification.report import Published, Report, ReportProgress
+from stream_apple.monitoring.inspection import plain
+from stream_apple.stream.verification.partition_report import Published, Report, ReportProgress
 
 
 @click.command()

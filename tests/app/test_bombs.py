@@ -10,14 +10,14 @@ import pytest
 import zstandard
 from app.test_model_files import save
 from click.testing import CliRunner
-from runtime.snapshots.forgery import amplified, bomb, content_of, file_of, resealed, rewritten
+from stream.snapshots.forgery import amplified, bomb, content_of, file_of, resealed, rewritten
 
 from stream_apple.app.model_files import open_model_file
 from stream_apple.app.starting_model import starting_model
 from stream_apple.cli import main
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.lineage import Provenance
+from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.untrusted import UnreadableFileError, digest_of, read_file
 
 _SPARE_MB = 150

@@ -9,11 +9,11 @@ import pytest
 from app.test_model_files import save
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runtime.snapshots.forgery import content_of, file_of, forged_file, rewritten
+from stream.snapshots.forgery import content_of, file_of, forged_file, rewritten
 
 from stream_apple.app.model_files import opened_model
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.monitoring.inspection import view_model
+from stream_apple.monitoring.inspection import view_model
 
 PLACE = Path("somewhere")
 _FOUND = re.compile(r"state with digest [0-9a-f]{32}, found ([0-9a-f]{32})")

@@ -18,9 +18,9 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.snapshots.model_file import model_file_of
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.model_file import model_file_of
 
 LEARNER = {"bits": 10}
 

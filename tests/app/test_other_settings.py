@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from app.test_model_files import save
-from runtime.snapshots.forgery import content_of, file_of
-from runtime.verification.published_logs import MemoryLogs
+from stream.snapshots.forgery import content_of, file_of
+from stream.verification.published_logs import MemoryLogs
 from support.records import stream
 
 from stream_apple.app.model_files import open_model_file
@@ -14,10 +14,10 @@ from stream_apple.app.models import onlooker_factory
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
 from stream_apple.errors import SnapshotError
-from stream_apple.runtime.lineage import OffsetMetadata, OtherSettingsError, Provenance, SnapshotPointer
-from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.snapshots.codec import encode_snapshot
-from stream_apple.runtime.snapshots.store import SnapshotStore
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.positions.lineage import OffsetMetadata, OtherSettingsError, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.codec import encode_snapshot
+from stream_apple.stream.snapshots.store import SnapshotStore
 
 Given = dict[str, dict[str, Any]]
 

@@ -15,9 +15,9 @@ from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.lineage import Provenance, SnapshotPointer
-from stream_apple.runtime.monitoring.inspection import view_model
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.monitoring.inspection import view_model
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 
 
 def configured(path: Path | str, learner: dict[str, Any] | None = None) -> Config:

@@ -17,9 +17,9 @@ from stream_apple.cli import main
 from stream_apple.config import Config, load
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.lineage import OffsetMetadata, Provenance
-from stream_apple.runtime.ports import Header
+from stream_apple.stream.log.ports import Header
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 
 PARTITIONS = 2
 

@@ -15,8 +15,8 @@ from stream_apple.app.startup import Opening
 from stream_apple.app.worker import run
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.warmup import is_warm
 from stream_apple.signals import Signals
+from stream_apple.stream.model.warmup import is_warm
 
 
 class FencingError(Exception):

@@ -31,10 +31,10 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.event_time import EpochClock
-from stream_apple.runtime.lineage import Topics
-from stream_apple.runtime.partition_model import BatchResult
-from stream_apple.runtime.publishing.outputs import OutputSender
-from stream_apple.runtime.triage import Triage
+from stream_apple.stream.loop.outputs import OutputSender
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.triage import Triage
+from stream_apple.stream.positions.lineage import Topics
 
 CONSUME, FORGET = "consume: a Message object each", "forget: a Message object each"
 ERROR, VALUE, OFFSET, TIMESTAMP, KEY = "error", "value", "offset", "timestamp: a tuple each", "key"

@@ -30,11 +30,11 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.warmup import warm_up
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.partitions.partition import Partition, State
 
 BITS, FILLING, FEATURES, FLOWING = 22, 1_500, 4_000, 40_000
 EXAMPLES, REPEATS = 100_000, 10

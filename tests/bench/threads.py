@@ -26,16 +26,16 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
-from stream_apple.runtime.learning.threads import ThreadPool
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.ports import Record
-from stream_apple.runtime.transaction import LoopSettings
-from stream_apple.runtime.warmup import warm_up
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.stream.learning.threads import ThreadPool
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.positions.lineage import Provenance
 
 EXAMPLES, ROUNDS, FETCH = 200_000, 5, 1_000
 START_MS = 1_700_000_000_000

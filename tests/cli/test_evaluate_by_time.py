@@ -16,8 +16,8 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import LONE
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage
 
 START_S = 1_700_000_000  # 800 s after a full hour
 HOUR_S = 3600

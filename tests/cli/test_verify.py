@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from runtime.verification.merged_logs import PLACE, strict
 from simulation.small import small
+from stream.verification.merged_logs import PLACE, strict
 from support.clock import Clock
 from support.records import TOPIC
 
 from stream_apple.cli.progress import PlainLines
 from stream_apple.cli.verify import command
 from stream_apple.errors import UnprovedError, VerificationError
-from stream_apple.runtime.verification.report import Report
-from stream_apple.runtime.verification.verifier import Verifier
+from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.verifier import Verifier
 
 
 def verified(reports: Sequence[Report], monkeypatch: pytest.MonkeyPatch, path: Path, *options: str) -> Result:

@@ -5,7 +5,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from support.waiting import wait_until
 
-from stream_apple.runtime.ports import AbortableError, Broker, Committed, Header, Reader, Record, Start
+from stream_apple.stream.log.ports import AbortableError, Broker, Committed, Header, Reader, Record, Start
 
 LIMIT = 100
 

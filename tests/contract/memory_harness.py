@@ -7,7 +7,7 @@ from simulation.cluster import MemoryCluster
 from simulation.log import Message
 from simulation.memory_broker import Member, MemoryBroker
 
-from stream_apple.runtime.ports import Committed
+from stream_apple.stream.log.ports import Committed
 
 
 class _Foreign:

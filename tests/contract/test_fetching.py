@@ -4,7 +4,7 @@ import pytest
 from contract.harness import Client, Harness, Join, no_answer, owning, until
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.runtime.ports import AbortableError, LogRange, Record
+from stream_apple.stream.log.ports import AbortableError, LogRange, Record
 
 
 class TestFetching:

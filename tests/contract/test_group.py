@@ -4,7 +4,7 @@ import pytest
 from contract.harness import Client, Harness, Join, no_answer, owning, until, values
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 
 class TestOffsets:

@@ -4,7 +4,7 @@ import pytest
 from contract.harness import Client, Harness, Join, owning, read, until, values
 
 from stream_apple.errors import BrokerError, FencedError
-from stream_apple.runtime.ports import Broker, Committed, LogRange
+from stream_apple.stream.log.ports import Broker, Committed, LogRange
 
 IDLE_TURNS = 70
 """Of a tenth of a second: longer than the real client waits before it asks whose its identity is."""

@@ -18,8 +18,8 @@ from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
 from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config
-from stream_apple.runtime.loop import SAVING_S
-from stream_apple.runtime.monitoring.health import Health
+from stream_apple.monitoring.health import Health
+from stream_apple.stream.loop.loop import SAVING_S
 
 PATHS = routes(Health(), CollectorRegistry())
 GROUP_LABEL = "app.kubernetes.io/instance"

@@ -22,8 +22,8 @@ from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config, load
-from stream_apple.runtime.loop import SAVING_S
-from stream_apple.runtime.monitoring.health import Health
+from stream_apple.monitoring.health import Health
+from stream_apple.stream.loop.loop import SAVING_S
 
 DOCKER = REPOSITORY / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")

@@ -272,7 +272,7 @@ class TestKernels:
         script = (
             "from stream_apple.app.models import settings_of\n"
             "from stream_apple.config import load\n"
-            "from stream_apple.runtime.warmup import warm_up\n"
+            "from stream_apple.stream.model.warmup import warm_up\n"
             "settings = settings_of(load())\n"
             "warm_up(settings, settings.decoder())\n"
             "import sys\n"

@@ -12,8 +12,8 @@ from stream_apple.app.models import settings_of
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.partition_model import PartitionModel
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance
 
 Line = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]] | None]
 """Key, value, timestamp and headers of an output message."""

@@ -9,9 +9,9 @@ from support.waiting import DEADLINE_S
 from stream_apple.app.models import onlooker_factory
 from stream_apple.config import Config
 from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.runtime.ports import Committed
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
+from stream_apple.stream.positions.lineage import Provenance
 
 
 class Lane:

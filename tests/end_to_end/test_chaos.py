@@ -25,8 +25,8 @@ from support.worker_process import WorkerProcess
 from stream_apple.app.models import settings_of
 from stream_apple.config import load
 from stream_apple.errors import FencedError
-from stream_apple.runtime.merging.note import BoundaryState
-from stream_apple.runtime.warmup import warm_up
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 GROUP = "chaos"
 PARTITIONS = 4

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from confluent_kafka import Producer
-from runtime.merging.lockstep import Lockstep, hourly
+from stream.merging.lockstep import Lockstep, hourly
 from support.records import HOUR, START
 from support.topics import FOREVER, LogEnds, TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S
@@ -13,8 +13,8 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.app.models import settings_of
 from stream_apple.config import Config, load
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.adoptions import decode_adoption
+from stream_apple.stream.merging.adoptions import decode_adoption
+from stream_apple.stream.positions.lineage import Provenance
 
 PARTITIONS = 4
 

@@ -16,7 +16,7 @@ from support.worker_config import write_config
 from stream_apple.app.models import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config, load
-from stream_apple.runtime.lineage import Provenance
+from stream_apple.stream.positions.lineage import Provenance
 
 COUNT = 500
 _SECONDS = 180.0  # the kernels may have to be compiled first

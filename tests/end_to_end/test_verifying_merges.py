@@ -7,7 +7,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from end_to_end.test_merging import configure
-from runtime.merging.lockstep import hourly
+from stream.merging.lockstep import hourly
 from support.command import run_command
 from support.topics import LogEnds, TopicFactory
 from support.worker_process import WorkerProcess
@@ -16,12 +16,12 @@ from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.startup import connect
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.merging.note import BoundaryNote, BoundaryState
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.ports import Committed
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 FIRST, REST = 30, 25 + 20
 GIVEN = {number: hourly(number, [FIRST + number, 25, 20]) for number in range(4)}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from simulation.log import Message, PartitionLog
 
-from stream_apple.runtime.ports import Start
+from stream_apple.stream.log.ports import Start
 
 OnWritten = Callable[[int], None]
 

@@ -12,7 +12,7 @@ from simulation.client_state import OnWritten
 from simulation.memory_broker import MemoryBroker
 
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
+from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
 
 MADE_TO_FAIL = "made to fail"
 """What the message of every error of ours begins with."""

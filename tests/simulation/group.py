@@ -10,7 +10,7 @@ from enum import Enum, auto
 from itertools import count
 
 from stream_apple.errors import ConfigurationError, FencedError
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 METADATA_BYTES = 4096
 """What the broker accepts beside an offset."""

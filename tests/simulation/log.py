@@ -14,7 +14,7 @@ from typing import NamedTuple
 from support.records import FakeRecord
 
 from stream_apple.errors import GapError
-from stream_apple.runtime.ports import Header, LogRange
+from stream_apple.stream.log.ports import Header, LogRange
 
 
 class Message(NamedTuple):

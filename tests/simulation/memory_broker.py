@@ -16,7 +16,7 @@ from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
 from stream_apple.errors import BrokerError, FencedError
-from stream_apple.runtime.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
+from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
 
 
 class Member(NamedTuple):

@@ -4,27 +4,27 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Self, cast
 
-from runtime.learning.late_threads import OwnThread
 from simulation.cluster import MemoryCluster
 from simulation.faults import MADE_TO_FAIL, CrashError, Fault, FaultyBroker
 from simulation.memory_broker import Member, MemoryBroker
+from stream.learning.late_threads import OwnThread
 from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC
 
 from stream_apple.errors import StreamAppleError
-from stream_apple.runtime.learning.threads import Threads
-from stream_apple.runtime.lineage import Lineage, Provenance, Topics
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.merging.merging import Merging, MergingContext, NoMerging
-from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
-from stream_apple.runtime.recovery import NO_EXCEPTIONS, Exceptions
-from stream_apple.runtime.transaction import LoopSettings
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.stream.learning.threads import Threads
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
+from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")

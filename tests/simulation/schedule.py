@@ -11,7 +11,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Self
 
-from runtime.learning.late_threads import LateThreads
 from simulation.faults import Fault, Kind, When
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import (
@@ -27,9 +26,10 @@ from simulation.world import (
     pointer_of,
     setup_of,
 )
+from stream.learning.late_threads import LateThreads
 from support.records import TOPIC
 
-from stream_apple.runtime.merging.settings import MergeSettings
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 STEPS = 70
 INPUTS = [(1, (30, 22)), (2, (24, 8, 20)), (3, (45,)), (4, (18, 18, 18)), (5, (40, 12))]

@@ -13,7 +13,6 @@ import random
 from collections.abc import Callable
 from itertools import islice
 
-from runtime.learning.late_threads import LateThreads
 from simulation.faults import Fault, Kind
 from simulation.process import GROUP, End, Process
 from simulation.world import (
@@ -26,6 +25,7 @@ from simulation.world import (
     make_cluster,
     make_input,
 )
+from stream.learning.late_threads import LateThreads
 from support.records import TOPIC
 
 SEED = 5

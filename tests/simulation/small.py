@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from stream_apple.runtime import loop
-from stream_apple.runtime.learning import scheduler
-from stream_apple.runtime.merging import leader, merge_log, merging
-from stream_apple.runtime.snapshots import blocks, restorer, writer
+from stream_apple.stream.learning import scheduler
+from stream_apple.stream.loop import loop
+from stream_apple.stream.merging import leader, merge_log, merging
+from stream_apple.stream.snapshots import blocks, restorer, writer
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from simulation.memory_broker import Member, MemoryBroker
 from support.assignment import Recorder
 
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 TRANSACTION, OTHER = 1, 2
 

@@ -14,7 +14,7 @@ from simulation.schedule import Schedule
 from simulation.script import Script
 from simulation.world import SETUP, check_outputs, check_states, complete, expected_of, make_cluster, make_input
 
-from stream_apple.runtime.partition import State
+from stream_apple.stream.partitions.partition import State
 
 SCHEDULES = 500
 LONG_SCHEDULES = 30_000

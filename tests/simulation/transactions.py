@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from simulation.log import Message, PartitionLog
 
 from stream_apple.errors import FencedError
-from stream_apple.runtime.ports import Committed
+from stream_apple.stream.log.ports import Committed
 
 
 class Producer(NamedTuple):

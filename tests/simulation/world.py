@@ -10,11 +10,11 @@ from simulation.merging.oracle import Lane, in_lockstep
 from simulation.process import GROUP, MERGES, TOPICS, Process, Setup
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good, stream
 
-from stream_apple.runtime.lineage import SnapshotPointer
-from stream_apple.runtime.merging.settings import MergeSettings
-from stream_apple.runtime.partition_model import PartitionModel
-from stream_apple.runtime.ports import Header
-from stream_apple.runtime.transaction import LoopSettings
+from stream_apple.stream.log.ports import Header
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 SETUP = Setup(
     SETTINGS._replace(options=replace(SETTINGS.options, bits=8)),

@@ -9,8 +9,8 @@ from status_page.contrast import LOW_CONTRAST
 from support.clock import Clock
 from support.page_site import Site
 
-from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
+from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 NARROW = (390, 844)  # the commonest phone
 

@@ -19,8 +19,8 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.core.learner.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
-from stream_apple.runtime.merging.leader import MergeSummary
-from stream_apple.runtime.merging.metrics import MergeMetrics
+from stream_apple.monitoring.merge_metrics import MergeMetrics
+from stream_apple.stream.merging.leader import MergeSummary
 
 START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from stream_apple.runtime.ports import Start
+from stream_apple.stream.log.ports import Start
 
 
 class Recorder:

@@ -13,16 +13,16 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.config import Config
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, PartitionModel
-from stream_apple.runtime.recovery import RecoveryPlan
-from stream_apple.runtime.time_budget import Phase, TimeBudget
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import Lineage
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 CONFIG = Config.model_validate(

@@ -7,9 +7,9 @@ from support.records import DECODER, HOUR, START, TOPIC, FakeRecord
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.learner.options import Options
-from stream_apple.runtime.dead_letters import RejectLimits
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.model.dead_letters import RejectLimits
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage
 
 PAIR = "country=de \u00d7 price"
 SETTINGS = ModelSettings(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.learner.options import Options
-from stream_apple.runtime.dead_letters import Reject, RejectLimits, dead_letter
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.partition_model import BatchResult, ModelSettings, PartitionModel
-from stream_apple.runtime.ports import Header
+from stream_apple.stream.log.ports import Header
+from stream_apple.stream.model.dead_letters import Reject, RejectLimits, dead_letter
+from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage
 
 HOUR = 3_600_000
 START = 400_000 * HOUR

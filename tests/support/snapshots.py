@@ -14,10 +14,10 @@ sys.path.insert(0, str(DATA.parent))
 
 from support.records import DECODER, PLAIN_OPTIONS, SETTINGS, TOPIC, stream  # noqa: E402  this file is a program, too
 
-from stream_apple.runtime.lineage import Lineage, Provenance, SnapshotPointer, Topics  # noqa: E402
-from stream_apple.runtime.partition_model import ModelSettings, PartitionModel  # noqa: E402
-from stream_apple.runtime.snapshots.codec import Snapshot, encode_snapshot  # noqa: E402
-from stream_apple.runtime.snapshots.versions import VERSION  # noqa: E402
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel  # noqa: E402
+from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer, Topics  # noqa: E402
+from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot  # noqa: E402
+from stream_apple.stream.snapshots.versions import VERSION  # noqa: E402
 
 PAST, FUTURE = 400, 100
 """Records that a model has learned when its snapshot is taken, and some that follow."""

@@ -11,12 +11,12 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def part_of(path: Path) -> str:
-    """The part of the package that a file is in, such as `runtime`."""
+    """The part of the package that a file is in, such as `stream`."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def dotted_name(path: Path) -> str:
-    """The name of a file as a module below the package, such as `runtime.snapshots.codec`."""
+    """The name of a file as a module below the package, such as `stream.snapshots.codec`."""
     names = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
 

@@ -18,7 +18,7 @@ from stream_apple.adapters.http.messages import Reply, Request, Route, json_repl
 from stream_apple.adapters.http.reception import Reception
 from stream_apple.adapters.http.render_thread import RenderThread
 from stream_apple.adapters.http.work_share import WorkShare
-from stream_apple.runtime.monitoring.health import Health, Verdict
+from stream_apple.monitoring.health import Health, Verdict
 
 PROBES = ("/livez", "/readyz")
 METRICS_PATH = "/metrics"

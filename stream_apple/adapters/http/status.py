@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.inspection import ModelView, plain, view_model
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
-from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.partition import INCOMPLETE
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.inspection import ModelView, plain, view_model
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.name_search import NameFinder, NoNameFinder, Wanted
+from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.stream.partitions.partition import INCOMPLETE
 
 MOST_TOP = 200
 """Monomials, products and parents of a model that can be asked for."""

@@ -24,7 +24,7 @@ from stream_apple.adapters.kafka.client_properties import SESSION_MS
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.runtime.ports import LogRange
+from stream_apple.stream.log.ports import LogRange
 
 CONNECT_S = 6.0
 REQUEST_S = 8.0

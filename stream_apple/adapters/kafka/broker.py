@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.ports import AbortableError, Assignment, Committed, LogRange, Record
+from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, Record
 
 _DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
 _LEAVE_S = 3.0

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError, GapError, StreamAppleError
-from stream_apple.runtime.ports import AbortableError
+from stream_apple.stream.log.ports import AbortableError
 
 _TRANSIENT = frozenset(
     {

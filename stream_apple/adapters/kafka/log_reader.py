@@ -12,7 +12,7 @@ from stream_apple.adapters.kafka.errors import call_error, fetch_error, refused_
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
-from stream_apple.runtime.ports import Committed, LogRange, Record
+from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 
 class PartitionReader:

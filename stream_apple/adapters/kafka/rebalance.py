@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from stream_apple.runtime.ports import Assignment, Start
+from stream_apple.stream.log.ports import Assignment, Start
 
 _UNASSIGNED_SLICE_S = 0.01
 

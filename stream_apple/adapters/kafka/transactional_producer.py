@@ -31,7 +31,7 @@ from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedE
 from stream_apple.adapters.kafka.herald import wait_for_connection
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.errors import BrokerError, StreamAppleError
-from stream_apple.runtime.ports import AbortableError, Committed, Header
+from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
 CONFIRM_S = 5.0
 """So long the producer may go without a word from the cluster that its id is its own: a tenth of a busy one's work."""

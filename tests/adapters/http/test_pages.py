@@ -10,7 +10,7 @@ from support.planted_pair import PAIR
 
 from stream_apple.adapters.http.pages import SCRIPTS
 from stream_apple.adapters.http.status import MOST_TOP
-from stream_apple.runtime.monitoring.inspection import view_model
+from stream_apple.monitoring.inspection import view_model
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from support.local_http import Answer, fetch
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import Server, routes
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
-from stream_apple.runtime.monitoring.health import LATE_AFTER_S, STUCK_AFTER_S, Health
-from stream_apple.runtime.monitoring.metrics import Metrics
+from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.health import LATE_AFTER_S, STUCK_AFTER_S, Health
+from stream_apple.monitoring.metrics import Metrics
 
 
 class Site:

@@ -13,18 +13,18 @@ from support.records import DECODER, good
 from stream_apple.adapters.http.status import Status
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.runtime.dead_letters import Reject
-from stream_apple.runtime.lineage import Lineage
-from stream_apple.runtime.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.name_search import NameFinder, NoNameFinder, Wanted
-from stream_apple.runtime.monitoring.observer import WorkerObserver
-from stream_apple.runtime.monitoring.recovery_progress import RecoveryLeft
-from stream_apple.runtime.partition import Partition, State
-from stream_apple.runtime.partition_model import BatchResult, PartitionModel
-from stream_apple.runtime.recovery import RecoveryPlan
-from stream_apple.runtime.time_budget import Phase, TimeBudget
+from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.name_search import NameFinder, NoNameFinder, Wanted
+from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import Lineage
 
 MODEL, NAMES = finder(planted(800))
 KEYS = [

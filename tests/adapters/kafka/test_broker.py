@@ -18,7 +18,7 @@ from stream_apple.adapters.kafka.connectivity import Connectivity
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.adapters.kafka.herald import _answer, prepare_to_fence, wait_for_connection
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 
 class TestTransactions:

@@ -21,17 +21,17 @@ from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.errors import FencedError
-from stream_apple.runtime.dead_letters import header_list
-from stream_apple.runtime.learning.threads import ThreadPool
-from stream_apple.runtime.lineage import Lineage, Provenance, Topics
-from stream_apple.runtime.loop import Loop
-from stream_apple.runtime.monitoring.health import Health
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.monitoring.monitoring import Monitoring
-from stream_apple.runtime.owned_partitions import OwnedPartitions
-from stream_apple.runtime.partition_model import ModelSettings, PartitionModel
-from stream_apple.runtime.ports import AbortableError, Committed
-from stream_apple.runtime.transaction import LoopSettings
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.monitoring import Monitoring
+from stream_apple.stream.learning.threads import ThreadPool
+from stream_apple.stream.log.ports import AbortableError, Committed
+from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.model.dead_letters import header_list
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
 
 LARGE = SETTINGS._replace(limits=SETTINGS.limits._replace(max_record_bytes=1_000_000))
 

@@ -13,7 +13,7 @@ from stream_apple.adapters.kafka.errors import (
     translated,
 )
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError
-from stream_apple.runtime.ports import AbortableError
+from stream_apple.stream.log.ports import AbortableError
 
 
 class TestMeaning:

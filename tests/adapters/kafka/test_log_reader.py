@@ -14,7 +14,7 @@ from stream_apple.adapters.kafka.client_properties import reader_properties
 from stream_apple.adapters.kafka.log_reader import PartitionReader, log_range
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import LogRange
+from stream_apple.stream.log.ports import LogRange
 
 
 def write(bootstrap: str, topic_name: str, values: list[bytes]) -> None:

@@ -20,7 +20,7 @@ from stream_apple.adapters.kafka.retry import (
     RetryPolicy,
 )
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import AbortableError
+from stream_apple.stream.log.ports import AbortableError
 
 BLOCKED_S = 60.0
 

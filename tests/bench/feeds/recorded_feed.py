@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from support.records import FakeRecord
 
-from stream_apple.runtime.ports import Assignment, Committed, Header, LogRange, Record
+from stream_apple.stream.log.ports import Assignment, Committed, Header, LogRange, Record
 
 _FAR, _NOW_MS = 1 << 40, 1_700_000_000_000
 

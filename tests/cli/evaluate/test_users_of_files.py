@@ -15,7 +15,7 @@ from stream_apple.config import load
 from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import encode_example, key_of
 from stream_apple.files import read_examples
-from stream_apple.runtime.lineage import Lineage
+from stream_apple.stream.positions.lineage import Lineage
 
 
 def evaluate(*arguments: object) -> Result:

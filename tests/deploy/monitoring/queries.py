@@ -12,12 +12,12 @@ from prometheus_client import Histogram
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS
-from stream_apple.runtime.merging.metrics import MERGE_METRICS, OUTCOMES
-from stream_apple.runtime.merging.open_rounds import ExclusionReason
-from stream_apple.runtime.monitoring.definitions import METRICS, PREFIX
-from stream_apple.runtime.monitoring.metrics import Metrics
-from stream_apple.runtime.partition import State
-from stream_apple.runtime.time_budget import Phase
+from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.stream.merging.open_rounds import ExclusionReason
+from stream_apple.stream.model.time_budget import Phase
+from stream_apple.stream.partitions.partition import State
 
 MONITORING = Path(__file__).resolve().parents[3] / "deploy" / "monitoring"
 RULES = sorted((MONITORING / "rules").glob("*.yaml"))

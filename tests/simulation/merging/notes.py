@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from stream_apple.runtime.merging.note import BoundaryState
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 
 def note_of(metadata: str) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from support.records import DECODER, TOPIC, FakeRecord
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.core.learner.state.table import copy_table
-from stream_apple.runtime.merging.adoptions import AdoptionRecord
-from stream_apple.runtime.merging.messages import MergeManifest
-from stream_apple.runtime.merging.note import BoundaryState
-from stream_apple.runtime.model_image import Ended
-from stream_apple.runtime.partition_model import EpochEnd, PartitionModel
+from stream_apple.stream.merging.adoptions import AdoptionRecord
+from stream_apple.stream.merging.merge_messages import MergeManifest
+from stream_apple.stream.model.model_image import Ended
+from stream_apple.stream.model.partition_model import EpochEnd, PartitionModel
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 
 class Stop(NamedTuple):

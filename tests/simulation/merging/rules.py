@@ -9,9 +9,9 @@ from simulation.merging.notes import note_of
 from simulation.process import GROUP, MERGES, TOPICS, Setup
 from support.records import TOPIC
 
-from stream_apple.runtime.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.runtime.merging.messages import MergeManifest, read_manifest
-from stream_apple.runtime.merging.note import BoundaryState
+from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
+from stream_apple.stream.merging.merge_messages import MergeManifest, read_manifest
+from stream_apple.stream.positions.merge_note import BoundaryState
 
 
 class Merges(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 from confluent_kafka import Producer
 from support.waiting import DEADLINE_S
 
-from stream_apple.runtime.ports import Header
+from stream_apple.stream.log.ports import Header
 
 
 class Message(NamedTuple):

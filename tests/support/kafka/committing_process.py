@@ -13,7 +13,7 @@ from support.assignment import Recorder
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
 from stream_apple.errors import BrokerError
-from stream_apple.runtime.ports import AbortableError, Committed
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 
 def main(bootstrap: str, examples: str, outputs: str) -> int:

@@ -12,7 +12,7 @@ from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, Properties
-from stream_apple.runtime.ports import Broker, Reader, Record
+from stream_apple.stream.log.ports import Broker, Reader, Record
 
 
 def connect(bootstrap: str, examples: str, name: str = "worker-0", group: str | None = None) -> KafkaBroker:

@@ -24,8 +24,8 @@ from stream_apple.adapters.kafka.log_reader import GroupView
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.positions.lineage import Provenance
 
 
 def check_before_fencing(cluster: Cluster, config: Config) -> None:

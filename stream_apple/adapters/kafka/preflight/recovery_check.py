@@ -8,12 +8,12 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import Provenance
-from stream_apple.runtime.log_scan import LogScan
-from stream_apple.runtime.ports import Committed
-from stream_apple.runtime.recovery import Exceptions, check_in_log, plan_recovery
-from stream_apple.runtime.snapshots.evidence import is_of_snapshot, lost_offset
-from stream_apple.runtime.snapshots.store import FEW_LARGE
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.snapshots.evidence import is_of_snapshot, lost_offset
+from stream_apple.stream.snapshots.store import FEW_LARGE
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fe
 from stream_apple.adapters.kafka.topics import ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
-from stream_apple.runtime.lineage import SnapshotPointer
+from stream_apple.stream.positions.lineage import SnapshotPointer
 
 
 def look(config: Config) -> None:

@@ -11,7 +11,7 @@ from support.waiting import DEADLINE_S
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.config import Config, load
-from stream_apple.runtime.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
 
 
 class Left:

@@ -1,0 +1,254 @@
+"""What a model has found, with names: the view of one partition that the status page and `inspect` show.
+
+It may be made of a live model by another thread than the loop's, without a lock: the arrays stay where they are, and a
+number that is a moment older than its neighbour does no harm in a display. The loop pays nothing for being watched.
+"""
+
+import math
+import time
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.factorization import Factors
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.predictor_quality import QualityReport
+from stream_apple.core.learner.preparation.derived_names import derived_names
+from stream_apple.core.learner.preparation.discretisation import Refits
+from stream_apple.core.learner.progressive_loss import LossReport
+from stream_apple.core.learner.state.table import PARENT, Slots, Table
+from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
+from stream_apple.monitoring.predictors import (
+    ClassView,
+    MixtureView,
+    classes_of,
+    losses_of,
+    mixture_of,
+    qualities_of,
+)
+from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
+
+
+class Degree(NamedTuple):
+    """Counts the monomials, and among them the parents, of one degree."""
+
+    degree: int
+    monomials: int
+    parents: int
+    salience: float
+
+
+class Fill(NamedTuple):
+    """How full the table is, and what that has cost; the numbers are since the model's start.
+
+    nonzero  of the monomials in `occupied`, those of a weight other than 0: l1 may have drawn it there
+    """
+
+    slots: int
+    occupied: int
+    nonzero: int
+    evicted: int
+    deferred: int
+    refused: int
+
+
+class ModelState(NamedTuple):
+    """Says which model it is, and how far it has come.
+
+    at        the first offset that it has not learned
+    epoch     number of the current one, -1 before the first record
+    digest    of the model when `ended_epoch` had ended, empty before
+    snapshot  the newest committed one that is known
+    """
+
+    topic: str
+    partition: int
+    lineage: Lineage
+    at: int
+    epoch: int
+    ended_epoch: int
+    digest: str
+    snapshot: SnapshotPointer | None
+
+
+class LearningView(NamedTuple):
+    """Says what the model has learned from, and how well.
+
+    losses    by span: start, epoch, last_epoch, recent
+    quality   AUC and calibration, by span and predictor
+    mixture   of what its predictions are mixed
+    trust     how far naive Bayes is believed, from which scores start; None if they start at 0
+    constant  weight of the constant
+    discretised  how many features are cut into intervals by now
+    classes   the most frequent ones, where labels are classes
+    """
+
+    options: dict[str, Any]
+    examples: int
+    features_per_example: float
+    truncated: int
+    losses: dict[str, LossReport]
+    quality: dict[str, dict[str, QualityReport]]
+    mixture: MixtureView
+    trust: float | None
+    constant: float
+    fill: Fill
+    discretised: int
+    classes: tuple[ClassView, ...]
+
+
+class MonomialsView(NamedTuple):
+    """What it has found: the heaviest monomials, products and parents.
+
+    parents  the ones with most gain, out of `parents_examined`
+    named    share of the factors of the heaviest ones whose names are known, from 0 to 1
+    tuples   with method tuples
+    cuts     of the features that are cut into intervals, those whose intervals say most
+    refits   when cuts were made, if they are made again and again
+    shared   whether weights are of all features of equal hash: then none has a name
+    """
+
+    degrees: tuple[Degree, ...]
+    top: tuple[Monomial, ...]
+    products: tuple[Monomial, ...]
+    parents: tuple[Parent, ...]
+    parents_examined: int
+    named: float
+    tuples: TuplesView | None
+    cuts: tuple[CutFeature, ...]
+    refits: Refits | None
+    shared: bool
+
+
+class ModelView(NamedTuple):
+    """One partition's model. `seconds`: how long it took to look at it."""
+
+    state: ModelState
+    learning: LearningView
+    monomials: MonomialsView
+    seconds: float
+
+    def facts(self, top: int) -> dict[str, Any]:
+        """All of it in one JSON object, with at most `top` monomials, products and parents."""
+        found = self.monomials
+        cut = found._replace(
+            top=found.top[:top], products=found.products[:top], parents=found.parents[:top], cuts=found.cuts[:top]
+        )
+        if cut.tuples is not None:
+            cut = cut._replace(tuples=cut.tuples._replace(top=cut.tuples.top[:top]))
+        learning = self.learning._replace(classes=self.learning.classes[:top])
+        parts: list[dict[str, Any]] = [plain(part) for part in (self.state, learning, cut)]
+        return {**parts[0], **parts[1], **parts[2], "seconds": self.seconds}
+
+
+def view_model(model: PartitionModel, names: Names, top: int, snapshot: SnapshotPointer | None = None) -> ModelView:
+    """The view of `model` now, with its `top` heaviest monomials, products and parents."""
+    began = time.perf_counter()
+    learner = model.learner
+    table = learner.settled_table()
+    state = ModelState(
+        topic=model.topic,
+        partition=model.partition,
+        lineage=model.lineage,
+        at=model.next_offset,
+        epoch=model.clock.epoch,
+        ended_epoch=model.ended.epoch,
+        digest=model.ended.digest,
+        snapshot=snapshot,
+    )
+    learning = LearningView(
+        options=asdict(learner.options),
+        examples=learner.examples,
+        features_per_example=learner.features_per_example,
+        truncated=learner.truncated,
+        losses=losses_of(learner),
+        quality=qualities_of(learner),
+        mixture=mixture_of(learner),
+        trust=learner.trust,
+        constant=float(table.slots["weight"][-1]),
+        fill=Fill(
+            learner.capacity,
+            learner.occupied,
+            int(np.count_nonzero(table.slots["weight"][:-1])),
+            learner.evicted,
+            learner.deferred,
+            learner.refused,
+        ),
+        discretised=len(learner.preparation.intervals.features),
+        classes=classes_of(learner, top),
+    )
+    monomials = _monomials(learner, table, names, top)
+    return ModelView(state, learning, monomials, time.perf_counter() - began)
+
+
+def _monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:
+    slots = table.slots
+    salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
+    salience[slots["key"][:-1] == 0] = 0.0
+    degree = slots["degree"][:-1]
+    shared = learner.options.collisions == "share"
+    factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
+    formatter = MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
+    heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
+    products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
+    parents, examined = formatter.parents(_parents(slots, salience), top)
+    cuts = formatter.cut_features(learner.preparation.intervals, top)
+    names.keep(formatter.used)
+    return MonomialsView(
+        degrees=_degrees(slots, salience),
+        top=tuple(heaviest),
+        products=tuple(products),
+        parents=parents,
+        parents_examined=examined,
+        named=formatter.share_named,
+        tuples=None if factors is None else view_tuples(learner, factors, names, top),
+        cuts=cuts,
+        refits=learner.preparation.refits,
+        shared=shared,
+    )
+
+
+def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
+    """Named tuples as objects, and numbers that JSON does not have as null."""
+    if isinstance(item, tuple) and hasattr(item, "_asdict"):
+        return {name: plain(value) for name, value in item._asdict().items()}
+    if isinstance(item, dict):
+        return {str(name): plain(value) for name, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [plain(value) for value in item]
+    if isinstance(item, float):
+        return item if math.isfinite(item) else None
+    return item
+
+
+def _heaviest(salience: NDArray[np.float32], top: int) -> list[int]:
+    """Slots of the `top` largest saliences above 0, the largest first, of equals the lower slot."""
+    top = min(top, len(salience))
+    found = np.argpartition(salience, -top)[-top:] if 0 < top < len(salience) else np.arange(len(salience))
+    found = found[salience[found] > 0]
+    order: list[int] = found[np.lexsort((found, -salience[found]))][:top].tolist()
+    return order
+
+
+def _parents(slots: Slots, salience: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the slots of the parents, the most salient first."""
+    found = np.flatnonzero(((slots["parent"][:-1] & PARENT) != 0) & (slots["key"][:-1] != 0))
+    return found[np.lexsort((slots["key"][found], -salience[found]))]
+
+
+def _degrees(slots: Slots, salience: NDArray[np.float32]) -> tuple[Degree, ...]:
+    used = slots["key"][:-1] != 0
+    degree = slots["degree"][:-1]
+    monomials = np.bincount(degree[used])
+    parents = np.bincount(degree[used & ((slots["parent"][:-1] & PARENT) != 0)], minlength=len(monomials))
+    weight = np.bincount(degree[used], salience[used])
+    return tuple(
+        Degree(number, *counts)
+        for number, counts in enumerate(zip(monomials.tolist(), parents.tolist(), weight.tolist(), strict=True))
+        if number
+    )

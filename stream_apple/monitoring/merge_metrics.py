@@ -1,0 +1,181 @@
+"""The numbers of merging: in the worker's registry, and at /status, where models are merged, and nowhere else.
+
+Written by the loop's thread. What others read as plain facts is replaced whole, never changed in place.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
+from stream_apple.monitoring.partition_metrics import Tally
+from stream_apple.stream.merging.leader import MergeSummary
+from stream_apple.stream.merging.merge_messages import MergeManifest
+from stream_apple.stream.merging.open_rounds import ExclusionReason
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+
+MERGE_METRICS = (
+    Metric("merge_round", Gauge, "Round whose end the partition has come to last.", BY_PARTITION),
+    Metric("merge_held", Gauge, "1 while the partition waits at the end of a round, else 0.", BY_PARTITION),
+    Metric(
+        "merge_skipped_rounds",
+        Gauge,
+        "Rounds in a row after whose end the partition has gone on alone.",
+        BY_PARTITION,
+    ),
+    Metric("merge_hold_seconds", Histogram, "Time that a partition waited at the end of a round.", (), _SECONDS),
+    Metric(
+        "merges_total",
+        Counter,
+        "Rounds that ended in partitions of this worker, by how they went on: adopted (a merge with their own model in "
+        "it), late (a merge of others), skipped (alone).",
+        ("outcome",),
+    ),
+    Metric("merge_roster_partitions", Gauge, "Partitions in the last merge of this worker."),
+    Metric(
+        "merge_excluded_total",
+        Counter,
+        "Partitions that merges of this worker were without: late, idle, passed or displaced.",
+        ("reason",),
+    ),
+    Metric(
+        "merge_missed_rounds",
+        Gauge,
+        "Merges of this worker in a row that were without the partition, though it was not idle.",
+        BY_PARTITION,
+    ),
+    Metric("merge_seconds", Histogram, "Time from the closing of a round to the commit of its merge.", (), _SECONDS),
+    Metric("merge_bytes_total", Counter, "Bytes of contributions read, and of merges written.", ("direction",)),
+    Metric("merge_lost_parents_total", Counter, "Nominees without votes enough, and parents without a slot."),
+)
+
+OUTCOMES = ("adopted", "late", "skipped")
+"""How a partition goes on behind a boundary."""
+
+_OWN = ("merge_round", "merge_held", "merge_skipped_rounds")
+
+
+class _Stand(NamedTuple):
+    """Says where a partition stands at its newest boundary.
+
+    state  "held", one of OUTCOMES, or None if that is not known
+    since  seconds of a clock since when it is held
+    held   seconds that it was held, if this worker has seen it
+    """
+
+    round: int
+    state: str | None
+    skipped: int = 0
+    since: float = 0.0
+    held: float | None = None
+
+
+class MergeMetrics:
+    """Keeps these metrics up to date, as the `BoundaryRecorder` of a worker. `now` is monotonic seconds."""
+
+    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._all: dict[str, Any] = {}
+        for row in MERGE_METRICS:
+            extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
+            name = PREFIX + row.name.removesuffix("_total")
+            self._all[row.name] = row.kind(name, row.help, row.labels, registry=registry, **extra)
+        self._outcomes = Tally(self._all["merges_total"], OUTCOMES)
+        self._reasons = Tally(self._all["merge_excluded_total"], ExclusionReason)
+        self._bytes = Tally(self._all["merge_bytes_total"], ("read", "written"))
+        self._stands: dict[int, _Stand] = {}
+        self._missed: dict[int, int] = {}
+        self._newest: dict[str, Any] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the metrics say of partitions and merges, in JSON types; may be asked by any thread."""
+        now = self._now()
+        return {
+            "partitions": {
+                str(number): {
+                    "round": stand.round,
+                    "state": stand.state,
+                    "held_s": now - stand.since if stand.state == "held" else stand.held,
+                    "skipped": stand.skipped,
+                }
+                for number, stand in sorted(self._stands.items())
+            },
+            "newest": self._newest,
+            "outcomes": dict(self._outcomes.counts),
+        }
+
+    def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
+        """The partition has come to us, and this is its newest boundary by what is committed."""
+        if boundary is None:
+            return
+        # Whether a merge that it has adopted was with its own model is not noted.
+        skipped = boundary.state is BoundaryState.SKIPPED
+        state = None if boundary.state is BoundaryState.CONTRIBUTED else str(boundary.state)
+        self._show(partition, _Stand(boundary.round, state, int(skipped)))
+
+    def held(self, partition: int, number: int) -> None:
+        """The partition waits at the end of this round."""
+        before = self._stands.get(partition)
+        skipped = 0 if before is None else before.skipped
+        self._show(partition, _Stand(number, "held", skipped, self._now()))
+
+    def went_on(self, partition: int, outcome: str, seconds: float) -> None:
+        """The partition goes on after so long, by one of OUTCOMES."""
+        stand = self._stands[partition]
+        skipped = stand.skipped + 1 if outcome == "skipped" else 0
+        self._show(partition, stand._replace(state=outcome, skipped=skipped, held=seconds))
+        self._all["merge_hold_seconds"].observe(seconds)
+        self._outcomes.add(outcome)
+
+    def _show(self, partition: int, stand: _Stand) -> None:
+        label = str(partition)
+        self._all["merge_round"].labels(label).set(stand.round)
+        self._all["merge_held"].labels(label).set(stand.state == "held")
+        self._all["merge_skipped_rounds"].labels(label).set(stand.skipped)
+        self._stands = {**self._stands, partition: stand}
+
+    def saw(self, merge: MergeManifest) -> None:
+        """A partition here has adopted this merge, whoever has made it."""
+        self._newest = _newest(
+            merge.round,
+            [each.partition for each in merge.roster],
+            {str(each.partition): each.reason for each in merge.excluded},
+        )
+
+    def merged(self, summary: MergeSummary) -> None:
+        """This worker's leader has merged, and it is committed."""
+        self._newest = _newest(
+            summary.round, list(summary.roster), {str(number): reason for number, reason in summary.excluded.items()}
+        )
+        self._all["merge_roster_partitions"].set(len(summary.roster))
+        for reason in summary.excluded.values():
+            self._reasons.add(reason)
+        for number in (*summary.roster, *summary.excluded):
+            # An idle partition has nothing to add.
+            missed = summary.excluded.get(number, ExclusionReason.IDLE) != ExclusionReason.IDLE
+            self._missed[number] = self._missed.get(number, 0) + 1 if missed else 0
+            self._all["merge_missed_rounds"].labels(str(number)).set(self._missed[number])
+        self._all["merge_seconds"].observe(summary.seconds)
+        self._bytes.add("read", summary.read_bytes)
+        self._bytes.add("written", summary.written_bytes)
+        self._all["merge_lost_parents_total"].inc(summary.lost_parents)
+
+    def dropped(self, partitions: Iterable[int]) -> None:
+        """These are ours no more, or to be found anew: what is said of them goes; with 0, what is said as leader."""
+        gone = set(partitions)
+        for partition in gone:
+            for name in _OWN:
+                self._all[name].remove_by_labels({"partition": str(partition)})
+        self._stands = {number: stand for number, stand in self._stands.items() if number not in gone}
+        if 0 in gone:
+            for partition in self._missed:
+                self._all["merge_missed_rounds"].remove_by_labels({"partition": str(partition)})
+            self._missed = {}
+
+
+def _newest(number: int, roster: list[int], excluded: dict[str, str]) -> dict[str, Any]:
+    return {"round": number, "roster": roster, "excluded": excluded}

@@ -1,0 +1,76 @@
+"""What of merging is shown of a partition to those who only look: its newest boundary, and the newest merge of all."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.merging.merge_messages import MergeManifest, read_manifest
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
+from stream_apple.stream.positions.merge_note import BoundaryNote, MergedPointer
+from stream_apple.stream.snapshots.store import Logs
+
+
+class NewestMerge(NamedTuple):
+    """Describes the newest merge of a group.
+
+    digest    of the merged model
+    roster    partitions that are in it
+    excluded  partition -> why it is not
+    """
+
+    round: int
+    digest: str
+    roster: tuple[int, ...]
+    excluded: Mapping[int, str]
+
+
+class MergingView(NamedTuple):
+    """Describes a partition where models are merged.
+
+    boundary  its newest; None before the first
+    merge     None before the first, and if it is gone from the log
+    """
+
+    boundary: BoundaryNote | None
+    merge: NewestMerge | None
+
+
+def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
+    """What is recorded of the newest merge; None if there is none, or none any more.
+
+    SnapshotError if the message is not what it has to be.
+    """
+    committed = logs.committed([0])[0]
+    merge = None if committed is None else provenance.read_metadata(0, committed).merge
+    if merge is None or merge.merged is None:
+        return None
+    manifest = _manifest(logs, provenance, merge.merged)
+    if manifest is None:
+        return None
+    roster = tuple(entry.partition for entry in manifest.roster)
+    return NewestMerge(
+        manifest.round, manifest.digest, roster, {each.partition: each.reason for each in manifest.excluded}
+    )
+
+
+def view_merging(metadata: OffsetMetadata, newest: NewestMerge | None) -> MergingView | None:
+    """What there is to show of a partition; None where models are not merged."""
+    return None if metadata.merge is None else MergingView(metadata.merge.boundary, newest)
+
+
+def _manifest(logs: Logs, provenance: Provenance, pointer: MergedPointer) -> MergeManifest | None:
+    topic, (number, _, last) = provenance.topics.merges, pointer
+    if logs.log_range(topic, 0).low > last:
+        return None
+    try:
+        with closing(LogScan(logs.reader(topic, 0, last), f"{topic}-0", last + 1, 1)) as scan:
+            record = scan.take()
+    except GapError:
+        return None  # gone since it was looked for
+    if record is None or record.offset() != last:
+        raise SnapshotError(
+            f"{topic}-0@{last}: expected what is recorded of the merge of round {number}, found nothing"
+        )
+    return read_manifest(provenance.group, number, record.value())

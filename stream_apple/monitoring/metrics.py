@@ -1,0 +1,216 @@
+"""Everything this worker measures, kept up to date.
+
+Counters are updated once per batch, gauges once a second, nothing per record. The metrics are in `definitions.py`.
+What Prometheus is given is kept as plain facts, too, for the status page: written by the loop's thread, read by others.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from stream_apple.core.learner.parent_selection import Census
+from stream_apple.monitoring.catching_up import CatchingUp, together
+from stream_apple.monitoring.definitions import METRICS, PREFIX, Metric
+from stream_apple.monitoring.partition_metrics import PartitionMetrics, Tally
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.time_budget import Phase, Step, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.positions.lineage import FORMAT
+
+_REFRESH_S = 1.0
+"""How often gauges are written: reading a model's sums costs more than learning a small batch."""
+
+
+class MetricFacts(NamedTuple):
+    """What the metrics say at one moment. All numbers are floats, as Prometheus has them.
+
+    worker             the labels of `worker_info`, none before the worker is described
+    build              the labels of `build_info`
+    brokers_reachable  1 or 0
+    partitions         of those that are owned, by number: see `PartitionMetrics.facts`
+    loop_seconds       of the loop's thread, by phase
+    model_seconds      of the threads that learn, by step
+    transactions       by result
+    rebalances         by event
+    dead_letters       by reason, of all partitions together
+    merging            what is said of rounds and merges; None where models are not merged
+    """
+
+    worker: dict[str, str]
+    build: dict[str, str]
+    epoch_length_s: float
+    brokers_reachable: float
+    partitions: list[dict[str, Any]]
+    loop_seconds: dict[str, float]
+    model_seconds: dict[str, float]
+    transactions: dict[str, float]
+    rebalances: dict[str, float]
+    dead_letters: dict[str, float]
+    merging: dict[str, Any] | None
+
+
+class Metrics:
+    """All metrics in a registry of their own. `now`: monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._all: dict[str, Any] = {row.name: self._register(row) for row in METRICS}
+        self._worker: dict[str, str] = {}
+        self._build = {"version": version("stream-apple"), "model_format": str(FORMAT)}
+        self._all["build_info"].labels(**self._build).set(1)
+        self._epoch_length_s = 0.0
+        self._reachable: Callable[[], bool] = bool
+        self._merging: Callable[[], dict[str, Any] | None] = lambda: None
+        self._partitions: dict[int, PartitionMetrics] = {}
+        self._booked = dict.fromkeys(Phase, 0.0)
+        self._refresh_at = 0.0
+        self._tallies = {
+            name: Tally(self._all[name], values)
+            for name, values in (
+                ("loop_seconds_total", Phase),
+                ("model_seconds_total", Step),
+                ("transactions_total", ("committed", "aborted")),
+                ("rebalances_total", ("assigned", "revoked", "lost")),
+            )
+        }
+
+    def describe(
+        self, about: Mapping[str, str], snapshot_interval_s: float, epoch_length_s: float, threads: int
+    ) -> None:
+        """What this worker is: the labels of `worker_info`, and settings that others are compared with."""
+        self._worker = dict(about)
+        self._all["worker_info"].labels(**about).set(1)
+        self._all["snapshot_interval_seconds"].set(snapshot_interval_s)
+        self._all["epoch_length_seconds"].set(epoch_length_s)
+        self._epoch_length_s = epoch_length_s
+        self._all["threads"].set(threads)
+
+    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
+        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
+        self._all["brokers_reachable"].set_function(reachable)
+        self._reachable = reachable
+
+    def watch_merging(self, facts: Callable[[], dict[str, Any]]) -> None:
+        """Models are merged: from any thread, ask this for what is said of it."""
+        self._merging = facts
+
+    def facts(self) -> MetricFacts:
+        """Return what the metrics say now; any thread may ask."""
+        partitions = [self._partitions[number] for number in sorted(self._partitions)]
+        dead_letters: dict[str, float] = defaultdict(float)
+        for partition in partitions:
+            for reason, count in partition.dead_letters.items():
+                dead_letters[reason] += count
+        return MetricFacts(
+            worker=self._worker,
+            build=self._build,
+            epoch_length_s=self._epoch_length_s,
+            brokers_reachable=float(self._reachable()),
+            partitions=[partition.facts() for partition in partitions if partition.state is not None],
+            loop_seconds=dict(self._tallies["loop_seconds_total"].counts),
+            model_seconds=dict(self._tallies["model_seconds_total"].counts),
+            transactions=dict(self._tallies["transactions_total"].counts),
+            rebalances=dict(self._tallies["rebalances_total"].counts),
+            dead_letters=dead_letters,
+            merging=self._merging(),
+        )
+
+    def catching_up(self) -> CatchingUp | None:
+        """What all partitions together have before them that are behind; None if none is. For any thread."""
+        owned = [each for each in self._partitions.values() if each.state is not None]
+        return together(behind for each in owned if (behind := each.behind) is not None)
+
+    def lag_records(self, partition: int) -> float | None:
+        """How many records behind the partition is, as last measured; None while that is not known. For any thread."""
+        found = self._partitions.get(partition)
+        return None if found is None else found.lag_records
+
+    def counted(self, partitions: int) -> None:
+        """The examples topic has so many partitions."""
+        self._all["topic_partitions"].set(partitions)
+
+    def _register(self, row: Metric) -> Counter | Gauge | Histogram:
+        extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
+        name = PREFIX + row.name.removesuffix("_total")
+        return row.kind(name, row.help, row.labels, registry=self.registry, **extra)
+
+    def iterated(
+        self,
+        budget: TimeBudget[Phase],
+        owned: Mapping[int, Partition],
+        backlog: Callable[[int], int],
+        left: Callable[[Partition], RecoveryLeft],
+    ) -> None:
+        """An iteration of the loop is over; `backlog` and `left` are asked about once a second."""
+        self._all["loop_turns_total"].inc()
+        now = self._now()
+        if now < self._refresh_at:
+            return
+        self._refresh_at = now + _REFRESH_S
+        for phase, seconds in budget.seconds.items():
+            self._tallies["loop_seconds_total"].add(phase, seconds - self._booked[phase])
+            self._booked[phase] = seconds
+        self._all["owned_partitions"].set(len(owned))
+        for number, partition in owned.items():
+            self._partitions[number].refresh(partition, backlog(number), left(partition), now)
+
+    def processed(self, partition: Partition, result: BatchResult) -> None:
+        """A batch of the partition has been learned and sent."""
+        for step, seconds in result.seconds.items():
+            self._tallies["model_seconds_total"].add(step, seconds)
+        self._partitions[partition.number].processed(result)
+
+    def counted_monomials(self, partition: Partition, census: Census) -> None:
+        """The monomials of a model that has come to us have been counted."""
+        self._partitions[partition.number].show_census(census)
+
+    def entered(self, partition: Partition, state: State) -> None:
+        """The partition has changed its state; those of REVOKED and LOST are forgotten."""
+        number = partition.number
+        if state in {State.REVOKED, State.LOST}:
+            self._partitions[number].remove()
+            return
+        if number not in self._partitions:
+            # Replaced whole, for readers in other threads.
+            self._partitions = {**self._partitions, number: PartitionMetrics(self._all, number)}
+        self._partitions[number].entered(state)
+
+    def committed(self, seconds: float) -> None:
+        """The loop has committed a transaction, which took `seconds`."""
+        self._tallies["transactions_total"].add("committed")
+        self._all["commit_seconds"].observe(seconds)
+
+    def saved(self, partition: Partition, size: int, seconds: float) -> None:
+        """A snapshot of `size` bytes is written, which took `seconds`."""
+        self._all["snapshot_seconds"].observe(seconds)
+        self._partitions[partition.number].saved(size)
+
+    def restored(self, seconds: float) -> None:
+        """A snapshot was read back, which took `seconds`."""
+        self._all["restore_seconds"].observe(seconds)
+
+    def aborted(self) -> None:
+        """The loop has aborted a transaction."""
+        self._tallies["transactions_total"].add("aborted")
+
+    def rebalanced(self, event: str) -> None:
+        """The group has told us something: assigned, revoked or lost."""
+        self._tallies["rebalances_total"].add(event)

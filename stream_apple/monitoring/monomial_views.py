@@ -1,0 +1,187 @@
+"""Monomials as people read them: each with the names of its features, as far as those are known."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.factorization import Factors, Product
+from stream_apple.core.learner.preparation.derived_names import Derived
+from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Intervals, interval_keys
+from stream_apple.core.learner.state.table import PARENT, Slots
+
+TIMES = " \u00d7 "
+"""Between the names of a product."""
+_SUPERSCRIPTS = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+_UNKNOWN = "?"
+_LOOKUPS = 1 << 22
+"""Of children, for one view: some tenths of a second. The heaviest parents come first."""
+
+
+class Monomial(NamedTuple):
+    """Describes one monomial of a model.
+
+    name      its factors and TIMES between, powers with superscript digits
+    factors   names of its base features; `?` and hex digits for a key without a name, `?` for one not even known
+    key       16 hex digits
+    salience  |weight| * scale: what it adds to a score at its largest
+    linear_weight  what the linear predictor has for it: 0 for products
+    parent    whether it is one now
+    """
+
+    name: str
+    factors: tuple[str, ...]
+    key: str
+    degree: int
+    weight: float
+    scale: float
+    salience: float
+    linear_weight: float
+    parent: bool
+
+
+class Parent(NamedTuple):
+    """A parent, and what its products with base features have become.
+
+    children  how many have a slot
+    gain      the sum of their salience
+    heaviest  the name of the most salient, empty if there is none
+    """
+
+    name: str
+    degree: int
+    salience: float
+    children: int
+    gain: float
+    heaviest: str
+
+
+class CutFeature(NamedTuple):
+    """Describes a feature that is cut into intervals.
+
+    cuts      between them, ascending
+    absent    whether an example that lacks it lies in an interval too, that of 0
+    kept      what of its value is learned besides: nothing, value, or centred
+    salience  that of its intervals in sum
+    """
+
+    name: str
+    cuts: tuple[float, ...]
+    absent: bool
+    kept: str
+    salience: float
+
+
+class MonomialFormatter:
+    """Describes monomials by their slots; without `factors` none has a name.
+
+    used  keys of the base features that were named, or would have been
+    """
+
+    def __init__(
+        self,
+        slots: Slots,
+        salience: NDArray[np.float32],
+        factors: Factors | None,
+        names: Names,
+        derived: Mapping[int, Derived],
+    ) -> None:
+        self.used: set[int] = set()
+        self._described: dict[int, Monomial] = {}
+        self._slots = slots
+        self._salience = salience
+        self._factors = factors
+        self._names = names
+        self._derived = derived
+
+    @property
+    def share_named(self) -> float:
+        """Return the share of the base features in `used` that have a name."""
+        named = sum(self._names.get(key) is not None for key in self.used)
+        return named / len(self.used) if self.used else float(self._factors is not None)
+
+    def monomial(self, at: int) -> Monomial:
+        """Return the monomial in slot `at`, the same at every call."""
+        if at not in self._described:
+            self._described[at] = self._describe(at)
+        return self._described[at]
+
+    def _describe(self, at: int) -> Monomial:
+        slot = self._slots[at]
+        product = None if self._factors is None else self._factors.of(int(slot["key"]), int(slot["degree"]))
+        factors = (f"{_UNKNOWN}{int(slot['key']):016x}",) if product is None else tuple(self._named(product))
+        return Monomial(
+            name=name_of(factors),
+            factors=factors,
+            key=f"{int(slot['key']):016x}",
+            degree=int(slot["degree"]),
+            weight=float(slot["weight"]),
+            scale=float(slot["scale"]),
+            salience=abs(float(slot["weight"])) * float(slot["scale"]),
+            linear_weight=float(slot["linear_weight"]) if slot["degree"] <= 1 else 0.0,
+            parent=bool(slot["parent"] & PARENT),
+        )
+
+    def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
+        """The `top` with most gain, and how many were examined: the first of `candidates`, as time permits."""
+        if self._factors is None:
+            return (), 0
+        examined = candidates[: max(_LOOKUPS // max(len(self._factors.bases), 1), 1)]
+        offspring = [(self._factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
+        offspring.sort(key=lambda pair: -pair[0].salience)
+        return tuple(
+            Parent(
+                name=self.monomial(at).name,
+                degree=int(self._slots["degree"][at]),
+                salience=float(self._salience[at]),
+                children=found.children,
+                gain=found.salience,
+                heaviest="" if found.best < 0 else self.monomial(found.best).name,
+            )
+            for found, at in offspring[:top]
+        ), len(examined)
+
+    def cut_features(self, intervals: Intervals, top: int) -> tuple[CutFeature, ...]:
+        """The `top` with most salience, of equals the smaller key first."""
+        base = np.flatnonzero(self._slots["degree"][:-1] == 1)
+        base = base[np.argsort(self._slots["key"][base])]
+        keys, salience = self._slots["key"][base], self._salience[base]
+        starts = np.concatenate([[0], intervals.ends]).astype(np.int64).tolist()
+        sums = np.zeros(len(intervals.features))
+        for at, feature in enumerate(intervals.features.tolist()):
+            own = interval_keys(feature, intervals.cuts[starts[at] : starts[at + 1]])
+            sums[at] = salience[np.isin(keys, own)].sum()
+        found = []
+        for at in np.lexsort((intervals.features, -sums))[:top].tolist():
+            feature, kept = int(intervals.features[at]), intervals.kept[at]
+            self.used.add(feature)
+            name = self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"
+            told = "centred" if kept == CENTRED else "value" if kept == RAW else "nothing"
+            cuts = tuple(intervals.cuts[starts[at] : starts[at + 1]].tolist())
+            found.append(CutFeature(name, cuts, bool(intervals.dense[at]), told, float(sums[at])))
+        return tuple(found)
+
+    def _named(self, product: Product) -> Iterator[str]:
+        named, unnamed = [], []
+        for key in product.bases:
+            feature, ending = self._derived.get(key, (key, ""))
+            self.used.add(feature)
+            name = self._names.get(feature)
+            if name is None:
+                unnamed.append(f"?{feature:016x}{ending}")
+            else:
+                named.append(name + ending)
+        yield from sorted(named)
+        yield from unnamed
+        yield from (_UNKNOWN for _ in range(product.unknown))
+
+
+def name_of(factors: Sequence[str]) -> str:
+    """A product as people write it: `device=phone`, `country=de`, `country=de` is `device=phone x country=de^2`."""
+    powers = Counter(factors)
+    unknown = powers.pop(_UNKNOWN, 0)
+    told = [name if power == 1 else name + str(power).translate(_SUPERSCRIPTS) for name, power in powers.items()]
+    return TIMES.join((*told, *(_UNKNOWN for _ in range(unknown))))

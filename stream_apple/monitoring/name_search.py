@@ -1,0 +1,202 @@
+"""Names that a view lacks, looked for in the newest examples of the topic when somebody looks at a model.
+
+A worker that was just started has seen no example, and one that has raced through a backlog next to none. Their names
+are in the topic: so they are kept nowhere else, and cost nothing while nobody asks. A search is bounded in examples, in
+bytes and in its share of a core, whoever asks how often; one that found nothing is not repeated over the same examples.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+import structlog
+
+from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.ngrams import add_ngrams
+from stream_apple.errors import StreamAppleError
+from stream_apple.stream.log.columns import keys_of, values_of
+from stream_apple.stream.log.log_scan import LogReader, LogScan
+from stream_apple.stream.log.ports import AbortableError, LogRange
+
+NEWEST = 50_000
+"""Examples that are looked through."""
+WAIT_S = 2.0
+"""So long a viewer waits for names; then it is told what there is, and finds the rest when it asks again."""
+_PORTION = 200  # examples of a fetch
+_MOST_BYTES = 64 << 20  # of their values
+_PATIENCE_S = 10.0  # without a further example
+_SHARE = 0.05  # of a core
+_LEAST_REST_S = 1.0
+_MOST_REST_S = 30.0  # a search costs about a second; the first one may have compiled kernels, once for all
+_CLOSE_S = 1.0
+
+_log = structlog.get_logger()
+
+
+class Wanted(NamedTuple):
+    """Keys of base features without names, of the model of a partition that has learned what comes before `before`."""
+
+    partition: int
+    before: int
+    keys: frozenset[int]
+
+
+class ExampleLogs(Protocol):
+    """Reads the logs that the examples are in."""
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Return which offsets of a partition the log has."""
+        ...
+
+    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
+        """Read what is committed from `offset` on."""
+        ...
+
+
+def find_names(
+    logs: ExampleLogs,
+    topic: str,
+    wanted: Wanted,
+    decoder: Decoder,
+    names: Names,
+    is_over: Callable[[], bool] = lambda: False,
+) -> frozenset[int]:
+    """Add the names of the wanted features, as far as the newest examples have them; the keys of the others.
+
+    BrokerError if the examples do not come, GapError if retention takes them away meanwhile.
+    """
+    left = set(wanted.keys)
+    start = max(logs.log_range(topic, wanted.partition).low, wanted.before - NEWEST)
+    if start >= wanted.before or not wanted.keys:
+        return wanted.keys
+    reader, read = logs.reader(topic, wanted.partition, start), 0
+    scan = LogScan(reader, f"{topic}-{wanted.partition}", wanted.before, _PORTION, patience_s=_PATIENCE_S)
+    with closing(scan):
+        for records in scan.batches():
+            read += take_names(values_of(records), decoder, names, left)
+            if "users" in decoder.columns:
+                take_users(keys_of(records), names, left)
+            if not left or read > _MOST_BYTES or is_over():
+                break
+    return frozenset(left)
+
+
+def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left: set[int]) -> int:
+    """Move the features that these examples have from `left` to `names`; how many bytes there were.
+
+    All are decoded at once, and only the few that have one of the features are looked at by name.
+    """
+    decoded = decoder.decode(values)
+    batch = decoded.batch if names.ngrams is None else add_ngrams(decoded.batch, names.ngrams)
+    wanted = np.sort(np.fromiter(left, np.uint64, len(left)))
+    places = np.minimum(np.searchsorted(wanted, batch.keys), len(wanted) - 1)
+    hits = np.flatnonzero(wanted[places] == batch.keys)
+    rows = np.searchsorted(batch.indptr, hits, "right") - 1
+    for key, row in zip(batch.keys[hits].tolist(), decoded.rows[rows].tolist(), strict=True):
+        if key in left:
+            found = dict(names_in(values[row], names.ngrams))
+            names.add(found.items())
+            left.difference_update(found)
+            left.discard(key)  # whatever it is called: another example would not say more
+    return int(decoded.buffer.size)
+
+
+def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
+    """Move the users that records with these keys are of from `left` to `names`."""
+    for key, user in zip(keys, users_of(keys).tolist(), strict=True):
+        if user in left:
+            names.add(name_of_user(key))
+            left.discard(user)
+
+
+class NameFinder(Protocol):
+    """Looks for the names that a view lacks."""
+
+    def look(self, wanted: Wanted) -> bool:
+        """Have these looked for; whether the names are to be asked again, because a search has ended meanwhile."""
+        ...
+
+
+class NoNameFinder:
+    """Finds no names, for workers and tests where nobody reads the topic."""
+
+    def look(self, wanted: Wanted) -> bool:  # noqa: ARG002  the protocol's
+        """Return False: no search ends here, so there is nothing to wait for."""
+        return False
+
+
+class NameSearch:
+    """Looks for names on a thread of its own, one search at a time; a context.
+
+    search  looks for them, and returns the keys that it has not found; its second argument tells when to give up
+    """
+
+    def __init__(
+        self,
+        search: Callable[[Wanted, Callable[[], bool]], Collection[int]],
+        now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._search = search
+        self._now = now
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._wanted: Wanted | None = None
+        self._nameless: dict[int, Wanted] = {}  # partition -> what its last search has not found
+        self._due = now()
+        self._ended = 0  # searches
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="names", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join(_CLOSE_S)
+
+    def look(self, wanted: Wanted) -> bool:
+        """Have these looked for, unless that is vain, or not due; whether a search has ended since. Waits WAIT_S."""
+        with self._changed:
+            if self._wanted is None:
+                if self._now() < self._due or self._is_vain(wanted):
+                    return False
+                self._wanted = wanted
+                self._changed.notify_all()
+            ended = self._ended
+            return self._changed.wait_for(lambda: self._ended > ended or self._stopping, WAIT_S)
+
+    def _is_vain(self, wanted: Wanted) -> bool:
+        """Whether these are all among what was not found, and there are few examples since."""
+        last = self._nameless.get(wanted.partition)
+        return last is not None and wanted.keys <= last.keys and wanted.before < last.before + NEWEST // 2
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted is not None or self._stopping)
+                wanted = self._wanted
+                if wanted is None or self._stopping:
+                    return
+            before, left = self._clock(), wanted.keys
+            try:
+                left = frozenset(self._search(wanted, lambda: self._stopping))
+            except (StreamAppleError, AbortableError) as error:
+                # They are a courtesy: learning goes on, and whoever looks later has them looked for again.
+                _log.warning("names_not_found", partition=wanted.partition, error=str(error))
+                left = frozenset()
+            finally:
+                with self._changed:
+                    self._wanted = None
+                    self._nameless[wanted.partition] = wanted._replace(keys=left)
+                    rest_s = (self._clock() - before) / _SHARE
+                    self._due = self._now() + min(max(_LEAST_REST_S, rest_s), _MOST_REST_S)
+                    self._ended += 1
+                    self._changed.notify_all()

@@ -1,0 +1,143 @@
+"""How a partition has gone so far: losses, offset and lag over the time of day, in a bounded list of points.
+
+The points are kept with the model's snapshots, so that they go with the partition to its next owner. No digest covers
+them: when a point is taken is up to the clock.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.stream.partitions.partition import Partition
+
+MOST_POINTS = 600
+"""Of each partition; when they are full every other one goes, and the next ones are twice as far apart."""
+MOST_KEPT = 300
+"""Of them, as many are kept with a snapshot: 31 kB before compression."""
+SAMPLE_POINT_S = 1.0
+ATTACHMENT = "history"
+"""Name of a model's attachment that has the points."""
+_UNKNOWN_LAG = -1.0
+
+
+KeptHistory = NDArray[np.float64]
+"""Points as they are kept: `History.to_array` writes them, `points_of` reads them."""
+
+
+class LossPoint(NamedTuple):
+    """A partition's mean losses at one moment; NaN before the first example.
+
+    recent, linear, constant, apple   of recent examples
+    whole, whole_linear, whole_constant, whole_apple   since the start
+    """
+
+    recent: float
+    linear: float
+    constant: float
+    whole: float
+    whole_linear: float
+    whole_constant: float
+    apple: float
+    whole_apple: float
+
+
+class HistoryPoint(NamedTuple):
+    """Says where a partition stood at one moment.
+
+    at_ms   time of day
+    offset  the first record that had not been answered
+    lag     records behind the end of the log, -1 if that was not known
+    """
+
+    at_ms: int
+    examples: int
+    epoch: int
+    losses: LossPoint
+    offset: int
+    lag: float
+
+    def row(self) -> list[float]:
+        """All numbers in this order, those of the losses in their place."""
+        return [self.at_ms, self.examples, self.epoch, *self.losses, self.offset, self.lag]
+
+
+_COLUMNS = len(HistoryPoint._fields) - 1 + len(LossPoint._fields)
+
+
+class History:
+    """Points in the order of time, evenly spread from the first to the last, at most `most`."""
+
+    def __init__(self, most: int = MOST_POINTS, step_s: float = SAMPLE_POINT_S) -> None:
+        self._most = most
+        self._step_ms = int(step_s * 1000)
+        self._points: list[HistoryPoint] = []
+
+    def add(self, point: HistoryPoint) -> None:
+        """Keep the point, unless it is too close to the last one."""
+        if self._points and point.at_ms - self._points[-1].at_ms < self._step_ms:
+            return
+        points = [*self._points, point]
+        if len(points) > self._most:
+            points = points[::2]
+            self._step_ms *= 2
+        self._points = points  # replaced whole: readers have the list as it was
+
+    def insert(self, points: Sequence[HistoryPoint], now_ms: int) -> None:
+        """Take in what another history had, a point for each moment; none that is still to come by our clock."""
+        known = {point.at_ms: point for point in (*points, *self._points) if point.at_ms <= now_ms}
+        merged = [known[at_ms] for at_ms in sorted(known)]
+        while merged and merged[-1].at_ms - merged[0].at_ms > self._most * self._step_ms:
+            self._step_ms *= 2
+        while len(merged) > self._most:
+            merged = merged[::2]
+        self._points = merged
+
+    def since(self, at_ms: int) -> list[HistoryPoint]:
+        """Return the points that are later than `at_ms`."""
+        return [point for point in self._points if point.at_ms > at_ms]
+
+    def to_array(self) -> KeptHistory:
+        """float64[n * columns], at most MOST_KEPT points, evenly spread, the last one among them."""
+        points = self._points
+        chosen = points[:: -max(1, -(-len(points) // MOST_KEPT))][::-1]
+        return np.array([point.row() for point in chosen], np.float64).reshape(-1)
+
+
+def points_of(array: NDArray[Any]) -> list[HistoryPoint]:
+    """The points that `to_array` has written; none if another version has, with other columns."""
+    if array.dtype != np.float64 or array.size % _COLUMNS:
+        return []
+    rows = array.reshape(-1, _COLUMNS)
+    if not np.isfinite(rows[:, [0, 1, 2, -2, -1]]).all():
+        return []
+    return [
+        HistoryPoint(int(row[0]), int(row[1]), int(row[2]), LossPoint(*row[3:-2]), int(row[-2]), row[-1])
+        for row in rows.tolist()
+    ]
+
+
+def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoint:
+    """Where the partition stands now; `lag` is None while it is not known."""
+    model = partition.model
+    progress = model.learner.progress
+    recent, whole = progress.report("recent"), progress.report("whole")
+    losses = LossPoint(
+        recent.loss,
+        recent.linear_loss,
+        recent.best_constant_loss,
+        whole.loss,
+        whole.linear_loss,
+        whole.best_constant_loss,
+        recent.apple_loss,
+        whole.apple_loss,
+    )
+    return HistoryPoint(
+        at_ms,
+        model.learner.examples,
+        model.clock.epoch,
+        losses,
+        partition.next_offset,
+        _UNKNOWN_LAG if lag is None else float(lag),
+    )

@@ -1,0 +1,198 @@
+"""The series of one partition, and what they say as plain facts."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import Counter, Gauge
+
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.event_time import EpochClock
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.parent_selection import Census
+from stream_apple.monitoring.catching_up import CatchingUp, Pace
+from stream_apple.monitoring.definitions import METRICS
+from stream_apple.monitoring.predictor_metrics import PredictorMetrics
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+
+
+class Tally:
+    """A counter whose last label has these values, and what it has counted of each.
+
+    Its series exist from the start: that makes the first increase visible to rate().
+    """
+
+    def __init__(self, counter: Counter, values: Iterable[str], *labels: str) -> None:
+        self.counts = dict.fromkeys(values, 0.0)
+        self._series = {value: counter.labels(*labels, value) for value in self.counts}
+
+    def add(self, value: str, amount: float = 1.0) -> None:
+        """Add `amount` to the series of this label value."""
+        self._series[value].inc(amount)
+        self.counts[value] += amount
+
+
+class PartitionMetrics:
+    """Keeps the series of one partition, which may go and come back.
+
+    A gauge is exported from its first true value on: 0 would be a false one.
+
+    state  None while the partition is not ours
+    """
+
+    def __init__(self, metrics: dict[str, Any], number: int) -> None:
+        self.state: State | None = None
+        self._metrics = metrics
+        self._number = number
+        self._label = str(number)
+        self._outcomes = Tally(
+            metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), self._label
+        )
+        codes = (reason.code for reason in Reason if reason is not Reason.OK)
+        self._reasons = Tally(metrics["dead_letters_total"], codes, self._label)
+        self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), self._label)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was known of the partition's model."""
+        self._digest: tuple[str, str] | None = None
+        self._gauges: dict[str, float] = {}
+        self._learned = PredictorMetrics(self._metrics, self._label)
+        self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
+        self._pace = Pace()
+
+    @property
+    def dead_letters(self) -> dict[str, float]:
+        """Return how many records were rejected for each reason; all reasons are there."""
+        return self._reasons.counts
+
+    @property
+    def lag_records(self) -> float | None:
+        """Return the value of the gauge; None before its first value."""
+        return self._gauges.get("lag_records")
+
+    @property
+    def behind(self) -> CatchingUp | None:
+        """The backlog that the partition works off; None if there is none to speak of."""
+        return self._pace.behind
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the partition's series say, in JSON types.
+
+        State, losses and quality by span, the mixture, examples by outcome, parents that came and went, counts by
+        degree, digest, and the gauges.
+        """
+        digest = self._digest
+        return {
+            "partition": self._number,
+            "state": None if self.state is None else self.state.value,
+            **self._learned.facts(),
+            "parent_changes": dict(self._changes.counts),
+            "examples": dict(self._outcomes.counts),
+            **self._degrees,
+            "digest": None if digest is None else {"epoch": digest[0], "digest": digest[1]},
+            **self._gauges,
+        }
+
+    def entered(self, state: State) -> None:
+        """Show the state that the partition is in now, and none beside it."""
+        self.state = state
+        for each in State:
+            self._metrics["partition_state"].labels(self._label, each.value).set(each is state)
+
+    def saved(self, size: int) -> None:
+        """A snapshot of `size` bytes is written."""
+        self._show({"snapshot_bytes": size})
+
+    def processed(self, result: BatchResult) -> None:
+        """Count the records of a batch by what became of them."""
+        self._outcomes.add("learned", result.learned)
+        self._outcomes.add("unlabelled", result.unlabelled)
+        self._outcomes.add("rejected", len(result.rejects))
+        self._outcomes.add("replayed", result.replayed)
+        for reject in result.rejects:
+            self._reasons.add(reject.reason.code)
+        for end in result.ends:
+            self._changes.add("added", end.growth.added)
+            self._changes.add("retired", end.growth.retired)
+        if result.ends:
+            self.show_census(result.ends[-1].growth.census)
+
+    def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft, at: float) -> None:
+        """Show where the model stands `at` monotonic seconds; nothing of one that is still being read."""
+        self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
+        if partition.model.held is None:  # else it waits for others, not behind
+            recovering = partition.state in RECOVERING | INCOMPLETE
+            self._pace.look(at, partition.next_offset, backlog, left, recovering=recovering)
+        if partition.state in INCOMPLETE:
+            return
+        model = partition.model
+        self._show_safety(partition)
+        self._show_position(model.clock, backlog)
+        self._show_learner(model.learner)
+
+    def _show(self, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._metrics[name].labels(self._label).set(value)
+            self._gauges[name] = float(value)
+
+    def _show_safety(self, partition: Partition) -> None:
+        gaps = sum(gap.stop - gap.start for gap in partition.lineage.gaps)
+        self._show({"unsaved_records": partition.unsaved, "gap_records": gaps})
+        if partition.saved_at_ms > 0:
+            self._show({"snapshot_timestamp_seconds": partition.saved_at_ms / 1000})
+        ended = partition.model.ended
+        if ended.digest:
+            digest = (str(ended.epoch), ended.digest)
+            if digest != self._digest:
+                self._metrics["epoch_digest_info"].remove_by_labels({"partition": self._label})
+                self._metrics["epoch_digest_info"].labels(self._label, *digest).set(1)
+                self._digest = digest
+
+    def _show_position(self, clock: EpochClock, backlog: int) -> None:
+        if backlog >= 0:
+            self._show({"lag_records": backlog})
+        if clock.epoch < 0:
+            return
+        behind = max(0.0, time.time() - clock.watermark_ms / 1000)
+        self._show(
+            {
+                "lag_seconds": behind if backlog > 0 else 0.0,
+                "watermark_timestamp_seconds": clock.watermark_ms / 1000,
+                "epoch": clock.epoch,
+                "epoch_end_timestamp_seconds": clock.end_ms / 1000,
+                "late_records": clock.late,
+            }
+        )
+
+    def _show_learner(self, learner: Learner) -> None:
+        self._learned.show(learner)
+        self._show(
+            {
+                "learned_examples": learner.examples,
+                "features_per_example": learner.features_per_example,
+                "truncated_examples": learner.truncated,
+                "table_slots": learner.capacity,
+                "table_occupied_slots": learner.occupied,
+                "table_evictions": learner.evicted,
+                "table_refusals": learner.refused,
+            }
+        )
+
+    def show_census(self, census: Census) -> None:
+        """Show how many parents and monomials there are of each degree."""
+        for name, counts in census._asdict().items():
+            by_degree = {str(degree): float(count) for degree, count in enumerate(counts.tolist())}
+            for degree, count in by_degree.items():
+                self._metrics[name].labels(self._label, degree).set(count)
+            self._degrees[name] = by_degree
+
+    def remove(self) -> None:
+        """Let the gauges go with the partition; counters stay, because they are this process's."""
+        self.state = None
+        self._forget()
+        for row in METRICS:
+            if row.kind is Gauge and "partition" in row.labels:
+                self._metrics[row.name].remove_by_labels({"partition": self._label})

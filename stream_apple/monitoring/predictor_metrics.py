@@ -1,0 +1,51 @@
+"""The series of how one partition's predictors do, and what they say as plain facts."""
+
+import math
+from typing import Any
+
+from stream_apple.core.learner.learner import Learner
+from stream_apple.monitoring.definitions import MEANS, QUALITIES
+from stream_apple.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
+
+
+class PredictorMetrics:
+    """Losses, quality and mixture of one partition's model, whose `label` is its number."""
+
+    def __init__(self, metrics: dict[str, Any], label: str) -> None:
+        self._metrics = metrics
+        self._label = label
+        self._losses: dict[str, dict[str, float]] = {}
+        self._quality: dict[str, dict[str, dict[str, float]]] = {}
+        self._mixture = MixtureView({}, {})
+
+    def facts(self) -> dict[str, Any]:
+        """What the series say: losses and quality by span, and the mixture."""
+        return {"losses": dict(self._losses), "quality": dict(self._quality), "mixture": self._mixture}
+
+    def show(self, learner: Learner) -> None:
+        """Show how the learner's predictors do now."""
+        for span, report in losses_of(learner).items():
+            means = dict(zip(MEANS, report, strict=True))
+            if not learner.options.mixed:
+                del means["apple_progressive_loss"]  # it is the progressive loss, and that of other methods no apple's
+            for name, value in means.items():
+                self._metrics[name].labels(self._label, span).set(value)
+            self._losses[span] = means
+        self._show_quality(learner)
+        self._mixture = mixture_of(learner)
+        for name, values in (("mixture_weight", self._mixture.weights), ("mixture_share", self._mixture.shares)):
+            for predictor, value in values.items():
+                self._metrics[name].labels(self._label, predictor).set(value)
+
+    def _show_quality(self, learner: Learner) -> None:
+        """AUC and calibration, once there have been two labels; NaN where a span has none, and after a third one."""
+        for span, reports in qualities_of(learner).items():
+            shown = self._quality.get(span, {})
+            for predictor, report in reports.items():
+                found = {name: float(getattr(report, name)) for name in QUALITIES}
+                if predictor in shown or not all(map(math.isnan, found.values())):
+                    shown = {**shown, predictor: found}
+                    for name, value in found.items():
+                        self._metrics[name].labels(self._label, predictor, span).set(value)
+            if shown:
+                self._quality[span] = shown

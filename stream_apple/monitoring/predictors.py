@@ -1,0 +1,63 @@
+"""How a model's predictors do: their losses and their quality by span, and how much of each is in the mixture.
+
+Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
+"""
+
+from typing import NamedTuple
+
+from stream_apple.core.learner.class_progress import ClassProgress, ClassReport
+from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.predictor_quality import QualityReport, Span
+from stream_apple.core.learner.progressive_loss import LossReport
+
+_SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "last_epoch", "recent": "recent"}
+
+
+class MixtureView(NamedTuple):
+    """How what is published is mixed; both are empty if it is one predictor's score.
+
+    weights  how much of each predictor's score is in it, by name; they may be negative, and need not sum to 1
+    shares   how much linear, average and stack are trusted; they sum to 1
+    """
+
+    weights: dict[str, float]
+    shares: dict[str, float]
+
+
+class ClassView(NamedTuple):
+    """How one class does, by its number, since the start and of late."""
+
+    number: int
+    start: ClassReport
+    recent: ClassReport
+
+
+def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
+    """The `most` frequent classes that there have been, the most frequent first; none if labels are no classes."""
+    progress = learner.progress
+    if not isinstance(progress, ClassProgress):
+        return ()
+    pairs = zip(progress.class_reports("whole"), progress.class_reports("recent"), strict=True)
+    found = [ClassView(number, *pair) for number, pair in enumerate(pairs) if pair[0].weight > 0.0]
+    return tuple(sorted(found, key=lambda each: -each.start.weight)[:most])
+
+
+def losses_of(learner: Learner) -> dict[str, LossReport]:
+    """Return the mean losses of the learner's predictors in each span."""
+    return {name: learner.progress.report(span) for name, span in _SPANS.items()}
+
+
+def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:
+    """Return how good each predictor is in each span."""
+    return {name: learner.progress.quality(span) for name, span in _SPANS.items()}
+
+
+def mixture_of(learner: Learner) -> MixtureView:
+    """Return how the learner mixes its predictors' scores now."""
+    if not learner.options.mixed:
+        return MixtureView({}, {})
+    return MixtureView(
+        dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)),
+        dict(zip(SHARED, learner.mixture_shares().tolist(), strict=True)),
+    )

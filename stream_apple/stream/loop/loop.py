@@ -1,0 +1,298 @@
+"""The consume-learn-publish loop: the only place that begins, commits or aborts a transaction.
+
+One thread iterates: fetch, have other threads learn each partition's records (`learning/scheduler.py`), send what came
+of them, and now and then commit. A transaction holds, in this order:
+
+    1. begin      lazily, with the first output, so that an idle worker has none open
+    2. produce    predictions and dead letters, as batches are processed (`outputs.py`)
+    3. snapshot   of a model, when one is due (`snapshots/writer.py`): of a state whose outputs are all in it or before
+                  it; the transaction stays open until it is complete
+    4. offsets    of every partition with progress, each with the lineage of its model and where its snapshot is
+    5. commit
+
+Readers see all of it or nothing. A model is always ahead of what is sent, and that of what is committed; if a
+transaction fails, the models are dropped and found again as after a crash (`partitions/recovery.py`): restored from the
+snapshot (`snapshots/restorer.py`), and replayed in silence up to the committed offset: one recovery path, and a daily
+one.
+
+What is in a transaction never depends on when it is committed: time decides only how much is lost in a crash.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from stream_apple.errors import BrokerError
+from stream_apple.stream.learning.scheduler import LearningScheduler
+from stream_apple.stream.learning.threads import Threads
+from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
+from stream_apple.stream.loop.outputs import OutputSender
+from stream_apple.stream.loop.owned_partitions import OwnedPartitions
+from stream_apple.stream.loop.transaction import LoopSettings, Transaction
+from stream_apple.stream.loop.watchers import Watchers
+from stream_apple.stream.merging.merging import NoMerging
+from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.snapshots.writer import SnapshotWriter
+
+FETCH_TIMEOUT_S = 0.1
+"""How long a signal may have to wait: the client's fetch can't be interrupted."""
+BUSY_S = 0.005
+"""To wait for records while a snapshot is on its way, or for what is being learned while records may come."""
+FULL_S = 0.05
+"""To wait for what is being learned while there is no room for more."""
+BATCHES_AHEAD = 4
+"""Of each thread, fetched and not sent yet: Kafka's client gives many records of one partition, then of another."""
+MAX_ABORTS = 10
+"""Aborted transactions in a row after which a restart of the process is better than another try."""
+SAVING_S = 8.0
+"""After so long no further snapshot is begun in a revocation or a stop: others wait, or a supervisor does."""
+WORTH_SAVING = 20_000
+"""Records; to replay fewer takes less than a second, and a partition that is revoked mostly comes back."""
+
+_log = structlog.get_logger()
+
+
+class Loop:
+    """A member of the consumer group. `run` is its life; `stop` may be called from a signal handler."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        owned: OwnedPartitions,
+        settings: LoopSettings,
+        watchers: Watchers,
+        threads: Threads,
+        now: Callable[[], float] = time.monotonic,
+        merging: NoMerging = NoMerging(),  # noqa: B008  it has no state
+    ) -> None:
+        self._broker = broker
+        self._owned = owned
+        self._outputs = OutputSender(broker, owned.provenance.topics)
+        self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, watchers.metrics, now)
+        self._watchers = watchers
+        self._metrics = watchers.metrics
+        self._now = now
+        self._budget = TimeBudget(Phase)
+        most = BATCHES_AHEAD * settings.fetch_records * settings.threads
+        self._learning = LearningScheduler(threads, self._publish, most)
+        self._transaction = Transaction(settings, now)
+        self._merging = merging
+        merging.attach(self._begin, self._learning)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Finish the batches in hand, commit, save the models and leave."""
+        self._stopping = True
+        self._watchers.health.leave()
+
+    def run(self) -> None:
+        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
+        try:
+            self.start()
+            while not self._stopping:
+                self.iterate()
+            self.drain()
+        except BaseException as error:
+            _log.error("stopping", error=str(error), kind=type(error).__name__)
+            raise
+        finally:
+            # An open transaction is aborted by closing: one failure must not hide another.
+            self._watchers.health.leave()
+            self._learning.close()
+            self._owned.close()
+            self._merging.drop()
+            self._broker.close()
+
+    def start(self) -> None:
+        """Join the group; ConfigurationError if a topic is not as needed."""
+        self._metrics.counted(self._outputs.check_topics())
+        self._broker.join(self)
+
+    def iterate(self) -> None:
+        """Fetch once, and do all that is due."""
+        try:
+            more = self._learning.room and self._fetch()
+            self._count_monomials()
+            # While records come and there is room for them, nothing is worth waiting for.
+            self._learning.collect((0.0 if more else BUSY_S) if self._learning.room else FULL_S)
+            self._budget.lap(Phase.WAIT)
+            if self._owned.restoring:
+                self._owned.restore()
+                self._budget.lap(Phase.RESTORE)
+            merged = self._merging.iterate()
+            self._save_what_is_due()
+            if merged or self._commit_is_due():
+                self._commit()
+        except AbortableError as error:
+            self._start_over(error)
+        self._owned.progress.iterated(self._owned)
+        self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
+        self._watchers.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
+
+    def drain(self) -> None:
+        """Commit what is being learned, and save all models; what was fetched beyond that comes again."""
+        try:
+            self._learning.settle(self._owned)
+            self._commit()
+            self._save_now(self._owned, 0)
+        except AbortableError as error:
+            self._abort(str(error))  # the next owner of the partitions processes these records again
+
+    def _fetch(self) -> bool:
+        """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
+        waiting = self._learning.busy or self._owned.restoring
+        timeout = 0.0 if waiting else BUSY_S if self._writer.busy else FETCH_TIMEOUT_S
+        records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
+        self._budget.lap(Phase.FETCH)
+        if self._outputs.topics_in_doubt:
+            self._metrics.counted(self._outputs.check_topics())
+        for partition, batch in self._owned.sort(records):
+            self._learning.add(partition, batch)
+        return bool(records)
+
+    def _count_monomials(self) -> None:
+        """Have the monomials of new arrivals counted, which reads whole tables."""
+        while self._owned.arrived:
+            partition = self._owned.arrived.pop()
+            if self._owned.get(partition.number) is partition:
+                counted = partial(self._metrics.counted_monomials, partition)
+                self._learning.ask(partition, partition.model.learner.census, counted)
+
+    def _publish(self, partition: Partition, records: list[Record], result: BatchResult) -> None:
+        """Steps 1 and 2: send what came of records that have been learned."""
+        self._budget.lap(Phase.WAIT)
+        self._owned.pass_on(partition, result)
+        outputs = len(result.predictions) + len(result.rejects)
+        if outputs:
+            self._begin()
+            self._outputs.send(partition, result)
+            self._transaction.add(outputs)
+        self._owned.replayed(partition)
+        if result.boundary is not None:
+            self._merging.stopped(partition, result.boundary)
+        if result.ends:
+            partition.epoch_ended = True
+        self._metrics.processed(partition, result)
+        self._watchers.observer.processed(partition, records, result)
+        self._budget.lap(Phase.SEND)
+
+    def _begin(self) -> None:
+        """Do step 1, unless a transaction is open."""
+        if not self._transaction.open:
+            self._transaction.begin()
+            self._broker.begin()
+
+    def _save_what_is_due(self) -> None:
+        """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
+        due = self._writer.due(self._owned, self._merging.unsaved)
+        if due is not None:
+            self._writer.expect()
+            # What the state has learned will have been sent by the time that it comes.
+            self._learning.ask(due, due.model.copied_image, partial(self._save, due))
+        if self._writer.busy:
+            self._writer.send_on()
+            self._budget.lap(Phase.SNAPSHOT)
+
+    def _save(self, partition: Partition, image: ModelImage) -> None:
+        """Begin to send the partition's snapshot in the transaction."""
+        self._begin()
+        self._writer.begin(partition, image)
+        self._merging.saving(partition, image)
+
+    def _save_now(self, partitions: Iterable[Partition], worth: int) -> None:
+        """Save the models of those partitions that a successor would replay more than `worth` records of.
+
+        Nothing must be on its way.
+        """
+        end = self._now() + SAVING_S
+        for partition in partitions:
+            if partition.state is not State.LIVE or partition.unsaved <= worth:
+                continue
+            if self._now() > end:
+                _log.warning("snapshot_skipped", partition=partition.number, records_to_replay=partition.unsaved)
+                continue
+            self._save(partition, partition.model.image())
+            self._commit()
+
+    def _commit_is_due(self) -> bool:
+        if not self._transaction.open or self._writer.busy:
+            return False
+        # Readers have waited for a recovery, or its snapshot for a commit: not any longer.
+        waited_for = any(each.written is not None or each.awaited for each in self._owned)
+        return waited_for or self._transaction.due
+
+    def _commit(self) -> None:
+        """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
+        if not self._transaction.open:
+            return
+        if any(partition.jumped for partition in self._owned):
+            self._learning.settle()
+        self._writer.finish()
+        for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
+            self._save(partition, partition.model.image())
+            self._writer.finish()
+        self._budget.lap(Phase.SNAPSHOT)
+        progress = self._merging.progress(self._owned)
+        self._broker.commit({partition.number: committed for partition, committed in progress.items()})
+        self._transaction.committed()
+        for partition, committed in progress.items():
+            partition.has_committed(committed)
+        self._merging.committed(progress)
+        self._metrics.committed(self._budget.lap(Phase.COMMIT))
+
+    def _start_over(self, error: AbortableError) -> None:
+        """The one way out of doubt, the same as after a crash."""
+        self._abort(str(error))
+        self._transaction.failures += 1
+        if self._transaction.failures >= MAX_ABORTS:
+            raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error
+        self._broker.rejoin()
+
+    def _abort(self, reason: str) -> None:
+        """Undo what was sent, if anything was, and forget every model: they may have learned from it."""
+        self._learning.drop()
+        self._writer.drop()
+        if self._transaction.open:
+            _log.warning("transaction_aborted", reason=reason)
+            self._metrics.aborted()
+            self._transaction.aborted()
+            self._broker.abort()
+        self._owned.drop_all()
+        self._merging.drop()
+
+    def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
+        """Find a model for each partition; the broker then delivers from where each model stands."""
+        self._budget.lap(Phase.FETCH)
+        self._metrics.rebalanced("assigned")
+        self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
+        starts = self._owned.assign(partitions)
+        self._merging.assigned(self._owned)
+        self._budget.lap(Phase.REBALANCE)
+        return starts
+
+    def revoked(self, partitions: Sequence[int]) -> None:
+        """Commit what is ours for the last time, and keep the models in case the partitions come back."""
+        self._budget.lap(Phase.FETCH)
+        self._metrics.rebalanced("revoked")
+        try:
+            going = [each for each in self._owned if each.number in partitions]
+            self._learning.settle(going)
+            self._commit()
+            self._save_now(going, WORTH_SAVING)
+        except AbortableError as error:
+            self._abort(str(error))
+        self._owned.give_back(partitions)
+        self._merging.drop()
+        self._budget.lap(Phase.REBALANCE)
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Another worker may be learning these records already: nothing of ours may be committed."""
+        self._budget.lap(Phase.FETCH)
+        self._metrics.rebalanced("lost")
+        self._abort(f"partitions {list(partitions)} were lost")
+        self._budget.lap(Phase.REBALANCE)

@@ -1,0 +1,195 @@
+"""What a worker owns: its partitions with their models, the restores under way, and models kept for a return.
+
+The loop says when partitions come and go; here is what that means for their models. Nothing here begins, commits or
+aborts a transaction.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import structlog
+
+from stream_apple.stream.log.columns import runs_by_partition
+from stream_apple.stream.log.ports import Broker, Record, Start
+from stream_apple.stream.loop.watchers import LoopRecorder
+from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
+from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
+from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
+from stream_apple.stream.partitions.recovery_progress import RecoveryProgress
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.snapshots.evidence import is_untouched
+from stream_apple.stream.snapshots.restorer import Restorer
+
+_log = structlog.get_logger()
+
+
+class OwnedPartitions:
+    """Holds the partitions of one worker.
+
+    provenance  whose models they are
+    new_model   makes a model that has learned nothing
+    exceptions  what the operator lets models leave out
+
+    told          whether the group has said what is ours, and has not taken it back since
+    progress      of the recoveries, for logs and metrics
+    by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
+    arrived       partitions whose models have become complete, for whoever takes them from here
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        new_model: ModelFactory,
+        metrics: LoopRecorder,
+        exceptions: Exceptions = NO_EXCEPTIONS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.provenance = provenance
+        self.told = False
+        self.progress = RecoveryProgress(now)
+        self.by_number: Mapping[int, Partition] = {}
+        self.arrived: list[Partition] = []
+        self._broker = broker
+        self._new_model = new_model
+        self._exceptions = exceptions
+        self._metrics = metrics
+        self._now = now
+        self._restorer = Restorer(broker, provenance, metrics, now)
+        self._kept: dict[int, PartitionModel] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.by_number.values())
+
+    def get(self, number: int) -> Partition | None:
+        """Return the partition; None if it is not ours."""
+        return self.by_number.get(number)
+
+    def sort(self, records: Sequence[Record]) -> Iterator[tuple[Partition, list[Record]]]:
+        """Each partition's records; what comes for one that is no longer ours is its new owner's to learn."""
+        groups: dict[int, list[Record]] = defaultdict(list)
+        for number, run in runs_by_partition(records):
+            groups[number].extend(run)
+        for number, group in groups.items():
+            partition = self.by_number.get(number)
+            if partition is not None and partition.model.held is None:  # else they come again
+                yield partition, group
+
+    @property
+    def restoring(self) -> bool:
+        """Whether the model of a partition is still to be found."""
+        return self._restorer.busy
+
+    def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
+        """Own exactly these partitions: find a model for each, and say where it goes on.
+
+        ConfigurationError if a committed offset belongs to another model, GapError if records are gone.
+        """
+        kept = {number: model for number, model in self._kept.items() if number in numbers}
+        self._kept = {}
+        committed = self._broker.committed(numbers)
+        owned: dict[int, Partition] = {}
+        self.by_number = owned
+        for number in numbers:
+            log = self._broker.log_range(self.provenance.topics.examples, number)
+            plan = plan_recovery(
+                self.provenance, self._exceptions, number, committed[number], log, kept.pop(number, None)
+            )
+            model = self._new_model(number, plan.lineage) if plan.kept is None else plan.kept
+            if plan.kept is None and not plan.restore:
+                model.begin()
+            model.publish_from = plan.publish_from
+            model.skips = deque(plan.skips)
+            partition = owned[number] = Partition(model, plan)
+            if plan.kept is not None or (plan.first and is_untouched(self._broker, self.provenance, number)):
+                self._go_on(partition)
+                continue
+            if plan.restore:
+                self.enter(partition, State.RESTORING)
+            else:
+                self._metrics.entered(partition, State.ASSIGNED)
+            self._restorer.add(partition)
+        self.told = True
+        return {
+            number: Start(
+                partition.plan.fetch_from, held=partition.state in INCOMPLETE or partition.model.held is not None
+            )
+            for number, partition in owned.items()
+        }
+
+    def restore(self) -> None:
+        """Read on in what a model is found by; a partition whose model is complete is delivered from now on."""
+        partition = self._restorer.read_on()
+        if partition is not None:
+            self._go_on(partition)
+            if partition.model.held is None:
+                self._broker.release(partition.number)
+
+    def pass_on(self, partition: Partition, result: BatchResult) -> None:
+        """The next outputs of the partition are those of `result`."""
+        partition.pass_on(result)
+        if result.lineage is not None:
+            _log.warning(
+                "record_skipped",
+                partition=partition.number,
+                offset=result.lineage.skips[-1],
+                dead_letters=len(result.rejects),
+                model=result.lineage.model,
+            )
+
+    def replayed(self, partition: Partition) -> None:
+        """A batch of the partition has been learned: it is live if that was the last one to replay."""
+        if partition.state is State.REPLAYING and partition.replayed:
+            self.enter(partition, State.LIVE)
+
+    def give_back(self, numbers: Collection[int]) -> None:
+        """The partitions go; their models stay here in case they return."""
+        self.told = False
+        gone = [self.by_number[number] for number in numbers if number in self.by_number]
+        self.by_number = {number: each for number, each in self.by_number.items() if number not in numbers}
+        for partition in gone:
+            if partition.state not in INCOMPLETE:  # half a model is none
+                self._kept[partition.number] = partition.model
+            self._restorer.drop(partition)
+            self.enter(partition, State.REVOKED)
+
+    def drop_all(self) -> None:
+        """Own nothing and forget every model: they may have learned what was never committed."""
+        self.told = False
+        gone, self.by_number, self._kept = self.by_number, {}, {}
+        for partition in gone.values():
+            self._restorer.drop(partition)
+            self.enter(partition, State.LOST)
+
+    def close(self) -> None:
+        """Close the readers that restores hold open."""
+        self._restorer.close()
+
+    def _go_on(self, partition: Partition) -> None:
+        """The model stands at its snapshot, or at its start: learn from here."""
+        model, plan = partition.model, partition.plan
+        if model.rounds is not None and plan.kept is None and plan.merge is not None:
+            model.rounds.restore(plan.merge.boundary, model.next_offset)
+        jump = partition.plan.jump
+        if jump is not None:
+            partition.model.jump(*jump)
+            partition.lineage = jump.lineage
+            _log.warning("gap_accepted", partition=partition.number, start=jump.gap.start, stop=jump.gap.stop)
+        partition.unsaved_since = self._now()
+        self.enter(partition, State.LIVE if partition.replayed else State.REPLAYING)
+        self.arrived.append(partition)
+
+    def enter(self, partition: Partition, state: State) -> None:
+        """Let the partition begin `state`, and everyone who watches know."""
+        partition.enter(state)
+        if state is State.LIVE and partition.model.publish_from > partition.lineage.start:
+            partition.recovered = True
+        self._metrics.entered(partition, state)
+        _log.info(
+            state.value,
+            partition=partition.number,
+            offset=partition.next_offset,
+            publish_from=partition.model.publish_from,
+            model=partition.lineage.model,
+        )

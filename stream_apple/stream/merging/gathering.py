@@ -1,0 +1,118 @@
+"""Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.ports import Broker, Reader
+from stream_apple.stream.merging.merge_messages import RosterEntry
+from stream_apple.stream.merging.open_rounds import ClosedRound
+from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.reader import SnapshotReader
+
+SILENCE_S = 10.0
+"""Without a further message. What is asked for is committed: it is there, or a newer snapshot has displaced it."""
+_AHEAD = 4  # contributions that are being fetched while one is read
+_MESSAGES = 8  # for a fetch; half a megabyte each
+_WAIT_S = 0.02
+
+
+class DisplacedError(Exception):
+    """A contribution can't be read any more. Never leaves the leader."""
+
+    def __init__(self, entry: RosterEntry, why: str) -> None:
+        super().__init__(why)
+        self.entry = entry
+
+
+@dataclass
+class _Contribution:
+    """Reads one contribution. `heard`: when its last message came."""
+
+    model: PartitionModel
+    snapshot: SnapshotReader
+    heard: float
+
+
+class Gathering:
+    """Reads the models that a closed round is merged of.
+
+    lineages  partition -> lineage of its contribution
+
+    models  those that have been read, in the roster's order
+    bytes   that have been read
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        new_model: ModelFactory,
+        closed: ClosedRound,
+        lineages: Mapping[int, Lineage],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.closed = closed
+        self.began = now()
+        self.models: list[Mergeable] = []
+        self.bytes = 0
+        self._broker = broker
+        self._provenance = provenance
+        self._new_model = new_model
+        self._lineages = lineages
+        self._now = now
+        self._left = list(closed.roster)
+        self._logs: dict[int, Reader] = {}
+        self._current: _Contribution | None = None
+
+    def read_on(self, until: float) -> bool:
+        """Read on, until that time at most; whether all models are there. DisplacedError if one can't be had."""
+        in_time = True
+        while self._left and in_time:
+            self._open()
+            entry = self._left[0]
+            try:
+                if not self._read(entry, self._logs[entry.partition]):
+                    return False
+            except (SnapshotError, GapError) as error:
+                raise DisplacedError(entry, str(error)) from error
+            in_time = self._now() < until
+        return not self._left
+
+    def close(self) -> None:
+        """Close all readers that are open."""
+        while self._logs:
+            self._logs.popitem()[1].close()
+
+    def _open(self) -> None:
+        for entry in self._left[:_AHEAD]:
+            if entry.partition not in self._logs:
+                topic = self._provenance.topics.models
+                self._logs[entry.partition] = self._broker.reader(topic, entry.partition, entry.first)
+
+    def _read(self, entry: RosterEntry, log: Reader) -> bool:
+        """Read on in one contribution; return whether anything has come."""
+        if self._current is None:
+            model = self._new_model(entry.partition, self._lineages[entry.partition])
+            snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))
+            self._current = _Contribution(model, snapshot, self._now())
+        current, snapshot = self._current, self._current.snapshot
+        # Not more than are still to come: the client would wait for those.
+        records = log.fetch(min(_MESSAGES, snapshot.left), _WAIT_S)
+        for record in records:
+            if snapshot.left:
+                self.bytes += len(record.value() or b"")
+                snapshot.accept(record)
+        if records:
+            current.heard = self._now()
+        elif self._now() - current.heard > SILENCE_S:
+            raise snapshot.incomplete(f"found none within {SILENCE_S:g} s")
+        if not snapshot.left:
+            self.models.append(mergeable_of(current.model.learner))
+            self._current = None
+            self._left.pop(0)
+            self._logs.pop(entry.partition).close()
+        return bool(records)

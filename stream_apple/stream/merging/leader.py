@@ -1,0 +1,289 @@
+"""Merging what the partitions of a group have contributed: the work of whoever owns partition 0.
+
+In each iteration of the loop a little: look at what is noted of all partitions (`open_rounds.py`), read the
+contributions to a round that is closed (`gathering.py`), and have a learning thread merge them. The merged model is
+then sent and committed by the loop, in one transaction with the offset of partition 0, beside which it is noted where
+the model is: so whoever is not the owner any more can't commit, and the next owner knows all that has been merged.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from stream_apple.core.learner.merging.merge import Parents, merge
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.options import Options
+from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.merging.gathering import DisplacedError, Gathering
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_log import MergeLog
+from stream_apple.stream.merging.merge_messages import MergeManifest, encode_merge, merge_key
+from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.positions.lineage import Lineage, Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
+
+POLL_S = 0.2
+"""Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
+OPEN_POLL_S = 0.1
+"""The same while a round is open."""
+ENDS_S = 1.0
+"""Between two looks at where logs end."""
+_ENDS = 8  # logs whose ends are asked for with such a look: each is a request
+_ITERATION_S = 0.05  # for an iteration of the loop: partitions wait meanwhile
+
+_log = structlog.get_logger()
+
+Message = tuple[bytes, bytes]
+"""Key and value."""
+
+
+class MergeSummary(NamedTuple):
+    """Tells those who count what a merge was.
+
+    roster        partitions in it
+    excluded      partition that is not -> why, an `ExclusionReason`
+    seconds       from the round's closing to the commit
+    lost_parents  nominees without enough votes, and parents that found no slot
+    """
+
+    round: int
+    roster: tuple[int, ...]
+    excluded: Mapping[int, str]
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+    lost_parents: int
+
+
+class MergeRecorder(Protocol):
+    """Counts merges that are committed."""
+
+    def merged(self, summary: MergeSummary) -> None:
+        """The leader has merged, and it is committed."""
+        ...
+
+
+class _ReadyMerge(NamedTuple):
+    """Holds a merge that is ready to be sent."""
+
+    manifest: MergeManifest
+    messages: list[Message]
+    began: float
+    read_bytes: int
+
+
+class Leader:
+    """Merges what partitions contribute, while partition 0 is this worker's, and live.
+
+    options    of the models
+    new_model  makes a model that has learned nothing
+    run        has a learning thread make a call, and tells the second function its result on the loop's thread
+    metrics    told of merges
+    newest     where the newest merged model is, by the committed note of partition 0
+
+    newest  the same, by now
+    ready   the messages of a merged model that is to be sent and committed with partition 0; None if there is none
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        options: Options,
+        new_model: ModelFactory,
+        run: Callable[[Callable[[], object], Callable[[object], None]], None],
+        metrics: MergeRecorder,
+        newest: MergedPointer | None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        assert provenance.merging is not None
+        self.newest = newest
+        self._broker = broker
+        self._provenance = provenance
+        self._new_model = new_model
+        self._run = run
+        self._metrics = metrics
+        self._now = now
+        self._watch = _Watch(broker, provenance, now)
+        self._log = MergeLog(broker, provenance, options, now)
+        self._rounds = OpenRounds(provenance.merging.patience_s)
+        self._next_look = now()
+        self._work: Gathering | _PlannedMerge | _ReadyMerge | None = None
+
+    @property
+    def ready(self) -> Sequence[Message] | None:
+        """Return the messages of a merge that is to be sent and committed; None if there is none."""
+        return self._work.messages if isinstance(self._work, _ReadyMerge) else None
+
+    def step(self) -> None:
+        """Do a little of what is to be done; SnapshotError if what has been merged can't be known."""
+        if self._log.history is None:
+            self._log.follow(self.newest)
+            self._log.read_on()
+        elif isinstance(self._work, Gathering):
+            self._gather(self._work)
+        elif self._work is None and self._now() >= self._next_look:
+            self._look(self._log.history)
+
+    def committed(self, pointer: MergedPointer) -> None:
+        """The merge that was ready is committed, and noted beside partition 0."""
+        outcome = self._work
+        assert isinstance(outcome, _ReadyMerge)
+        self._work = None
+        self.newest = pointer
+        self._log.wrote(pointer)
+        manifest, counts = outcome.manifest, outcome.manifest.counts
+        summary = MergeSummary(
+            manifest.round,
+            tuple(each.partition for each in manifest.roster),
+            {each.partition: each.reason for each in manifest.excluded},
+            self._now() - outcome.began,
+            outcome.read_bytes,
+            sum(len(value) for _, value in outcome.messages),
+            counts["parents_lost"] + counts["parents_evicted"],
+        )
+        self._metrics.merged(summary)
+        _log.info(
+            "round_merged",
+            round=summary.round,
+            roster=list(summary.roster),
+            excluded={str(number): reason for number, reason in summary.excluded.items()},
+            digest=manifest.digest,
+            bytes=summary.written_bytes,
+            seconds=round(summary.seconds, 3),
+            monomials=counts["kept"],
+            lost_parents=summary.lost_parents,
+        )
+
+    def close(self) -> None:
+        """Lead no more, and close all readers that are open."""
+        if isinstance(self._work, Gathering):
+            self._work.close()
+        self._work = None
+        self._log.drop()
+
+    def _look(self, history: MergeHistory) -> None:
+        if self._rounds.ends_matter:
+            self._watch.look_at_ends()
+        opened = self._rounds.observe(self._watch.standings(), history, self._now())
+        for number in opened:
+            # There may be more partitions than when the last round was opened.
+            self._watch.count()
+            waiting = sorted(self._watch.waiting_at(number))
+            _log.info("round_opened", round=number, partitions=waiting, of=self._watch.partitions)
+        self._next_look = self._now() + (OPEN_POLL_S if self._rounds.opened else POLL_S)
+        closed = None if opened else self._rounds.closed(self._now())
+        if closed is not None:
+            self._work = Gathering(
+                self._broker, self._provenance, self._new_model, closed, self._watch.lineages(closed), self._now
+            )
+
+    def _gather(self, gathering: Gathering) -> None:
+        try:
+            if not gathering.read_on(self._now() + _ITERATION_S):
+                return
+        except DisplacedError as error:
+            entry, number = error.entry, gathering.closed.round
+            _log.warning("contribution_displaced", round=number, partition=entry.partition, error=str(error))
+            self._rounds.displaced(number, entry)
+            gathering.close()
+            self._work = None
+            return
+        assert self._log.history is not None
+        assert self._provenance.merging is not None
+        gathering.close()
+        self._work = merging = _PlannedMerge(
+            self._provenance.group,
+            gathering.closed,
+            gathering.models,
+            self._provenance.merging.parents,
+            self._log.history,
+        )
+
+        def done(result: object) -> None:
+            if self._work is merging:
+                assert isinstance(result, tuple)
+                manifest, messages = result
+                self._work = _ReadyMerge(manifest, messages, gathering.began, gathering.bytes)
+
+        self._run(merging.make, done)
+
+
+class _PlannedMerge(NamedTuple):
+    """Holds what a thread needs to make a merge."""
+
+    group: str
+    closed: ClosedRound
+    models: list[Mergeable]
+    parents: Parents
+    history: MergeHistory
+
+    def make(self) -> tuple[MergeManifest, list[Message]]:
+        """Merge the models; return what is recorded of the merge, and its messages."""
+        model, counts = merge(self.models, parents=self.parents)
+        number, partitions, roster, excluded = self.closed
+        digest = model.digest()
+        manifest = MergeManifest(number, partitions, roster, excluded, digest, counts._asdict(), self.history)
+        values = encode_merge(self.group, manifest, model)
+        return manifest, [(merge_key(self.group, number, index), value) for index, value in enumerate(values)]
+
+
+class _Watch:
+    """Knows what is committed of all partitions, whoever owns them."""
+
+    def __init__(self, broker: Broker, provenance: Provenance, now: Callable[[], float]) -> None:
+        self._broker = broker
+        self._provenance = provenance
+        self._committed: dict[int, Committed] = {}
+        self._lineages: dict[int, Lineage] = {}
+        self._standings: dict[int, Standing] = {}
+        self._now = now
+        self._next_ends = now()
+        self._turn = 0
+        self.partitions = 0
+
+    def count(self) -> None:
+        """Ask the broker how many partitions there are."""
+        self.partitions = self._broker.partition_count(self._provenance.topics.examples)
+
+    def look_at_ends(self) -> None:
+        """Ask where some of the logs end, each time others, if the last time is long ago."""
+        if self._now() < self._next_ends:
+            return
+        self._next_ends = self._now() + ENDS_S
+        for _ in range(min(_ENDS, self.partitions)):
+            number = self._turn = (self._turn + 1) % self.partitions
+            end = self._broker.log_range(self._provenance.topics.examples, number).high
+            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
+
+    def standings(self) -> list[Standing]:
+        """Return the standings of all partitions, in their order."""
+        if not self.partitions:
+            self.count()
+        for number, committed in self._broker.peek(range(self.partitions)).items():
+            # Most have not moved since the last look.
+            if committed is not None and committed != self._committed.get(number):
+                self._read(number, committed)
+        return [self._standings.get(number, Standing()) for number in range(self.partitions)]
+
+    def waiting_at(self, number: int) -> list[int]:
+        """Return the partitions that have contributed to this round."""
+        return [partition for partition, each in self._standings.items() if each.contribution(number) is not None]
+
+    def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
+        """Return for each partition in the round the lineage that its contribution was made with."""
+        return {
+            entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
+            for entry in closed.roster
+        }
+
+    def _read(self, number: int, committed: Committed) -> None:
+        metadata = self._provenance.read_metadata(number, committed)
+        boundary = None if metadata.merge is None else metadata.merge.boundary
+        end = self._standings.get(number, Standing()).end
+        self._standings[number] = Standing(committed.offset, end, boundary, metadata.snapshot)
+        self._lineages[number] = metadata.lineage
+        self._committed[number] = committed

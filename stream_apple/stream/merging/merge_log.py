@@ -1,0 +1,239 @@
+"""Reading the merges topic while a worker runs: a little in each iteration of its loop.
+
+From where the newest merged model is, which stands beside the committed offset of partition 0, its manifest tells where
+those of earlier rounds are. Whoever waits for a round asks for it until there is an answer.
+"""
+
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple
+
+import structlog
+
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_messages import MergeDecoder, MergeManifest, read_manifest
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
+
+PATIENCE_S = 120.0
+"""Without a further message. Longer than a dead worker's transaction may keep the end of the topic undecided."""
+GONE_S = 10.0
+"""The same where the log ends before the merged model does: the topic has been made anew."""
+_ITERATION_S = 0.05  # for an iteration of the loop: other partitions wait meanwhile
+_MESSAGES = 8  # for a fetch; half a megabyte each
+_WAIT_S = 0.02
+
+_log = structlog.get_logger()
+
+
+class MergeLookup(Enum):
+    """Says what has come of asking for a round's merged model."""
+
+    UNKNOWN = auto()  # it is being found out, or read
+    ABSENT = auto()  # the round has not been merged
+    GONE = auto()  # it has been, and the model is not there any more
+    MERGED = auto()
+
+
+class MergedModel(NamedTuple):
+    """Holds one merged model, and what is recorded of it."""
+
+    pointer: MergedPointer
+    manifest: MergeManifest
+    model: Mergeable
+
+
+class MergeAnswer(NamedTuple):
+    """What has come of asking; `merged` is None unless there is a merged model."""
+
+    found: MergeLookup
+    merged: MergedModel | None = None
+
+
+class MergeLog:
+    """Reads the merges of a group, and knows those that it has read of.
+
+    options  of its models
+
+    newest   where the newest merged model is, by what `follow` was told last
+    history  all merges, that one included; None until its manifest has been read
+    """
+
+    def __init__(
+        self, broker: Broker, provenance: Provenance, options: Options, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._broker = broker
+        self._provenance = provenance
+        self._options = options
+        self._now = now
+        self.newest: MergedPointer | None = None
+        self.history: MergeHistory | None = None
+        self._known_to: MergedPointer | None = None
+        self._manifest: _MergeReading | None = None
+        self._model: _MergeReading | None = None
+        self._read: MergedModel | None = None
+        self._gone: set[int] = set()
+
+    def follow(self, newest: MergedPointer | None) -> None:
+        """Take this for the newest merged model; None if there is none."""
+        if newest is None and self.history is None:
+            self.history = MergeHistory()
+        if newest is not None and newest != self.newest:
+            self.newest = newest
+            self._manifest = self._close(self._manifest)
+
+    def wrote(self, pointer: MergedPointer) -> None:
+        """A further merged model is there, of those who know all merges before it."""
+        assert self.history is not None
+        self.newest = self._known_to = pointer
+        self.history = self.history.add(pointer)
+
+    def ask(self, number: int) -> MergeAnswer:
+        """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
+        if self._read is not None and self._read.pointer.round == number:
+            return MergeAnswer(MergeLookup.MERGED, self._read)
+        if self.history is None:
+            return MergeAnswer(MergeLookup.UNKNOWN)
+        if number in self._gone or self.history.gone(number):
+            return MergeAnswer(MergeLookup.GONE)
+        pointer = self.history.find(number)
+        if pointer is not None:
+            if self._model is None:
+                self._read = None
+                decoder = MergeDecoder(self._provenance.group, number, self._options)
+                self._model = _MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
+            return MergeAnswer(MergeLookup.UNKNOWN)
+        # What is not in a history that is not the newest may have been merged since.
+        return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
+
+    def read_on(self) -> None:
+        """Read for a moment; SnapshotError if a message is not what it has to be."""
+        until = self._now() + _ITERATION_S
+        if not self._knows_all:
+            self._read_manifest(until)
+        if self._model is not None:
+            self._read_model(self._model, until)
+
+    def drop(self) -> None:
+        """Forget everything, and close the reader."""
+        self._manifest = self._close(self._manifest)
+        self._model = self._close(self._model)
+        self._read, self.history, self.newest, self._known_to = None, None, None, None
+        self._gone.clear()
+
+    @property
+    def _knows_all(self) -> bool:
+        return self.history is not None and self._known_to == self.newest
+
+    def _read_manifest(self, until: float) -> None:
+        if self.newest is None:
+            return
+        if self._manifest is None:
+            last = self.newest._replace(first=self.newest.last)
+            self._manifest = _MergeReading(self._broker, self._provenance, last, None, self._now)
+        try:
+            if not self._manifest.read_on(until):
+                return
+            manifest = self._manifest.manifest
+            assert manifest is not None
+            self.history = manifest.history.add(self.newest)
+        except GapError as error:
+            # Nobody has merged for longer than the topic keeps: what was before is not there to be adopted.
+            _log.warning("merges_gone", round=self.newest.round, topic=self._provenance.topics.merges, error=str(error))
+            self.history = MergeHistory((), ((0, self.newest.round),))
+        self._known_to = self.newest
+        self._manifest = self._close(self._manifest)
+
+    def _read_model(self, reading: "_MergeReading", until: float) -> None:
+        try:
+            done = reading.read_on(until)
+        except GapError:
+            # As one that is not in the history any more: its partitions go on alone.
+            self._gone.add(reading.pointer.round)
+            self._model = self._close(reading)
+            return
+        if done:
+            decoder = reading.decoder
+            assert decoder is not None
+            assert decoder.manifest is not None
+            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model)
+            self._model = self._close(reading)
+
+    @staticmethod
+    def _close(reading: "_MergeReading | None") -> None:
+        if reading is not None:
+            reading.log.close()
+
+
+class _MergeReading:
+    """Messages of one merged model: all of them if there is a decoder, else the manifest alone, which is the last.
+
+    manifest  None before it has been read
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        pointer: MergedPointer,
+        decoder: MergeDecoder | None,
+        now: Callable[[], float],
+    ) -> None:
+        self.pointer = pointer
+        self.decoder = decoder
+        self.manifest: MergeManifest | None = None
+        self.place = (
+            f"the merged model of round {pointer.round} of group {provenance.group} ({provenance.topics.merges}-0, "
+            f"messages {pointer.first} to {pointer.last})"
+        )
+        self.log = broker.reader(provenance.topics.merges, 0, pointer.first)
+        self._group = provenance.group
+        self._now = now
+        self._heard = now()
+
+    def read_on(self, until: float) -> bool:
+        """Take in what there is, until that time at most; whether all has come. GapError if it is gone."""
+        while self._read() and not self._done and self._now() < until:
+            pass
+        return self._done
+
+    @property
+    def _done(self) -> bool:
+        return self.manifest is not None if self.decoder is None else not self.decoder.left
+
+    def _read(self) -> int:
+        left = 1 if self.decoder is None else self.decoder.left
+        # Not more than are still to come: the client would wait for those.
+        records = self.log.fetch(min(_MESSAGES, left), _WAIT_S)
+        for record in records:
+            if not self._done:
+                self._take(record)
+        if records:
+            self._heard = self._now()
+        else:
+            self._give_up_in_time()
+        return len(records)
+
+    def _take(self, record: Record) -> None:
+        if record.offset() > self.pointer.last:
+            raise SnapshotError(f"{self.place}: expected it to be whole, found a message behind it")
+        try:
+            if self.decoder is None:
+                self.manifest = read_manifest(self._group, self.pointer.round, record.value())
+            # Others write to the topic meanwhile. If one of ours is missing, there will be too few.
+            elif record.key() == self.decoder.key:
+                self.decoder.add(record.value())
+        except SnapshotError as error:
+            raise SnapshotError(f"{self.place}: {error}") from error
+
+    def _give_up_in_time(self) -> None:
+        silent_s, end = self._now() - self._heard, self.log.log_end
+        if silent_s > GONE_S and 0 <= end <= self.pointer.last:
+            raise SnapshotError(f"{self.place}: expected it, found the log to end at {end}: was the topic made anew?")
+        if silent_s > PATIENCE_S:
+            raise SnapshotError(f"{self.place}: expected it, found no further message within {PATIENCE_S:g} s")

@@ -1,0 +1,292 @@
+"""The messages of merged models in the merges topic, and the models again, to the bit.
+
+A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its table, as a snapshot
+has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope, a msgpack map:
+
+    v      format of the messages of this topic
+    slots  format of the blocks, that of snapshots (`snapshots/versions.py`)
+    group, round
+    index  0, 1, ...; the manifest is the last
+    of     number of messages
+    data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
+
+The manifest says who is in the merge, with the digest of each contribution, who is not, and why; the digest of the
+merged model, the rest of its state, and all merges before. Adoption records (`adoptions.py`), and other groups'
+messages, may stand in the same topic.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgpack
+
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_from
+from stream_apple.core.learner.new_model import extent_of
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.table import check_finite, empty_table
+from stream_apple.errors import SnapshotError
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.blocks import (
+    DAMAGES,
+    MOST_OF_A_MANIFEST,
+    StoredSums,
+    blocks_of,
+    compressor,
+    constant_of,
+    decode_block,
+    decompressed,
+    encode_block,
+    most_of_a_block,
+    packed,
+    unpacked,
+    write_constant,
+)
+from stream_apple.stream.snapshots.versions import VERSION, upgrade_manifest
+from stream_apple.untrusted import (
+    Offset,
+    PartitionNumber,
+    RoundNumber,
+    StateHash,
+    Stored,
+    because,
+    from_msgpack,
+    in_short,
+    of_kind,
+    unpacked_msgpack,
+)
+
+FORMAT = 1
+
+
+class RosterEntry(NamedTuple):
+    """A contribution to a merge: where the snapshot is, as `SnapshotPointer` says it."""
+
+    partition: PartitionNumber
+    at: Offset
+    first: Offset
+    last: Offset
+    digest: StateHash
+
+
+class Exclusion(NamedTuple):
+    """A partition that is not in a merge, and why: "idle", "late", "passed" or "displaced"."""
+
+    partition: PartitionNumber
+    reason: str
+
+
+class MergeManifest(NamedTuple):
+    """Records what a merge was made of.
+
+    partitions  how many the examples topic had
+    roster      who is in it, by partition: in the order in which the models were merged
+    excluded    all other partitions
+    digest      of the merged model
+    counts      what was done with monomials, as of `MergeCounts`
+    history     the merges before
+    """
+
+    round: int
+    partitions: int
+    roster: tuple[RosterEntry, ...]
+    excluded: tuple[Exclusion, ...]
+    digest: str
+    counts: Mapping[str, int]
+    history: MergeHistory
+
+    def includes(self, partition: int, at: int) -> bool:
+        """Whether what the partition had become at this offset is in the merge."""
+        return any((each.partition, each.at) == (partition, at) for each in self.roster)
+
+
+def merge_key(group: str, number: int, index: int) -> bytes:
+    """The key of message `index` of the merged model of round `number`."""
+    return f"{group}/{number}/{index}".encode()
+
+
+def round_of(key: bytes) -> int:
+    """Return the round that a key of `merge_key` is about."""
+    return int(key.rsplit(b"/", 2)[1])
+
+
+def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
+    """The messages of a merged model, in order; ModelError if a weight is not finite, which must never be kept."""
+    blocks, compress = blocks_of(model.table), compressor()
+    check_finite(model.table, 0, len(model.table.slots))
+    contents = [encode_block(model.table, start, stop) for start, stop in blocks]
+    contents.append(
+        msgpack.packb(
+            {
+                "partitions": manifest.partitions,
+                "roster": manifest.roster,
+                "excluded": manifest.excluded,
+                "digest": manifest.digest,
+                "counts": manifest.counts,
+                "merges": manifest.history.merges,
+                "dropped": manifest.history.dropped,
+                "options": model.options.identity(),
+                **constant_of(model.table),
+                "arrays": packed(model.sums),
+            }
+        )
+    )
+    envelope = {"v": FORMAT, "slots": VERSION, "group": group, "round": manifest.round}
+    return [
+        bytes(
+            msgpack.packb(
+                {**envelope, "index": index, "of": len(contents), "data": compress.compress(content)},
+            )
+        )
+        for index, content in enumerate(contents)
+    ]
+
+
+class _Formats(Stored):
+    """Reads the formats of a message, whichever they are."""
+
+    v: int
+    slots: int
+
+
+class Envelope(Stored):
+    """Reads what every message of a merged model says of itself."""
+
+    group: str
+    round: int
+    index: int
+    of: int
+    data: bytes
+
+    @property
+    def last(self) -> bool:
+        """Whether this message is the manifest."""
+        return self.index == self.of - 1
+
+
+class StoredMerge(StoredSums):
+    """Reads the manifest of a merged model."""
+
+    partitions: PartitionNumber
+    roster: tuple[RosterEntry, ...]
+    excluded: tuple[Exclusion, ...]
+    digest: StateHash
+    counts: dict[str, int]
+    merges: tuple[MergedPointer, ...]
+    dropped: tuple[tuple[RoundNumber, RoundNumber], ...]
+    options: Any
+
+    def manifest(self, number: int) -> MergeManifest:
+        """Return what is recorded of the merge, given the round that it is of."""
+        history = MergeHistory(self.merges, self.dropped)
+        return MergeManifest(number, self.partitions, self.roster, self.excluded, self.digest, self.counts, history)
+
+
+def _open(group: str, number: int, value: bytes | None) -> tuple[int, Envelope]:
+    """Format of the blocks, and what is in a message of a round's merged model; SnapshotError if it is not one."""
+    try:
+        content = unpacked_msgpack(value)
+        formats = of_kind(_Formats, content)
+        for name, known in (("v", FORMAT), ("slots", VERSION)):
+            if not 0 < (found := getattr(formats, name)) <= known:
+                raise SnapshotError(
+                    f"expected {name} {known} or older, found {found}: a newer version of stream_apple wrote it"
+                )
+        envelope = of_kind(Envelope, content)
+    except DAMAGES as error:
+        raise SnapshotError(f"expected an undamaged message of a merged model, found: {because(error)}") from error
+    if (envelope.group, envelope.round) != (group, number):
+        raise SnapshotError(
+            f"expected a message of round {number} of group {group}, found one of round {envelope.round} of "
+            f"group {in_short(envelope.group)}"
+        )
+    return formats.slots, envelope
+
+
+def _data(envelope: Envelope, most: int) -> bytes:
+    try:
+        return decompressed(envelope.data, most)
+    except DAMAGES as error:
+        raise SnapshotError(f"expected an undamaged message of a merged model, found: {because(error)}") from error
+
+
+def read_manifest(group: str, number: int, value: bytes | None) -> MergeManifest:
+    """What is recorded of a round's merge, from the last of its messages; SnapshotError if that is not what it is."""
+    slots, envelope = _open(group, number, value)
+    if not envelope.last:
+        raise SnapshotError(
+            f"expected the last message of round {number}, found message {envelope.index} of {envelope.of}"
+        )
+    return _content(slots, envelope).manifest(number)
+
+
+def _content(slots: int, envelope: Envelope) -> StoredMerge:
+    data = _data(envelope, MOST_OF_A_MANIFEST)
+    try:
+        return of_kind(StoredMerge, upgrade_manifest(slots, from_msgpack(dict[str, Any], data)))
+    except DAMAGES as error:
+        raise SnapshotError(f"expected a manifest, found: {because(error)}") from error
+
+
+class MergeDecoder:
+    """Writes a merged model into memory of its own, message by message.
+
+    options   of the models that were merged
+
+    model     of use only if nothing is `left`
+    manifest  None before that
+    """
+
+    def __init__(self, group: str, number: int, options: Options) -> None:
+        self._group = group
+        self._round = number
+        self._next = 0
+        self.model = Mergeable(options, empty_table(int(options.bits or 0), extent_of(options)), {})
+        self.manifest: MergeManifest | None = None
+        self._blocks = blocks_of(self.model.table)
+
+    @property
+    def key(self) -> bytes:
+        """Return the key that the next message must have."""
+        return merge_key(self._group, self._round, self._next)
+
+    @property
+    def left(self) -> int:
+        """Return how many messages are still to come."""
+        return len(self._blocks) + 1 - self._next
+
+    def add(self, value: bytes | None) -> None:
+        """Take in the next message; SnapshotError if it is not the one that must come now."""
+        slots, envelope = _open(self._group, self._round, value)
+        if (envelope.index, envelope.of) != (self._next, len(self._blocks) + 1):
+            raise SnapshotError(
+                f"expected message {self._next} of {len(self._blocks) + 1}, found message {envelope.index} of "
+                f"{envelope.of}"
+            )
+        table = self.model.table
+        try:
+            if self._next < len(self._blocks):
+                start, stop = self._blocks[self._next]
+                data = _data(envelope, most_of_a_block(table, start, stop))
+                decode_block(slots, data, table, start, stop)
+            else:
+                self._finish(_content(slots, envelope))
+        except DAMAGES as error:
+            raise SnapshotError(f"message {self._next}: expected a merged model, found: {because(error)}") from error
+        self._next += 1
+
+    def _finish(self, content: StoredMerge) -> None:
+        options, table, _ = self.model
+        if content.options != options.identity():
+            raise SnapshotError(
+                f"the manifest: expected options {options.identity()}, found {in_short(content.options)}: models of "
+                f"other settings were merged"
+            )
+        write_constant(table, content)
+        # Arrays of its own: what comes out of a message can't be written to.
+        self.model = mergeable_from(
+            options, table, {name: array.copy() for name, array in unpacked(content.arrays).items()}
+        )
+        if (found := self.model.digest()) != content.digest:
+            raise SnapshotError(f"expected a merged model with digest {content.digest}, found {found}")
+        self.manifest = content.manifest(self._round)

@@ -1,0 +1,336 @@
+"""What the loop does about merging: all of it, for the partitions of one worker.
+
+Partitions that come to a boundary are held, contribute, and go on with the merged model (`followers.py`); whoever owns
+partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due. Where nothing
+is merged, the loop has `NoMerging`.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import structlog
+
+from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.options import Options
+from stream_apple.stream.learning.scheduler import LearningScheduler
+from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
+from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
+from stream_apple.stream.merging.followers import Follower, Place
+from stream_apple.stream.merging.leader import Leader
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
+from stream_apple.stream.merging.merge_messages import round_of
+from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.model.partition_model import ModelFactory
+from stream_apple.stream.model.rounds import Boundary
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+
+POLL_S = 0.1
+"""Between two looks at what is noted beside partition 0, while partitions wait."""
+
+_log = structlog.get_logger()
+
+
+class MergingContext(NamedTuple):
+    """Holds what merging needs of a worker.
+
+    options    of its models
+    new_model  makes one that has learned nothing
+    recorder   is told what happens
+    """
+
+    broker: Broker
+    provenance: Provenance
+    options: Options
+    new_model: ModelFactory
+    recorder: BoundaryRecorder
+    now: Callable[[], float] = time.monotonic
+
+
+class NoMerging:
+    """Leaves each partition's model its own; the loop calls it where `merge.mode` is off."""
+
+    unsaved: Collection[Partition] = ()
+
+    def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
+        """Keep neither: this opens no transaction and has no call made."""
+
+    def iterate(self) -> bool:
+        """Return False, because no merge ever makes a commit due."""
+        return False
+
+    def stopped(self, partition: Partition, boundary: Boundary) -> None:
+        """Raise AssertionError: no model stops where nothing is merged."""
+        raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
+
+    def saving(self, partition: Partition, image: ModelImage) -> None:
+        """Ignore the snapshot, for which nobody waits."""
+
+    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
+        """Return what the next transaction must commit."""
+        return {partition: new for partition in owned if (new := partition.progress()) is not None}
+
+    def committed(self, progress: Mapping[Partition, Committed]) -> None:
+        """Ignore the commit, which nothing here waits for."""
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """Ignore the partitions, none of which is ever held."""
+
+    def drop(self) -> None:
+        """Drop nothing, because nothing is kept."""
+
+
+class Merging(NoMerging):
+    """The partitions of one worker at their boundaries, and the leader, if it is here."""
+
+    def __init__(self, context: MergingContext) -> None:
+        assert context.provenance.merging is not None
+        self._context = context
+        self._settings = context.provenance.merging
+        self._log = MergeLog(context.broker, context.provenance, context.options, context.now)
+        self._followers: dict[int, Follower] = {}
+        self._leader: Leader | None = None
+        self._written: MergedPointer | None = None
+        self._poll_at = 0.0
+        # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
+        self._gates: dict[int, int | None] = {}
+        self._begin: Callable[[], None] = lambda: None
+        self._learning: LearningScheduler | None = None
+
+    def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
+        """Open transactions with `begin`, and have threads work on models by `learning`."""
+        self._begin = begin
+        self._learning = learning
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """Take these partitions for ours from now on, and no others."""
+        self.drop()
+        now = self._context.now()
+        self._followers = {partition.number: Follower(partition, now) for partition in partitions}
+        for number, follower in self._followers.items():
+            self._context.recorder.noted(number, follower.note.boundary)
+        self._welcome(now)
+
+    def drop(self) -> None:
+        """Forget all partitions: nothing is ours any more, or to be trusted."""
+        if self._leader is not None:
+            self._leader.close()
+        self._leader, self._written = None, None
+        self._context.recorder.dropped(self._followers)
+        self._followers = {}
+        self._gates = {}
+        self._log.drop()
+
+    @property
+    def unsaved(self) -> Collection[Partition]:  # type: ignore[override]
+        """Partitions whose snapshot others wait for, or the partition itself."""
+        due = (Place.STOPPED, Place.TAKEN)
+        return [follower.partition for follower in self._followers.values() if follower.place in due]
+
+    def iterate(self) -> bool:
+        """Do a little of what is to be done; whether a commit is due at once.
+
+        SnapshotError, GapError if what was merged, or published, can't be known.
+        """
+        now = self._context.now()
+        self._move_gates()
+        self._welcome(now)
+        for follower in self._followers.values():
+            if follower.cut_off:
+                self._skip(follower, "records behind it are gone")
+        self._wait_on(now)
+        return self._lead()
+
+    def _move_gates(self) -> None:
+        gates, self._gates = self._gates, {}
+        for number, at in gates.items():
+            if at is None:
+                self._context.broker.release(number)
+            else:
+                self._context.broker.hold(number, at)
+
+    def _welcome(self, now: float) -> None:
+        """Take note of models that have just been found."""
+        for follower in self._followers.values():
+            if follower.arrive(now):
+                self._context.recorder.held(follower.partition.number, follower.boundary.round)
+
+    def _wait_on(self, now: float) -> None:
+        """See whether those that wait have waited enough."""
+        waiting = [follower for follower in self._followers.values() if follower.place is Place.WAITING]
+        if not waiting:
+            return
+        if now >= self._poll_at:
+            self._poll_at = now + POLL_S
+            self._log.follow(self._newest())
+        self._log.read_on()
+        self._answer(waiting)
+        for follower in waiting:
+            if follower.place is Place.WAITING and now - follower.since > self._settings.max_hold_s:
+                self._skip(follower, "no merged model has come in time")
+
+    def _answer(self, waiting: Sequence[Follower]) -> None:
+        """Let those go on whose round has an answer; one merged model is in memory at a time, the earliest first.
+
+        A round that is not merged yet holds up no other: a wrong clock may be all that is in it.
+        """
+        for number in sorted({follower.boundary.round for follower in waiting}):
+            answer = self._log.ask(number)
+            mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
+            for follower in mine:
+                if answer.merged is not None:
+                    self._take(follower, answer.merged)
+                elif answer.found is MergeLookup.GONE:
+                    self._skip(follower, "the merged model is gone from the log")
+            if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
+                return
+
+    def _newest(self) -> MergedPointer | None:
+        committed = self._context.broker.peek([0])[0]
+        merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
+        return None if merge is None else merge.merged
+
+    def _take(self, follower: Follower, merged: MergedModel) -> None:
+        assert self._learning is not None
+        follower.place = Place.TAKING
+
+        def taken(counts: MergeCounts | None) -> None:
+            if self._followers.get(follower.partition.number) is follower:
+                follower.taken()
+                self._log_adoption(follower, merged, counts)
+
+        self._learning.ask(follower.partition, partial(follower.take, merged, self._settings), taken)
+
+    def _log_adoption(self, follower: Follower, merged: MergedModel, counts: MergeCounts | None) -> None:
+        record = follower.record
+        assert record is not None
+        seconds = self._context.now() - follower.since
+        _log.info(
+            "round_adopted",
+            partition=record.partition,
+            round=record.round,
+            offset=record.at,
+            included=record.included,
+            roster=[each.partition for each in merged.manifest.roster],
+            digest=record.model,
+            lost_parents=0 if counts is None else counts.parents_lost + counts.parents_evicted,
+            seconds=round(seconds, 3),
+        )
+        self._context.recorder.went_on(record.partition, "adopted" if record.included else "late", seconds)
+        self._context.recorder.saw(merged.manifest)
+
+    def _skip(self, follower: Follower, reason: str) -> None:
+        """Let the partition go on alone, from this transaction on."""
+        boundary, seconds = follower.boundary, self._context.now() - follower.since
+        follower.skip()
+        self._begin()
+        self._record(follower)
+        _log.warning(
+            "round_skipped",
+            partition=follower.partition.number,
+            round=boundary.round,
+            offset=boundary.at,
+            reason=reason,
+            seconds=round(seconds, 3),
+        )
+        self._context.recorder.went_on(follower.partition.number, "skipped", seconds)
+        self._context.broker.release(follower.partition.number)
+
+    def _record(self, follower: Follower) -> None:
+        record, provenance = follower.record, self._context.provenance
+        assert record is not None
+        key = adoption_key(provenance.group, record.partition)
+        self._context.broker.send(provenance.topics.merges, 0, key, encode_adoption(provenance.group, record), 0)
+
+    def stopped(self, partition: Partition, boundary: Boundary) -> None:
+        """The partition's model has come to a boundary: nothing more is fetched for it."""
+        assert self._learning is not None
+        follower = self._followers[partition.number]
+        follower.stop(boundary, self._context.now())
+        self._learning.forget(partition)
+        self._gates[partition.number] = boundary.at
+        self._context.recorder.held(partition.number, boundary.round)
+
+    def saving(self, partition: Partition, image: ModelImage) -> None:
+        """This snapshot of the partition's model has been begun, in the open transaction."""
+        follower = self._followers.get(partition.number)
+        if follower is not None and follower.begin_to_save(image):
+            self._record(follower)
+            self._gates[partition.number] = None
+
+    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
+        """What the next transaction must commit, when all snapshots in it are complete."""
+        found = {}
+        for partition in owned:
+            follower = self._followers[partition.number]
+            due = follower.due or (partition.number == 0 and self._written is not None)
+            committed = partition.progress(self._note(follower), due=due)
+            if committed is not None:
+                found[partition] = committed
+        return found
+
+    def _note(self, follower: Follower) -> MergeNote:
+        """Return what is to be noted beside the partition's next offset."""
+        if follower.partition.number == 0 and self._leader is not None:
+            return follower.note._replace(merged=self._written or self._leader.newest)
+        return follower.note
+
+    def committed(self, progress: Mapping[Partition, Committed]) -> None:
+        """A transaction has been, with these offsets and what was to be noted beside them."""
+        for partition in progress:
+            follower = self._followers[partition.number]
+            if follower.has_committed(self._note(follower)) is BoundaryState.CONTRIBUTED:
+                pointer = partition.snapshot
+                _log.info(
+                    "round_contributed",
+                    partition=partition.number,
+                    round=follower.boundary.round,
+                    offset=follower.boundary.at,
+                    digest=None if pointer is None else pointer.digest,
+                )
+        if self._written is not None and self._leader is not None:
+            self._leader.committed(self._written)
+            self._written = None
+
+    def _lead(self) -> bool:
+        """Merge what is to be merged, if partition 0 is here; whether a merged model is in the open transaction."""
+        first = self._followers.get(0)
+        if first is None or first.partition.state is not State.LIVE:
+            return False
+        if self._leader is None:
+            self._leader = self._new_leader(first)
+        self._leader.step()
+        messages = self._leader.ready
+        if messages is None:
+            return False
+        self._begin()
+        offsets: list[int] = []
+        for key, value in messages:
+            self._context.broker.send(
+                self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
+            )
+        self._context.broker.flush()
+        self._written = MergedPointer(round_of(messages[0][0]), min(offsets), max(offsets))
+        return True
+
+    def _new_leader(self, first: Follower) -> Leader:
+        def run(task: Callable[[], Any], done: Callable[[Any], None]) -> None:
+            assert self._learning is not None
+            self._learning.ask(first.partition, task, done)
+
+        context = self._context
+        merge = first.partition.plan.merge
+        return Leader(
+            context.broker,
+            context.provenance,
+            context.options,
+            context.new_model,
+            run,
+            context.recorder,
+            None if merge is None else merge.merged,
+            context.now,
+        )

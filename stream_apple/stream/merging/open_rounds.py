@@ -1,0 +1,145 @@
+"""When a round is merged, and who is in it: decided from what is noted of all partitions, and from time alone.
+
+A partition that has reached the end of a round and contributed to it opens the round. It is closed when every other
+partition has contributed too, has passed it, or is idle; or when patience is over. Whoever is not in it then goes on
+with the merged model when it comes to the boundary itself.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.merge_messages import Exclusion, RosterEntry
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+
+
+class ExclusionReason(StrEnum):
+    """Says why a partition is not in a merge."""
+
+    IDLE = "idle"  # nothing of it had moved for a while when the round was opened
+    LATE = "late"  # patience was over
+    PASSED = "passed"  # it has been at a later boundary, or has gone on alone
+    DISPLACED = "displaced"  # its contribution could not be read any more
+
+
+class Standing(NamedTuple):
+    """Says what is known of a partition at one moment.
+
+    offset    committed; -1 if nothing is
+    end       of its log; -1 if that is not known
+    boundary  the newest that it has reached, None before the first
+    snapshot  the newest of its model
+    """
+
+    offset: int = -1
+    end: int = -1
+    boundary: BoundaryNote | None = None
+    snapshot: SnapshotPointer | None = None
+
+    def contribution(self, number: int) -> SnapshotPointer | None:
+        """Return the snapshot that the partition contributes to this round; None if it does not wait there."""
+        boundary, snapshot = self.boundary, self.snapshot
+        if boundary is None or snapshot is None or boundary.state is not BoundaryState.CONTRIBUTED:
+            return None
+        return snapshot if (boundary.round, boundary.at) == (number, snapshot.at) else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is held at a boundary: so it does not move, but is not idle."""
+        return self.boundary is not None and self.boundary.state is BoundaryState.CONTRIBUTED
+
+    def passed(self, number: int) -> bool:
+        """Whether it won't contribute to this round any more."""
+        return self.boundary is not None and self.boundary.round >= number
+
+
+class ClosedRound(NamedTuple):
+    """A round to be merged now: of those in it, and without the others. Both by partition."""
+
+    round: int
+    partitions: int
+    roster: tuple[RosterEntry, ...]
+    excluded: tuple[Exclusion, ...]
+
+
+class _Seen(NamedTuple):
+    """Remembers where a partition stood, and since when."""
+
+    place: tuple[int, int]
+    since: float
+
+
+class OpenRounds:
+    """The rounds that wait for contributions, as one leader sees them: what was before it, it does not know.
+
+    patience_s  so long an open round waits; infinite: until every partition has come to it
+
+    opened  round -> when it was opened, in seconds of the leader's clock
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self.opened: Mapping[int, float] = {}
+        self._standings: Sequence[Standing] = ()
+        self._seen: dict[int, _Seen] = {}
+        self._displaced: set[tuple[int, RosterEntry]] = set()
+
+    @property
+    def ends_matter(self) -> bool:
+        """Whether it is of interest where logs end: not if nobody is ever idle."""
+        return self._patience_s < math.inf
+
+    def observe(self, standings: Sequence[Standing], history: MergeHistory, now: float) -> list[int]:
+        """All partitions stand so now; which rounds have been opened by that."""
+        self._standings = standings
+        for number, standing in enumerate(standings):
+            place, before = (standing.offset, standing.end), self._seen.get(number)
+            if before is None or before.place != place:
+                self._seen[number] = _Seen(place, now)
+        waiting = sorted(
+            {s.boundary.round for s in standings if s.boundary is not None and s.contribution(s.boundary.round)}
+        )
+        before_now = self.opened
+        self.opened = {number: before_now.get(number, now) for number in waiting if not history.has(number)}
+        self._displaced = {each for each in self._displaced if each[0] in self.opened}
+        return [number for number in self.opened if number not in before_now]
+
+    def closed(self, now: float) -> ClosedRound | None:
+        """Return the first round that is to be merged now; None if there is none."""
+        for number in self.opened:
+            roster, reasons = self._sort(number)
+            over = now - self.opened[number] >= self._patience_s
+            if roster and (over or ExclusionReason.LATE not in reasons.values()):
+                excluded = tuple(Exclusion(partition, str(reason)) for partition, reason in reasons.items())
+                return ClosedRound(number, len(self._standings), tuple(roster), excluded)
+        return None
+
+    def displaced(self, number: int, entry: RosterEntry) -> None:
+        """Take note that this contribution to an open round can't be had any more."""
+        self._displaced.add((number, entry))
+
+    def _sort(self, number: int) -> tuple[list[RosterEntry], dict[int, ExclusionReason]]:
+        """Return who is in the round, and why each other partition is not."""
+        roster: list[RosterEntry] = []
+        reasons: dict[int, ExclusionReason] = {}
+        for partition, standing in enumerate(self._standings):
+            contribution = standing.contribution(number)
+            if contribution is not None:
+                entry = RosterEntry(partition, *contribution)
+                if (number, entry) in self._displaced:
+                    reasons[partition] = ExclusionReason.DISPLACED
+                else:
+                    roster.append(entry)
+            elif standing.passed(number):
+                reasons[partition] = ExclusionReason.PASSED
+            elif self._idle(partition, standing, self.opened[number]):
+                reasons[partition] = ExclusionReason.IDLE
+            else:
+                reasons[partition] = ExclusionReason.LATE
+        return roster, reasons
+
+    def _idle(self, partition: int, standing: Standing, opened: float) -> bool:
+        return not standing.waits and self._seen[partition].since <= opened - self._patience_s

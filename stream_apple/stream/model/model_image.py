@@ -1,0 +1,56 @@
+"""What of a partition's model is kept: its state at one moment."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.state.table import Table, copy_table
+from stream_apple.stream.positions.lineage import Lineage
+
+
+class Ended(NamedTuple):
+    """The last epoch that has ended, -1 before the first end, and the learner's digest when it had grown, or ""."""
+
+    epoch: int = -1
+    digest: str = ""
+
+
+class ModelImage(NamedTuple):
+    """Holds all that a partition's model has become.
+
+    at        the first offset that it has not learned
+    table     the learner's
+    learned   the rest of the learner's state, by name
+    sums      all state by name, besides table and `ended`; the learner's is in it
+    observed  what was measured besides, on which nothing depends: the digest does not cover it
+    passed    whether it has gone on from the end of a round, and learned nothing since: beside the offset, not in here
+    """
+
+    at: int
+    lineage: Lineage
+    ended: Ended
+    table: Table
+    learned: Mapping[str, NDArray[np.generic]]
+    sums: Mapping[str, NDArray[np.generic]]
+    observed: Mapping[str, NDArray[np.generic]]
+    passed: bool = False
+
+    def copy(self) -> "ModelImage":
+        """Return the same image in memory of its own."""
+        sums = {name: array.copy() for name, array in self.sums.items()}
+        return self._replace(
+            table=copy_table(self.table),
+            learned={name: sums[name] for name in self.learned},
+            sums=sums,
+            observed={name: array.copy() for name, array in self.observed.items()},
+        )
+
+    def digest(self, learner: str) -> str:
+        """32 hex digits over every bit that later outputs depend on; `learner` is the digest of the learner in it."""
+        state = xxhash.xxh3_128(f"{self.at} {self.lineage.model} {learner}".encode())
+        for array in self.sums.values():
+            state.update(array.view(np.uint8).data)
+        return state.hexdigest()

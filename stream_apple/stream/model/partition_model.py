@@ -1,0 +1,348 @@
+"""One partition's model, and what happens to a batch of its records: triage, learn, encode.
+
+    records   -> Triage             examples with their epochs, and rejects with their reasons
+    examples  -> Learner            in runs of one epoch; a new epoch lets the model grow before its first is scored
+    scores    -> PredictionEncoder
+
+The result is a function of the sequence of records alone, however it is cut into calls. Nothing here knows
+Kafka: a record is anything with the methods of `ports.Record`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.event_time import EpochClock
+from stream_apple.core.learner.growth import Growth
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.merging.merge import adopt
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.progressive_loss import LossReport
+from stream_apple.errors import ModelError
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.stream.model.model_image import Ended, ModelImage
+from stream_apple.stream.model.rounds import Boundary, Rounds
+from stream_apple.stream.model.time_budget import Step, TimeBudget
+from stream_apple.stream.model.triage import Triage, Triaged
+from stream_apple.stream.positions.lineage import Gap, Lineage, Skip
+
+_ATTACHED = "attached_"
+
+
+class ModelSettings(NamedTuple):
+    """Holds all that the result depends on besides the records.
+
+    merge_every  epochs of a round, 0 if nothing is merged
+    start        what every model starts from; None: from nothing
+    """
+
+    options: Options
+    limits: Limits
+    epoch_length_ms: int
+    max_ahead_ms: int
+    reject_limits: RejectLimits
+    merge_every: int = 0
+    start: Mergeable | None = None
+
+    def decoder(self) -> Decoder:
+        """Return a decoder of what such models learn from."""
+        return Decoder(self.limits, self.options.wanted_columns())
+
+
+class EpochEnd(NamedTuple):
+    """An epoch that ended before the record at `offset` was scored. `digest`: of the learner, grown."""
+
+    epoch: int
+    offset: int
+    growth: Growth
+    digest: str
+    losses: LossReport
+
+
+class BatchResult(NamedTuple):
+    """What is to be published of a batch, and how many records went which way.
+
+    predictions  one message for each example from `publish_from` on
+    examples     the record that each prediction belongs to
+    timestamps   of those records, milliseconds since 1970
+    rejects      in record order, from `publish_from` on
+    ends         epochs that ended inside the batch
+    next_offset  the first record behind the batch
+    seconds      that each step took
+    lineage      of the model from this batch on, if it has changed; its outputs carry it
+    boundary     at which the model has stopped, having ended the epoch: further records are behind it
+    """
+
+    predictions: list[bytes]
+    examples: Sequence[Record]
+    timestamps: list[int]
+    rejects: list[Reject]
+    ends: list[EpochEnd]
+    learned: int
+    unlabelled: int
+    replayed: int
+    next_offset: int
+    seconds: Mapping[Step, float]
+    lineage: Lineage | None = None
+    boundary: Boundary | None = None
+
+
+class PartitionModel:
+    """The whole state of one input partition, and the only code that changes it.
+
+    lineage       where the model begins; `next_offset` starts there
+    publish_from  records before this offset are learned and give no output: their outputs are committed already
+    ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    skips         records that are not to be learned, in their order
+    attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
+                  whole, by any thread
+    """
+
+    def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.lineage = lineage
+        self.next_offset = lineage.start
+        self.publish_from = lineage.start
+        self.skips: deque[Skip] = deque()
+        self.learner = Learner(settings.options)
+        self.ended = Ended()
+        self.attachments: Mapping[str, NDArray[np.generic]] = {}
+        self._triage = Triage(
+            f"{topic}-{partition}",
+            decoder,
+            settings.limits,
+            EpochClock(settings.epoch_length_ms, settings.max_ahead_ms),
+            settings.reject_limits,
+            Rounds(settings.merge_every) if settings.merge_every else None,
+        )
+        self._encoder = PredictionEncoder(topic, partition, lineage.model)
+        self._start = settings.start
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of records; the bounds of outputs follow from them."""
+        return self._triage.limits
+
+    @property
+    def rounds(self) -> Rounds | None:
+        """Return the rounds at whose ends it stops for others; None if it never does."""
+        return self._triage.rounds
+
+    @property
+    def held(self) -> Boundary | None:
+        """The boundary at which it waits for others; it learns nothing until it is told to go on."""
+        return None if self._triage.rounds is None else self._triage.rounds.held
+
+    @property
+    def clock(self) -> EpochClock:
+        """Return the clock of the partition's event time."""
+        return self._triage.clock
+
+    @property
+    def rejects(self) -> RejectCounter:
+        """Return the count of the latest records that could not be used."""
+        return self._triage.rejects
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.generic]]:
+        """All state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
+        return {
+            **self.learner.sums,
+            "clock": self.clock.state,
+            "recent_rejects": self.rejects.recent,
+            "reject_run": np.array([self.rejects.run], np.int64),
+        }
+
+    def begin(self) -> Self:
+        """Stand before the first record: with all that is adopted of what models start from, if they do.
+
+        Called once of a model that no snapshot is written into; counts, losses and the clock begin anew. Returns the
+        model itself.
+        """
+        if self._start is not None:
+            adopt(self.learner, self._start, included=True, roster_size=1)
+            self._start = None
+        return self
+
+    def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over the state at `next_offset`, when the learner's table has been written.
+
+        ValueError if `sums` are not those of such a model.
+        """
+        left = dict(sums)
+        clock, recent, run = (left.pop(name, None) for name in ("clock", "recent_rejects", "reject_run"))
+        if clock is None or recent is None or run is None or len(clock) != len(self.clock.state):
+            raise ValueError(f"expected a clock and the recent rejects, found {', '.join(sorted(sums))}")
+        self.learner.restore(left)
+        self.clock.state[:] = clock
+        self.rejects.recent = recent.astype(np.bool_)
+        self.rejects.run = int(run[0])
+        self.next_offset = next_offset
+        self.ended = ended
+        self._start = None
+
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
+
+        ValueError for an array of another type or size than the learner's.
+        """
+        self.learner.restore_observed(observed)
+        self.attachments = {
+            name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
+        }
+
+    def jump(self, lineage: Lineage, gap: Gap) -> None:
+        """Go on behind `gap`, which `lineage` names: its records are gone from the log."""
+        self._continue(lineage)
+        self.next_offset = gap.stop
+        self.publish_from = max(self.publish_from, gap.stop)
+
+    def _continue(self, lineage: Lineage) -> None:
+        self.lineage = lineage
+        self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
+
+    def image(self) -> ModelImage:
+        """Return its state now, by reference: it changes as the model learns on."""
+        learner = self.learner
+        attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
+        observed = {**learner.observed, **attached}
+        passed = self.rounds is not None and self.rounds.passed
+        return ModelImage(
+            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
+        )
+
+    def copied_image(self) -> ModelImage:
+        """Return its state now, in memory of its own: for those who need it while the model learns on."""
+        return self.image().copy()
+
+    def digest(self) -> str:
+        """Return 32 hex digits over every bit that later outputs depend on."""
+        return self.image().digest(self.learner.digest())
+
+    def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
+        """Learn the next records, in order, but those that are to be skipped, and those behind a boundary.
+
+        Each part with its result, so that all outputs of a result are of one lineage; errors as of `process`.
+        """
+        while self.skips and records and records[-1].offset() >= self.skips[0].offset and self.held is None:
+            offset, lineage = self.skips[0]
+            before = [record for record in records if record.offset() < offset]
+            if before:
+                yield self._up_to_boundary(before)
+                if self.held is not None:
+                    return
+            self.skips.popleft()
+            self._continue(lineage)
+            skipped = [record for record in records[len(before) : len(before) + 1] if record.offset() == offset]
+            records = records[len(before) + len(skipped) :]
+            yield skipped, self._skip(skipped)
+        if records and self.held is None:
+            yield self._up_to_boundary(records)
+
+    def stops_before(self, record: Record) -> bool:
+        """Whether it would come to a boundary before this record, were it the next; it learns nothing of it."""
+        return self.held is None and self._triage.is_behind(record)
+
+    def _up_to_boundary(self, records: list[Record]) -> tuple[list[Record], BatchResult]:
+        """Learn the records up to a boundary; return those that were learned, and the result."""
+        result = self.process(records)
+        if result.boundary is not None:
+            records = [record for record in records if record.offset() < result.next_offset]
+        return records, result
+
+    def _skip(self, records: list[Record]) -> BatchResult:
+        """Return the result of leaving out this record; of nothing, if that offset has no record."""
+        message = explain(Reason.SKIPPED, -1, None, self.limits)
+        rejects = [Reject(each, Reason.SKIPPED, message) for each in records if each.offset() >= self.publish_from]
+        if records:
+            self.next_offset = records[-1].offset() + 1
+        replayed = len(records) - len(rejects)
+        return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
+
+    def process(self, records: Sequence[Record]) -> BatchResult:
+        """Learn the next records of the partition, in order, up to a boundary.
+
+        ModelError, TooManyRejectsError name the offset; the model is then of no more use.
+        """
+        assert self._start is None, "neither begun nor restored"
+        budget = TimeBudget(Step)
+        lap = budget.lap
+        epoch = self.clock.epoch
+        triaged = self._triage.sort(records, self.next_offset, self.publish_from)
+        lap(Step.DECODE)
+        if self.rounds is not None and self.rounds.passed and len(triaged.epochs):
+            # It has ended the epoch before, at the boundary that lies between.
+            epoch, self.rounds.passed = int(triaged.epochs[0]), False
+        scores = Scores.empty(len(triaged.epochs))
+        predictions: list[bytes] = []
+        ends: list[EpochEnd] = []
+        for start, stop in triaged.runs():
+            # Where the number falls, the clock was put back: nothing has ended.
+            if -1 < epoch < triaged.epochs[start]:
+                ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
+                lap(Step.GROW)
+            epoch = int(triaged.epochs[start])
+            self._learn(triaged, start, stop, scores)
+            lap(Step.LEARN)
+            first = max(start, triaged.published)
+            if first < stop:
+                predictions += self._encoder.encode(
+                    triaged.decoded,
+                    first,
+                    stop,
+                    scores.predictions,
+                    scores.losses,
+                    triaged.offsets,
+                    epoch,
+                    scores.probabilities if self.learner.options.classes else None,
+                )
+                lap(Step.ENCODE)
+        if triaged.behind is not None:
+            records = [record for record in records if record.offset() < triaged.behind]
+        if records:
+            self.next_offset = records[-1].offset() + 1
+        boundary = None
+        if triaged.behind is not None and self.rounds is not None:
+            ends.append(self._end_epoch(epoch, triaged.behind))
+            boundary = self.rounds.stop(epoch, self.next_offset)
+        labelled = int(np.count_nonzero(~np.isnan(triaged.decoded.batch.labels[triaged.published :])))
+        return BatchResult(
+            predictions,
+            triaged.records[triaged.published :],
+            triaged.timestamps[triaged.published :].tolist(),
+            triaged.rejects,
+            ends,
+            learned=labelled,
+            unlabelled=len(predictions) - labelled,
+            replayed=triaged.replayed,
+            next_offset=self.next_offset,
+            seconds=budget.seconds,
+            boundary=boundary,
+        )
+
+    def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
+        """Let the model grow before the example at `offset` is scored."""
+        growth = self.learner.end_epoch(nominate=self.rounds is not None)
+        self.ended = Ended(epoch, self.learner.digest())
+        return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
+
+    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
+        try:
+            self.learner.learn(triaged.decoded.batch, start, stop, scores)
+        except ModelError as error:
+            place = f"{self.topic}-{self.partition}@{triaged.offsets[error.row]}"
+            raise ModelError(f"{place}: {error}", error.row) from error
+
+
+ModelFactory = Callable[[int, Lineage], PartitionModel]
+"""(partition, lineage) -> a model that has learned nothing."""

@@ -1,0 +1,209 @@
+"""What becomes of each fetched record: an example of some epoch, or a reject with its reason.
+
+    values      -> Decoder      rows of a batch, and a reason for each record that is not one
+    timestamps  -> EpochClock   the epoch that each row is learned in, or another reason
+    both        -> RejectCounter   whether so many are bad that a person should look
+
+Whoever learns the examples need not know of the others: every array of the result is about the examples alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.decode import Decoded, Decoder, users_of
+from stream_apple.core.codec.message_size import largest_key_and_id
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
+from stream_apple.errors import TooManyRejectsError
+from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.stream.model.rounds import Rounds
+
+_NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
+
+
+class Triaged(NamedTuple):
+    """What became of a batch of records: m examples, in the order of their offsets, and the rejects.
+
+    decoded     the examples, m rows
+    records     the m records that they came from
+    offsets     int64[m]
+    timestamps  int64[m], milliseconds since 1970
+    epochs      int64[m], the epoch that each is learned in; one has ended where the number rises
+    published   how many of the m come first whose outputs are committed already
+    rejects     of records whose outputs are not committed yet, in the order of their offsets
+    replayed    records, examples or not, whose outputs are committed already
+    behind      the offset of the first example behind a boundary, if one is among the records; then all of this is
+                about those before it, as if the others had not been there
+    """
+
+    decoded: Decoded
+    records: Sequence[Record]
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    epochs: NDArray[np.int64]
+    published: int
+    rejects: list[Reject]
+    replayed: int
+    behind: int | None = None
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Start and stop of each run of examples that are learned in one epoch."""
+        if len(self.epochs):
+            yield from pairwise([0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.epochs)])
+
+
+class Triage:
+    """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
+
+    place   topic and partition, for messages
+    limits  of records; the bounds of outputs follow from them
+    rounds  at whose boundaries the model stops; None if it never does
+    """
+
+    def __init__(
+        self,
+        place: str,
+        decoder: Decoder,
+        limits: Limits,
+        clock: EpochClock,
+        reject_limits: RejectLimits,
+        rounds: Rounds | None = None,
+    ) -> None:
+        self.clock = clock
+        self.rejects = RejectCounter(reject_limits)
+        self._place = place
+        self._decoder = decoder
+        self.limits = limits
+        self.rounds = rounds
+
+    def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
+        """Sort the next records of the partition, from `next_offset` on.
+
+        What comes before `publish_from` is replayed: its rejects were dead letters in an earlier life, so they are
+        counted, not named again. TooManyRejectsError names the offset at which there are too many.
+        """
+        offsets = offsets_of(records)
+        self._check_order(offsets, next_offset)
+        replayed = int(np.searchsorted(offsets, publish_from))
+        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
+        if "users" in self._decoder.columns:
+            users = users_of(keys_of(records))[decoded.rows]
+            decoded = decoded._replace(batch=decoded.batch._replace(users=users))
+        timestamps = timestamps_of(records)[decoded.rows]
+        before, epoch = self.clock.state.copy(), self.clock.epoch
+        epochs = self.clock.advance(timestamps)
+        timely = epochs != NO_EPOCH
+        if self.rounds is not None:
+            accepted = np.flatnonzero(timely)
+            first = self.rounds.first_behind(epoch, epochs[accepted])
+            if first < len(accepted):
+                # Neither the clock nor the count of rejects may know of what lies behind.
+                self.clock.state[:] = before
+                row = int(decoded.rows[accepted[first]])
+                return self.sort(records[:row], next_offset, publish_from)._replace(behind=int(offsets[row]))
+        rejected = decoded.reasons != Reason.OK
+        rejects = list(self._undecodable(decoded, records, replayed))
+        if not timely.all():
+            rejected[decoded.rows[~timely]] = True
+            refused = self._untimely(decoded, records, timestamps, timely, before)
+            rejects += [reject for reject in refused if reject.record.offset() >= publish_from]
+            rejects.sort(key=lambda reject: reject.record.offset())
+            decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
+        self._count(rejected, offsets, replayed, rejects)
+        rows = decoded.rows
+        examples = records if len(rows) == len(records) else [records[row] for row in rows.tolist()]
+        published = int(np.searchsorted(rows, replayed))
+        return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed)
+
+    def is_behind(self, record: Record) -> bool:
+        """Whether it is an example behind a boundary, if it is the next record; nothing has seen it then."""
+        if self.rounds is None:
+            return False
+        decoded = self._answerable(self._decoder.decode(values_of([record])), [record])
+        before, epoch = self.clock.state.copy(), self.clock.epoch
+        epochs = self.clock.advance(timestamps_of([record])[decoded.rows])
+        self.clock.state[:] = before
+        accepted = epochs[epochs != NO_EPOCH]
+        return self.rounds.first_behind(epoch, accepted) < len(accepted)
+
+    def _check_order(self, offsets: NDArray[np.int64], next_offset: int) -> None:
+        # A repeated record would be learned twice in silence; gaps are the markers of transactions.
+        if len(offsets) and (offsets[0] < next_offset or (np.diff(offsets) <= 0).any()):
+            raise AssertionError(
+                f"expected records of {self._place} in order from offset {next_offset} on, "
+                f"found {offsets[:10].tolist()}"
+            )
+
+    def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
+        """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
+        keys, most = keys_of(records), largest_key_and_id(self.limits.max_record_bytes)
+        if max(map(len, filter(None, keys)), default=0) + self.limits.max_record_bytes <= most:
+            return decoded
+        rows, ids = decoded.rows, decoded.ids
+        sizes = np.fromiter((len(keys[row] or b"") for row in rows.tolist()), np.int64, len(rows))
+        refused = sizes + ids[:, 1] - ids[:, 0] > most
+        decoded.reasons[rows[refused]] = Reason.RECORD_TOO_LARGE
+        return decoded.select(np.flatnonzero(~refused))
+
+    def _undecodable(self, decoded: Decoded, records: Sequence[Record], first: int) -> Iterator[Reject]:
+        """What the decoder has refused of the records from number `first` on."""
+        for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
+            record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
+            yield Reject(record, reason, self._explain(record, reason, place))
+
+    def _explain(self, record: Record, reason: Reason, place: int) -> str:
+        value = record.value()
+        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self.limits.max_record_bytes:
+            return (
+                f"expected a key and an id of at most {largest_key_and_id(self.limits.max_record_bytes)} bytes "
+                f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
+            )
+        return explain(reason, place, value, self.limits)
+
+    def _untimely(
+        self,
+        decoded: Decoded,
+        records: Sequence[Record],
+        timestamps: NDArray[np.int64],
+        timely: NDArray[np.bool_],
+        before: NDArray[np.int64],
+    ) -> Iterator[Reject]:
+        """The rows that are not timely; `before` is the state of the clock before the first of all rows."""
+        clock = EpochClock(self.clock.length_ms, self.clock.max_ahead_ms)
+        clock.state[:] = before
+        told = 0
+        for row in np.flatnonzero(~timely).tolist():
+            clock.advance(timestamps[told:row])  # a copy goes along: what each row was held against
+            told, watermark_ms = row, clock.watermark_ms
+            record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])
+            if time_ms > 0 and 0 <= watermark_ms < time_ms - clock.max_ahead_ms:
+                message = (
+                    f"expected a timestamp at most {clock.max_ahead_ms} ms after {watermark_ms} "
+                    f"(the highest of the partition so far), found {time_ms}"
+                )
+                yield Reject(record, Reason.FAR_FUTURE, message)
+            elif time_ms > 0:
+                message = f"expected a timestamp in milliseconds, below {LATEST_MS} (the year 10000), found {time_ms}"
+                yield Reject(record, Reason.FAR_FUTURE, message)
+            else:
+                found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else str(time_ms)
+                message = f"expected a timestamp above 0 ms since 1970, found {found}"
+                yield Reject(record, Reason.BAD_TIMESTAMP, message)
+
+    def _count(
+        self, rejected: NDArray[np.bool_], offsets: NDArray[np.int64], judged_from: int, rejects: list[Reject]
+    ) -> None:
+        excess = self.rejects.observe(rejected, judged_from)
+        if excess is not None:
+            number, explanation = excess
+            offset = int(offsets[number])
+            so_far = [reject for reject in rejects if reject.record.offset() <= offset]
+            because = f"; the last one: {so_far[-1].reason.code}: {so_far[-1].message}" if so_far else ""
+            raise TooManyRejectsError(f"{self._place}@{offset}: {explanation}{because}")

@@ -1,0 +1,79 @@
+"""Compile every kernel before the group is joined, by sending made-up records down the real path.
+
+Compiling takes up to a minute, in which a member of a group would hold partitions and do nothing.
+"""
+
+from dataclasses import asdict, replace
+from typing import NamedTuple
+
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.feature_names import names_in
+from stream_apple.core.jit import is_complete, note_complete
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.merging.merge import warm_up_merging
+from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.positions.lineage import Lineage
+
+_SMALLEST_BITS = 8  # the table's size changes no code
+
+
+class _Sample(NamedTuple):
+    """Stands in for a record, which no log has."""
+
+    number: int
+    payload: bytes | None
+    time_ms: int
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.number
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes | None:
+        return self.payload
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time_ms
+
+    def headers(self) -> None:
+        return None
+
+
+def is_warm(settings: ModelSettings) -> bool:
+    """Whether `warm_up` finds every kernel in the cache, as far as is known: then it takes a fraction of a second."""
+    return is_complete(_what(settings))
+
+
+def _what(settings: ModelSettings) -> str:
+    """What decides which kernels are needed; of a number, whether it is zero: a guess, which may cost a compilation."""
+    options = asdict(settings.options).items()
+    chosen = {name: value if isinstance(value, str) else bool(value) for name, value in options}
+    return f"{chosen} {bool(settings.merge_every)}"
+
+
+def _small(settings: ModelSettings) -> ModelSettings:
+    return settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS), start=None)
+
+
+def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
+    """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
+    small = _small(settings)
+    Learner(small.options).warm_up()
+    if settings.merge_every:
+        warm_up_merging(small.options)
+    decoder.warm_up()
+    model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
+    named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))
+    spaced = encode_example(Example(None, 1.0, None, {"f": {"a": 1.0}}))
+    later = 1 + settings.epoch_length_ms
+    packed = encode_example(Example(None, 1.0, None, {"indices": bytes(8)}))
+    for value in (named, packed):
+        list(names_in(value, ngrams_of(small.options)))  # the observer's thread would compile these
+    model.process([_Sample(0, named, 1), _Sample(1, spaced, 1), _Sample(2, b"{", 1), _Sample(3, named, later)])
+    note_complete(_what(settings))

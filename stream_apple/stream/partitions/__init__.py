@@ -1,0 +1,1 @@
+"""Where a partition stands in its life, and where its model comes from."""

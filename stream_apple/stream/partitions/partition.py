@@ -1,0 +1,132 @@
+"""The life of a partition in this worker, as a table."""
+
+from enum import StrEnum
+
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.positions.lineage import OffsetMetadata, SnapshotPointer
+from stream_apple.stream.positions.merge_note import MergeNote
+
+
+class State(StrEnum):
+    """Names where a partition stands in its life."""
+
+    ASSIGNED = "assigned"  # ours; whether there is a model is being found out
+    RESTORING = "restoring"  # its model is being read from a snapshot
+    REPLAYING = "replaying"  # learning records whose outputs are committed already
+    LIVE = "live"  # every further record is published and committed
+    REVOKED = "revoked"  # given back in order; the model waits in case the partition returns
+    LOST = "lost"  # taken away, or no longer to be trusted; the model is dropped
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.ASSIGNED: frozenset({State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
+    State.RESTORING: frozenset({State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
+    State.REPLAYING: frozenset({State.LIVE, State.REVOKED, State.LOST}),
+    State.LIVE: frozenset({State.REVOKED, State.LOST}),
+    State.REVOKED: frozenset(),
+    State.LOST: frozenset(),
+}
+"""What may follow what. A partition that returns begins a new life, perhaps with its old model."""
+
+INCOMPLETE = frozenset({State.ASSIGNED, State.RESTORING})
+"""States in which there is no model to learn with yet."""
+
+RECOVERING = frozenset({State.RESTORING, State.REPLAYING})
+"""States in which a partition's records are not answered yet."""
+
+
+class Partition:
+    """One partition of the examples topic that this worker owns, or has just given back.
+
+    plan           how its model was found
+    next_offset    the first record whose outputs have not been sent; its model may have learned it already
+    committed      the next offset by what is committed, as far as this worker knows
+    snapshot       the newest committed snapshot
+    written        one that is in the open transaction, to be committed with it
+    saved_at_ms    time of day when the newest snapshot was written, 0 if that is not known
+    unsaved_since  seconds of the worker's clock at which the newest snapshot was complete, or the model was found
+    epoch_ended    whether an epoch has ended since the newest snapshot
+    recovered      it has become live after a recovery, and nothing of it has been committed since
+    lineage        what its model descended from when it had learned what is sent
+    """
+
+    def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
+        self.plan = plan
+        self.model = model
+        self.state = State.ASSIGNED
+        self.next_offset = plan.fetch_from
+        self.committed = plan.publish_from
+        self.snapshot = plan.snapshot
+        self.written: SnapshotPointer | None = None
+        self.saved_at_ms = 0
+        self.unsaved_since = 0.0
+        self.epoch_ended = False
+        self.recovered = False
+        self.lineage = plan.lineage
+
+    @property
+    def number(self) -> int:
+        """Return the partition's number in the topic."""
+        return self.model.partition
+
+    @property
+    def jumped(self) -> bool:
+        """Whether it is live, and its model leaves out something that its newest snapshot does not know of.
+
+        The two are committed together: so what is replayed from a snapshot is never what was left out, and each
+        further gap lies behind all before.
+        """
+        return self.state is State.LIVE and self.lineage.left_out > self._saved
+
+    @property
+    def replayed(self) -> bool:
+        """Whether every record whose outputs are committed has been learned again."""
+        return self.next_offset >= self.model.publish_from
+
+    @property
+    def awaited(self) -> bool:
+        """Whether outputs for which readers have waited during a recovery could be committed."""
+        return self.recovered and self.next_offset > self.committed
+
+    @property
+    def unsaved(self) -> int:
+        """Return how many offsets a successor would have to replay."""
+        saved = self.lineage.start if self.snapshot is None else self.snapshot.at
+        return self.next_offset - saved
+
+    @property
+    def _saved(self) -> int:
+        newest = self.written or self.snapshot
+        return self.lineage.start if newest is None else newest.at
+
+    def pass_on(self, result: BatchResult) -> None:
+        """Its next outputs are those of `result`."""
+        self.next_offset = result.next_offset
+        if result.lineage is not None:
+            self.lineage = result.lineage
+
+    def enter(self, state: State) -> None:
+        """Begin `state`; an illegal step raises and changes nothing."""
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"partition {self.number} can't go from {self.state} to {state}")
+        self.state = state
+
+    def progress(self, merge: MergeNote | None = None, *, due: bool = False) -> Committed | None:
+        """What the next transaction must commit, or None if nothing has changed since the last.
+
+        merge  what is to be noted about merging; None where models are not merged
+        due    whether that has changed
+        """
+        if self.state is not State.LIVE or (self.next_offset <= self.committed and self.written is None and not due):
+            return None
+        metadata = OffsetMetadata(self.lineage, self.written or self.snapshot, merge)
+        return Committed(self.next_offset, metadata.to_text())
+
+    def has_committed(self, committed: Committed) -> None:
+        """The transaction that was to commit this is committed."""
+        self.committed = committed.offset
+        self.recovered = False
+        if self.written is not None:
+            self.snapshot, self.written = self.written, None

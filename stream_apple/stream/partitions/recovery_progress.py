@@ -1,0 +1,68 @@
+"""How far recoveries have come: for the log here, and for the metrics that ask.
+
+An estimate is of the pace since the recovery began; it is for people, and decides nothing.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import structlog
+
+from stream_apple.stream.partitions.partition import RECOVERING, Partition
+
+REPORT_S = 10.0
+"""Between two log lines of one partition; a recovery that is over sooner needs none."""
+
+_log = structlog.get_logger()
+
+
+class RecoveryLeft(NamedTuple):
+    """Records that must be replayed before the partition is live, and the seconds for that; NaN if not known yet."""
+
+    records: int
+    seconds: float
+
+
+class _Begun(NamedTuple):
+    at: float
+    offset: int
+    reported: float
+
+
+class RecoveryProgress:
+    """Follows the recoveries of one worker, and logs those that take long."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._begun: dict[int, _Begun] = {}
+
+    def iterated(self, owned: Iterable[Partition]) -> None:
+        """An iteration of the loop is over: report what takes long."""
+        now = self._now()
+        recovering = {p.number: p for p in owned if p.state in RECOVERING}
+        self._begun = {number: begun for number, begun in self._begun.items() if number in recovering}
+        for number, partition in recovering.items():
+            begun = self._begun.setdefault(number, _Begun(now, partition.plan.fetch_from, now))
+            if now - begun.reported >= REPORT_S:
+                self._begun[number] = begun._replace(reported=now)
+                left = self.left(partition)
+                _log.info(
+                    "recovering",
+                    partition=number,
+                    state=partition.state.value,
+                    records_left=left.records,
+                    seconds_left=None if math.isnan(left.seconds) else round(left.seconds, 1),
+                )
+
+    def left(self, partition: Partition) -> RecoveryLeft:
+        """What is left of the partition's recovery; nothing once it is live."""
+        if partition.state not in RECOVERING:
+            return RecoveryLeft(0, 0.0)
+        stands = partition.next_offset
+        records = max(partition.model.publish_from - stands, 0)
+        begun = self._begun.get(partition.number)
+        if begun is None or stands <= begun.offset:
+            return RecoveryLeft(records, math.nan)
+        return RecoveryLeft(records, records * (self._now() - begun.at) / (stands - begun.offset))

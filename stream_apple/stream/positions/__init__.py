@@ -1,0 +1,1 @@
+"""Whose model it is, where it stands, and what a committed offset says of that."""

@@ -1,0 +1,190 @@
+"""A model's table as bytes, block by block, and back, to the bit; and named arrays. What all stored models share.
+
+A block holds BLOCK_SLOTS slots, column by column (they compress to half of what rows would), the tags and the
+admission filter of their buckets, the companions of the base features among them, column by column, and what the
+slots that are taken have besides, row by row. The constant, in the last slot, belongs to no block.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base_features, sides_of
+from stream_apple.stream.snapshots.versions import VERSION, BlockColumns, columns_of, upgrade_columns
+from stream_apple.untrusted import ArrayType, Stored
+
+BLOCK_SLOTS = 1 << 14
+"""Half a megabyte before compression: below Kafka's default limit for a message, whatever the slots hold."""
+_LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
+MOST_OF_A_MANIFEST = 16 << 20
+"""Bytes when decompressed. A full reservoir, all intervals and a thousand classes are a quarter of it."""
+
+DAMAGES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    msgpack.UnpackException,
+    zstandard.ZstdError,
+)
+"""What reading bytes may raise that are not what they should be. Types are checked before; of what stands in arrays,
+the parts of a learner find out when they take it over."""
+
+PackedArray = tuple[ArrayType, bytes]
+"""Type and bytes of an array of one dimension."""
+
+
+class StoredSums(Stored):
+    """What the manifests of all stored models have: the rest of the state, by name."""
+
+    constant: dict[str, bytes]
+    companion: bytes
+    sides: dict[str, bytes] | None = None
+    arrays: dict[str, PackedArray]
+
+
+def compressor() -> zstandard.ZstdCompressor:
+    """Return a compressor that makes frames with a checksum."""
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+
+def decompressed(data: bytes, most: int) -> bytes:
+    """What is in a frame, `most` bytes at most; zstandard.ZstdError, ValueError if it is damaged, or says it has more.
+
+    A frame says how much it holds: the decompressor takes memory for that before it has read anything, whatever limit
+    it is given. A frame that does not say it is none of ours, nor is one with something behind it.
+    """
+    declared: int = zstandard.get_frame_parameters(data).content_size
+    if declared == zstandard.CONTENTSIZE_UNKNOWN or declared > most:
+        found = "none that says so" if declared == zstandard.CONTENTSIZE_UNKNOWN else f"{declared:,}"
+        raise ValueError(f"expected a frame of at most {most:,} bytes, found {found}")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=most, allow_extra_data=False)
+
+
+def most_of_a_block(table: Table, start: int, stop: int) -> int:
+    """Bytes that the block of slots [start, stop) may have, when all are taken, by base features."""
+    each: int = sum(np.dtype(form).itemsize for _, form in columns_of(VERSION))
+    each += COMPANION.itemsize if len(table.companions) else 0
+    of_filter = _of_filter(table, start, stop)
+    sides: int = sum(side.nbytes for side in sides_of(table, start, stop).values())
+    kept: int = of_filter.stop - of_filter.start
+    return (stop - start) * each + (stop - start) // BUCKET * 8 + kept + sides
+
+
+def blocks_of(table: Table) -> list[tuple[int, int]]:
+    """Return the first slot and the end of each block."""
+    size = len(table.slots) - 1
+    return [(start, min(start + BLOCK_SLOTS, size)) for start in range(0, size, BLOCK_SLOTS)]
+
+
+def encode_block(table: Table, start: int, stop: int) -> bytes:
+    """Return the block of slots [start, stop), in the present format."""
+    return b"".join(_columns(table, start, stop))
+
+
+def _columns(table: Table, start: int, stop: int) -> Iterator[bytes]:
+    slots = table.slots[start:stop]
+    for name, _ in columns_of(VERSION):
+        yield slots[name].tobytes()
+    yield table.tags[start // BUCKET : stop // BUCKET].tobytes()
+    yield table.admission_filter[_of_filter(table, start, stop)].tobytes()
+    if len(table.companions):
+        companions = table.companions[start:stop][base_features(slots)]
+        for name in COMPANION.names or ():
+            yield companions[name].tobytes()
+    for side in sides_of(table, start, stop).values():
+        yield side[slots["key"] != 0].tobytes()
+
+
+def _of_filter(table: Table, start: int, stop: int) -> slice:
+    """Return where the admission filter has the buckets of these slots."""
+    each = len(table.admission_filter) // len(table.tags)
+    return slice(each * start // BUCKET, each * stop // BUCKET)
+
+
+def decode_block(version: int, data: bytes, table: Table, start: int, stop: int) -> None:
+    """Write a block of format `version` into slots [start, stop), which are free; ValueError if it is none."""
+    size, at = stop - start, 0
+    of_filter = _of_filter(table, start, stop)
+    columns: BlockColumns = {}
+    layout = [(name, np.dtype(form), size) for name, form in columns_of(version)]
+    layout += [("tags", np.dtype("<u8"), size // BUCKET)]
+    layout += [("admission_filter", np.dtype("u1"), of_filter.stop - of_filter.start)]
+    if len(data) < (needed := sum(form.itemsize * count for _, form, count in layout)):
+        raise ValueError(f"{len(data)} bytes in a block of at least {needed}")
+    for name, form, count in layout:
+        columns[name] = np.frombuffer(data, form, count, at)
+        at += form.itemsize * count
+    columns = upgrade_columns(version, columns)
+    table.tags[start // BUCKET : stop // BUCKET] = columns.pop("tags")
+    table.admission_filter[of_filter] = columns.pop("admission_filter")
+    slots = table.slots[start:stop]
+    for name, column in columns.items():
+        slots[name] = column
+    at = _write_companions(data, at, table, start, stop)
+    _write_sides(data, at, table, start, stop)
+
+
+def _write_companions(data: bytes, at: int, table: Table, start: int, stop: int) -> int:
+    """Take in those from byte `at` on; where they end."""
+    used = base_features(table.slots[start:stop])[: len(table.companions)]
+    if len(data) - at < (needed := len(used) * COMPANION.itemsize):
+        raise ValueError(f"{len(data) - at} bytes of companions, not {needed}")
+    companions = np.zeros(len(used), COMPANION)
+    columns = np.frombuffer(data, "<f4", needed // 4, at).reshape(len(COMPANION.names or ()), len(used))
+    for name, column in zip(COMPANION.names or (), columns, strict=True):
+        companions[name] = column
+    if len(used):
+        table.companions[start:stop][used] = companions
+    return at + needed
+
+
+def _write_sides(data: bytes, at: int, table: Table, start: int, stop: int) -> None:
+    """Take in the rest of a block, from byte `at` on: what slots that are taken have besides."""
+    taken = table.slots["key"][start:stop] != 0
+    for side in sides_of(table, start, stop).values():
+        at = _take_rows(side, taken, data, at)
+    if at != len(data):
+        raise ValueError(f"{len(data)} bytes in a block of {at}")
+
+
+def constant_of(table: Table) -> dict[str, Any]:
+    """The last slot, and what it has besides, by the names that they have in manifests."""
+    size = len(table.slots)
+    return {
+        "constant": {name: table.slots[name][-1:].tobytes() for name, _ in columns_of(VERSION)},
+        "companion": table.companions[-1:].tobytes(),
+        "sides": {name: side.tobytes() for name, side in sides_of(table, size - 1, size).items()},
+    }
+
+
+def write_constant(table: Table, stored: StoredSums) -> None:
+    """Take in the last slot from a manifest of the present format; ValueError, KeyError if it is none."""
+    for name, form in columns_of(VERSION):
+        table.slots[name][-1:] = np.frombuffer(stored.constant[name], form)
+    table.companions[-1:] = np.frombuffer(stored.companion, COMPANION)
+    size = len(table.slots)
+    for name, side in sides_of(table, size - 1, size).items():
+        _take_rows(side, np.ones(1, np.bool_), (stored.sides or {})[name], 0)
+
+
+def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: int) -> int:
+    """Write into the rows that are taken what stands from byte `at` on; where that ends."""
+    rows = side[taken]
+    side[taken] = np.frombuffer(data, side.dtype, rows.size, at).reshape(rows.shape)
+    return at + rows.nbytes
+
+
+def packed(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, PackedArray]:
+    """Return arrays of one dimension, by name, with their types."""
+    return {name: (array.dtype.str, array.tobytes()) for name, array in arrays.items()}
+
+
+def unpacked(arrays: Mapping[str, PackedArray]) -> dict[str, NDArray[Any]]:
+    """The arrays again, which can't be written to; ValueError, TypeError for a type that there is not."""
+    return {name: np.frombuffer(data, form) for name, (form, data) in arrays.items()}

@@ -1,0 +1,265 @@
+"""The form of a snapshot: a model's whole state as messages of the models topic, and back, to the bit.
+
+A snapshot is a list of messages: blocks of the table, and a manifest at the end. Each is an envelope, a msgpack map:
+
+    v      format of the whole snapshot, see `versions.py`
+    model  fingerprint of the model
+    at     the first offset of the examples that the state has not learned
+    index  0, 1, ...; the manifest is the last
+    of     number of messages
+    data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
+
+What is in a block is in `blocks.py`. The manifest holds the rest of the state by name, what was observed besides, and a
+digest over all that the model depends on.
+
+Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import msgpack
+
+from stream_apple.core.learner.state.table import check_finite
+from stream_apple.core.learner.state_digest import StateDigest
+from stream_apple.errors import SnapshotError
+from stream_apple.stream.model.model_image import Ended, ModelImage
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.snapshots.blocks import (
+    DAMAGES,
+    MOST_OF_A_MANIFEST,
+    PackedArray,
+    StoredSums,
+    blocks_of,
+    compressor,
+    constant_of,
+    decode_block,
+    decompressed,
+    encode_block,
+    most_of_a_block,
+    packed,
+    unpacked,
+    write_constant,
+)
+from stream_apple.stream.snapshots.versions import VERSION, Manifest, upgrade_manifest
+from stream_apple.untrusted import (
+    Epoch,
+    MalformedError,
+    StateHash,
+    Stored,
+    Versioned,
+    because,
+    in_short,
+    of_kind,
+    unpacked_msgpack,
+)
+
+
+class _SnapshotEnvelope(Stored):
+    """Reads a message of a format that is known."""
+
+    model: str
+    at: int
+    index: int
+    of: int
+    data: bytes
+
+
+class StoredManifest(StoredSums):
+    """A manifest in the present format. What the worker knows already is compared with that, whatever it is."""
+
+    topic: Any
+    partition: Any
+    start: Any
+    options: Any
+    digest: Any
+    ended_epoch: Epoch
+    epoch_digest: StateHash | Literal[""]
+    observed: dict[str, PackedArray]
+
+
+class Snapshot(NamedTuple):
+    """Holds a model's state at offset `at`, ready to be sent."""
+
+    at: int
+    digest: str
+    messages: list[bytes]
+
+
+def encode_snapshot(model: PartitionModel) -> Snapshot:
+    """The state of `model` now; ModelError if a weight is not finite, which must never be kept."""
+    encoder = SnapshotEncoder(model, model.image())
+    messages = list(encoder)
+    return Snapshot(encoder.at, encoder.digest, messages)
+
+
+class SnapshotEncoder:
+    """Makes the messages of a snapshot, one after another; so that none has to wait in memory until it is sent.
+
+    model  whose state it is or was
+    image  of its state, that nobody changes before the last message is made
+
+    at      the first offset that the state has not learned
+    count   how many messages there are
+    digest  of the state; "" before the last message is made
+    """
+
+    def __init__(self, model: PartitionModel, image: ModelImage) -> None:
+        self.at = image.at
+        self.digest = ""
+        self._model = model
+        self._image = image
+        self._blocks = blocks_of(image.table)
+        self.count = len(self._blocks) + 1
+        self._learner_digest = StateDigest()
+        self._compressor = compressor()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """All messages, in order; ModelError if a weight is not finite, which must never be kept."""
+        table = self._image.table
+        for index, (start, stop) in enumerate(self._blocks):
+            self._check(start, stop)
+            yield self._seal(index, encode_block(table, start, stop))
+        self._check(len(table.slots) - 1, len(table.slots))
+        self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
+        yield self._seal(len(self._blocks), msgpack.packb(self._manifest()))
+
+    def _check(self, start: int, stop: int) -> None:
+        check_finite(self._image.table, start, stop)
+        self._learner_digest.add_slots(self._image.table, start, stop)
+
+    def _seal(self, index: int, data: bytes) -> bytes:
+        return bytes(
+            msgpack.packb(
+                {
+                    "v": VERSION,
+                    "model": self._image.lineage.model,
+                    "at": self.at,
+                    "index": index,
+                    "of": self.count,
+                    "data": self._compressor.compress(data),
+                }
+            )
+        )
+
+    def _manifest(self) -> Manifest:
+        model, image = self._model, self._image
+        return {
+            "topic": model.topic,
+            "partition": model.partition,
+            "start": image.lineage.start,
+            "gaps": image.lineage.gaps,
+            "options": model.learner.options.identity(),
+            "digest": self.digest,
+            "ended_epoch": image.ended.epoch,
+            "epoch_digest": image.ended.digest,
+            **constant_of(image.table),
+            "arrays": packed(image.sums),
+            "observed": packed(image.observed),
+        }
+
+
+class SnapshotDecoder:
+    """Writes a snapshot into a new model, message by message.
+
+    model    of the snapshot's settings and lineage, which has learned nothing; of use only if all messages are in
+    pointer  what the committed offset says of the snapshot
+    """
+
+    def __init__(self, model: PartitionModel, pointer: SnapshotPointer) -> None:
+        self._model = model
+        self._pointer = pointer
+        self._blocks = blocks_of(model.learner.table)
+        self._next = 0
+        self._learner_digest = StateDigest()
+
+    @property
+    def left(self) -> int:
+        """Return how many messages are still to come."""
+        return len(self._blocks) + 1 - self._next
+
+    def add(self, value: bytes | None) -> None:
+        """Take in the next message; SnapshotError if it is not the one that must come now."""
+        version, data = self._open(value)
+        try:
+            if self._next < len(self._blocks):
+                start, stop = self._blocks[self._next]
+                decode_block(version, data, self._model.learner.table, start, stop)
+                self._learner_digest.add_slots(self._model.learner.table, start, stop)
+            else:
+                self._finish(_manifest_of(version, data))
+        except DAMAGES as error:
+            raise SnapshotError(
+                f"message {self._next}: expected the state of this model, found: {because(error)}"
+            ) from error
+        self._next += 1
+
+    def _open(self, value: bytes | None) -> tuple[int, bytes]:
+        """Format and content of a message, when it has been found to be the one that must come next."""
+        try:
+            content = unpacked_msgpack(value)
+            version = of_kind(Versioned, content).v
+            if not 0 < version <= VERSION:
+                raise SnapshotError(
+                    f"message {self._next}: expected format {VERSION} or older, found {version}: "
+                    f"a newer version of stream_apple wrote it"
+                )
+            envelope = of_kind(_SnapshotEnvelope, content)
+            place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
+            expected = {
+                "model": self._model.lineage.model,
+                "at": self._pointer.at,
+                "index": self._next,
+                "of": len(self._blocks) + 1,
+            }
+            if place != expected:
+                raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
+            table, last = self._model.learner.table, self._next == len(self._blocks)
+            most = MOST_OF_A_MANIFEST if last else most_of_a_block(table, *self._blocks[self._next])
+            return version, decompressed(envelope.data, most)
+        except DAMAGES as error:
+            raise SnapshotError(
+                f"message {self._next}: expected an undamaged message, found: {because(error)}"
+            ) from error
+
+    def _finish(self, manifest: StoredManifest) -> None:
+        model = self._model
+        for name, expected in (
+            ("topic", model.topic),
+            ("partition", model.partition),
+            ("start", model.lineage.start),
+            ("options", model.learner.options.identity()),
+            ("digest", self._pointer.digest),
+        ):
+            if (found := getattr(manifest, name)) != expected:
+                raise SnapshotError(f"the manifest: expected {name} {expected}, found {in_short(found)}")
+        table = model.learner.table
+        write_constant(table, manifest)
+        ended = Ended(manifest.ended_epoch, manifest.epoch_digest)
+        model.restore(self._pointer.at, ended, unpacked(manifest.arrays))
+        model.restore_observed(unpacked(manifest.observed))
+        image = model.image()
+        self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
+        if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:
+            raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
+
+
+def read_stored_manifest(value: bytes | None) -> StoredManifest:
+    """The manifest in the last message of any model's snapshot; SnapshotError if it is none."""
+    try:
+        content = unpacked_msgpack(value)
+        version, envelope = of_kind(Versioned, content).v, of_kind(_SnapshotEnvelope, content)
+        if not 0 < version <= VERSION or envelope.index != envelope.of - 1:
+            raise SnapshotError(f"expected the last message of a snapshot of format {VERSION} or older, found another")
+        return _manifest_of(version, decompressed(envelope.data, MOST_OF_A_MANIFEST))
+    except DAMAGES as error:
+        raise SnapshotError(f"expected the manifest of a snapshot, found: {because(error)}") from error
+
+
+def _manifest_of(version: int, data: bytes) -> StoredManifest:
+    """What a manifest says; SnapshotError if it says something else."""
+    try:
+        return of_kind(StoredManifest, upgrade_manifest(version, of_kind(dict[str, Any], unpacked_msgpack(data))))
+    except MalformedError as error:
+        raise SnapshotError(f"the manifest: {error}") from error

@@ -1,0 +1,167 @@
+"""What outlives a group's offsets and tells whether they can be believed: snapshots, and answers that readers see.
+
+An offset, the answers before it and the snapshot beside it are committed at once. So where one of them is missing or
+stands elsewhere, something else than a worker has changed it, or a cluster of one broker has died while a transaction
+was being decided:
+
+    nothing committed, but a snapshot, or predictions of this very model   the offsets are lost: ConfigurationError
+    predictions from the committed offset on                               the offset is older: what readers see is
+                                                                           learned in silence, and not said again
+    predictions of records that the log does not have                      the log is another one: GapError
+
+Of the output logs only the end is read, in the turns of the loop in which snapshots are restored.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+
+import structlog
+
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.stream.log.log_scan import GradualScan
+from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.positions.lineage import Lineage, Provenance, origin_of_prediction
+
+TAIL = 1_000
+"""Offsets of an output log's end that are read. If none is ours, ten times as many are, up to LONGEST_TAIL: others may
+write there, too, and aborted transactions take offsets."""
+LONGEST_TAIL = 100_000
+_FEW_LARGE = 8
+"""Messages for a fetch where each may have a megabyte."""
+
+_log = structlog.get_logger()
+
+Answered = Callable[[Record], int]
+"""Of which offset of a model's partition a message is the answer; -1 if it is none."""
+
+
+def is_untouched(broker: Broker, provenance: Provenance, number: int) -> bool:
+    """Whether the partition's predictions and models topics hold nothing at all: there is no evidence to look for."""
+    logs = (broker.log_range(topic, number) for topic in (provenance.topics.models, provenance.topics.predictions))
+    return all(log.low == log.high for log in logs)
+
+
+def examine(
+    broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float] = time.monotonic
+) -> Generator[None]:
+    """Look at the evidence about a partition whose model is about to be found; gives way now and then.
+
+    At the end, the partition's model knows what to be silent about. ConfigurationError, GapError as the module says;
+    BrokerError if a log does not go on.
+    """
+    plan, number, topics = partition.plan, partition.number, provenance.topics
+    told = _predictions_of(provenance, number, plan.lineage)
+    last = yield from _last_answer(broker, topics.predictions, number, told, now)
+    if plan.first:
+        if last >= plan.publish_from:
+            raise ConfigurationError(
+                f"expected no prediction of model {plan.lineage.model} in {topics.predictions}-{number}, where group "
+                f"{provenance.group} has no offset of {topics.examples}-{number} yet, found one for offset {last}: the "
+                f"group's offsets are lost, or another group with these settings writes there. To answer all records "
+                f"again, use a new worker.group, and another topics.predictions and topics.dead_letters"
+            )
+        yield from _find_no_snapshot(broker, provenance, number, now)
+    elif last >= plan.publish_from:
+        log = broker.log_range(topics.examples, number)
+        if last >= log.high:
+            raise GapError(
+                f"expected {topics.examples}-{number} to hold offset {last}, whose prediction is in "
+                f"{topics.predictions}-{number}, found its end at {log.high}: its newest records are lost, or the "
+                f"topic was made anew. Use a new worker.group and another topics.predictions to begin a new model"
+            )
+        # Dead letters of the same transaction may answer the records behind.
+        told = _letters_of(provenance, number, plan.lineage)
+        folded = number % broker.partition_count(topics.dead_letters)
+        refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
+        partition.model.publish_from = max(last, min(refused, log.high - 1)) + 1
+        _log.warning(
+            "offset_behind_answers",
+            partition=number,
+            offset=plan.publish_from,
+            answered=partition.model.publish_from,
+        )
+
+
+def _last_answer(
+    broker: Broker, topic: str, number: int, answered: Answered, now: Callable[[], float]
+) -> Generator[None, None, int]:
+    """The highest offset that the end of an output log has an answer for; -1 if it shows none."""
+    last, length = -1, 0
+    low, high = broker.log_range(topic, number)
+    while last < 0 and length < min(high - low, LONGEST_TAIL):
+        length = max(10 * length, TAIL)
+        start = max(low, high - length)
+        with closing(
+            GradualScan(broker.reader(topic, number, start), f"{topic}-{number}", start, high, now=now)
+        ) as scan:
+            while not scan.done:
+                try:
+                    last = max([last, *map(answered, scan.read())])
+                except GapError:
+                    # Retention was quicker: what it has left is all that there is to see.
+                    low, high = broker.log_range(topic, number)
+                    length = 0
+                    break
+                yield
+    return last
+
+
+def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: Callable[[], float]) -> Generator[None]:
+    """ConfigurationError if the models topic has a snapshot of the partition, for which there is no offset."""
+    topic = provenance.topics.models
+    low, high = broker.log_range(topic, number)
+    if low == high:
+        return
+    reader = broker.reader(topic, number, low)
+    with closing(GradualScan(reader, f"{topic}-{number}", low, high, limit=_FEW_LARGE, now=now)) as scan:
+        while not scan.done:
+            for record in scan.read():
+                if is_of_snapshot(provenance, number, record):
+                    raise lost_offset(provenance, number, record)
+            yield
+
+
+def is_of_snapshot(provenance: Provenance, number: int, record: Record) -> bool:
+    """Whether a message of the models topic is a part of one of the partition's snapshots."""
+    return record.value() is not None and (record.key() or b"").startswith(provenance.snapshot_key(number))
+
+
+def lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
+    """The error of a group that has a snapshot of a partition, with `record` in it, and no offset."""
+    topics, group = provenance.topics, provenance.group
+    return ConfigurationError(
+        f"expected an offset of {topics.examples}-{number} that group {group} has committed, for it has a snapshot in "
+        f"{topics.models}-{number} at message {record.offset()}, found none: the offsets are lost (deleted, or the "
+        f"group was idle for longer than offsets.retention.minutes). The group would answer all records again. To do "
+        f"so, use a new worker.group, and another topics.predictions and topics.dead_letters"
+    )
+
+
+def _models_of(provenance: Provenance, number: int, lineage: Lineage) -> frozenset[str]:
+    """Return all fingerprints that the model has had."""
+    return frozenset(each.model for each in provenance.lineages(number, lineage))
+
+
+def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
+    topic, models = provenance.topics.examples, _models_of(provenance, number, lineage)
+
+    def answered(record: Record) -> int:
+        told = origin_of_prediction(record)
+        ours = told is not None and (told.topic, told.partition) == (topic, number) and told.model in models
+        return told.example if told is not None and ours else -1
+
+    return answered
+
+
+def _letters_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
+    place, models = (provenance.topics.examples, number), _models_of(provenance, number, lineage)
+
+    def answered(record: Record) -> int:
+        told = dead_letter_origin(record)
+        ours = told is not None and (told.topic, told.partition) == place and told.model in models
+        return told.offset if told is not None and ours else -1
+
+    return answered

@@ -1,0 +1,184 @@
+"""A model as one file: a snapshot's messages, what they descend from, and the names of its features.
+
+The first line tells what it is; a digest over all the rest comes next, then a msgpack map.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+import xxhash
+
+from stream_apple.config.schema import Identifier, TopicName
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.errors import SnapshotError
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
+from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
+from stream_apple.untrusted import (
+    Closed,
+    FeatureKey,
+    FileHash,
+    MalformedError,
+    ModelHash,
+    Offset,
+    PartitionNumber,
+    StateHash,
+    Stored,
+    from_msgpack,
+)
+
+FORMAT = 1
+_DIGEST_BYTES = 16
+_LINE = re.compile(rb"([0-9]{1,9})\n")
+
+
+class MergedFrom(NamedTuple):
+    """One of the models that a merged one was made of: whose, and which state of it.
+
+    model   its fingerprint
+    at      the first offset that it had not learned
+    digest  of its state, 32 hex digits
+    """
+
+    group: Identifier
+    topic: TopicName
+    partition: PartitionNumber
+    model: ModelHash
+    at: Offset
+    digest: StateHash
+
+
+class StartingFile(Closed):
+    """The file that a model started from, which is not needed any more."""
+
+    sha256: FileHash
+
+
+class SavedSettings(Closed):
+    """Sections of the configuration that the model depends on, in JSON types; and what it started from.
+
+    None of the others: a file that somebody else made says nothing of this machine, such as which files to open.
+    """
+
+    learner: dict[str, Any]
+    epochs: dict[str, Any]
+    limits: dict[str, Any]
+    from_model: StartingFile | None = None
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Return the sections of the configuration alone, without `from_model`."""
+        return self.model_dump(exclude={"from_model"})
+
+
+class _Content(Stored):
+    """Reads what a model file has behind its digest."""
+
+    group: Identifier
+    topic: TopicName
+    partition: PartitionNumber
+    settings: SavedSettings
+    start: Offset
+    model: ModelHash
+    gaps: tuple[Gap, ...]
+    skips: tuple[Offset, ...] = ()
+    pointer: SnapshotPointer
+    messages: tuple[bytes, ...]
+    names: dict[FeatureKey, str]
+    merged_from: tuple[MergedFrom, ...] = ()
+
+
+class SavedModel(NamedTuple):
+    """Holds what was read from a model file.
+
+    pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
+    messages     the snapshot's, in their order
+    names        key of a base feature -> its name
+    merged_from  what it was made of, in order, if models were merged
+    """
+
+    group: str
+    topic: str
+    partition: int
+    settings: SavedSettings
+    lineage: Lineage
+    pointer: SnapshotPointer
+    messages: tuple[bytes, ...]
+    names: dict[int, str]
+    merged_from: tuple[MergedFrom, ...] = ()
+
+    def restore(self, model: PartitionModel) -> None:
+        """Write the state into a new model of these settings; SnapshotError if that is not what the file says."""
+        decoder = SnapshotDecoder(model, self.pointer)
+        if decoder.left != len(self.messages):
+            raise SnapshotError(f"expected {decoder.left} messages of the snapshot, found {len(self.messages)}")
+        for message in self.messages:
+            decoder.add(message)
+
+
+def model_file_of(
+    model: PartitionModel,
+    group: str,
+    settings: Mapping[str, Mapping[str, Any]],
+    pointer: SnapshotPointer,
+    names: Names,
+    merged_from: Sequence[MergedFrom] = (),
+) -> bytes:
+    """The file's content. `pointer` is where the model's state has come from, and has its digest."""
+    snapshot = encode_snapshot(model)
+    if (snapshot.at, snapshot.digest) != (pointer.at, pointer.digest):
+        raise SnapshotError(f"expected the state of {pointer}, found {snapshot.digest} at {snapshot.at}")
+    content: bytes = msgpack.packb(
+        {
+            "group": group,
+            "topic": model.topic,
+            "partition": model.partition,
+            "settings": settings,
+            "start": model.lineage.start,
+            "model": model.lineage.model,
+            "gaps": model.lineage.gaps,
+            "skips": model.lineage.skips,
+            "pointer": pointer,
+            "messages": snapshot.messages,
+            "names": names.known(),
+        }
+        | ({"merged_from": list(merged_from)} if merged_from else {})
+    )
+    line = b"%s%d" % (FILE_MAGIC, FORMAT)
+    return line + b"\n" + xxhash.xxh3_128_digest(line + content) + content
+
+
+def read_model_file(content: bytes, place: str) -> SavedModel:
+    """What the file at `place` holds; SnapshotError if it is damaged or no such file."""
+    line = _LINE.match(content, len(FILE_MAGIC)) if content.startswith(FILE_MAGIC) else None
+    if line is None:
+        raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")
+    if (version := int(line[1])) > FORMAT:
+        raise SnapshotError(
+            f"{place}: expected format {FORMAT} or older, found {version}: a newer version of stream_apple wrote it"
+        )
+    at = line.end() + _DIGEST_BYTES
+    expected, body = content[line.end() : at], memoryview(content)[at:]
+    digest = xxhash.xxh3_128(content[: line.end() - 1])
+    digest.update(body)
+    if digest.digest() != expected:
+        raise SnapshotError(
+            f"{place}: expected content with digest {expected.hex()}, found {digest.hexdigest()}: the file is damaged, "
+            f"or its end is missing"
+        )
+    try:
+        told = from_msgpack(_Content, body)
+    except MalformedError as error:
+        raise SnapshotError(f"{place}: expected the parts of a saved model, found: {error}") from error
+    return SavedModel(
+        told.group,
+        told.topic,
+        told.partition,
+        told.settings,
+        Lineage(told.start, told.model, told.gaps, told.skips),
+        told.pointer,
+        told.messages,
+        told.names,
+        told.merged_from,
+    )

@@ -1,0 +1,50 @@
+"""One snapshot out of the models topic and into a new model: for restoring, verifying and inspecting alike.
+
+Who reads decides how long to wait for the next message; what a message must be is decided here.
+"""
+
+from stream_apple.errors import SnapshotError
+from stream_apple.stream.log.ports import Record
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.codec import SnapshotDecoder
+
+
+class SnapshotReader:
+    """Takes the snapshot's messages out of those of its partition of the models topic, from its first on.
+
+    model    as a new one; of use only when nothing is `left`
+    pointer  what the committed offset says of the snapshot
+    """
+
+    def __init__(self, provenance: Provenance, model: PartitionModel, pointer: SnapshotPointer) -> None:
+        self.pointer = pointer
+        self.written_at_ms = 0
+        self._place = (
+            f"the snapshot of {provenance.topics.examples}-{model.partition} at offset {pointer.at} "
+            f"({provenance.topics.models}-{model.partition}, messages {pointer.first} to {pointer.last})"
+        )
+        self._prefix = provenance.snapshot_key(model.partition)
+        self._decoder = SnapshotDecoder(model, pointer)
+
+    @property
+    def left(self) -> int:
+        """Return how many messages are still to come."""
+        return self._decoder.left
+
+    def accept(self, record: Record) -> None:
+        """Take in the next message of the log; SnapshotError if the snapshot is not whole, or not the one."""
+        if record.offset() > self.pointer.last:
+            raise self.incomplete("found none")
+        if not (record.key() or b"").startswith(self._prefix):
+            return
+        try:
+            self._decoder.add(record.value())
+        except SnapshotError as error:
+            raise SnapshotError(f"{self._place}: {error}") from error
+        if not self.left:
+            self.written_at_ms = record.timestamp()[1]
+
+    def incomplete(self, found: str) -> SnapshotError:
+        """Return the error of a snapshot whose messages do not all come."""
+        return SnapshotError(f"{self._place}: expected {self.left} more messages, {found}")

@@ -1,0 +1,173 @@
+"""Reading snapshots back into models, a little in each iteration of the loop, one model at a time.
+
+Before a model is believed, the evidence about it is looked at (`evidence.py`), while the snapshot is fetched.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.ports import Broker, Reader
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.snapshots.evidence import examine
+from stream_apple.stream.snapshots.reader import SnapshotReader
+from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
+
+PATIENCE_S = 120.0
+"""Without a further message. Longer than a dead writer's transaction may keep a partition's end undecided (45 s)."""
+GONE_S = 10.0
+"""The same where the log ends before the snapshot does. A new leader may not know the end of its log for a moment."""
+_ITERATION_S = 0.05  # for an iteration of the loop: the live partitions wait meanwhile
+_MESSAGES = 8  # for a fetch; half a megabyte each
+_WAIT_S = 0.02
+
+_log = structlog.get_logger()
+
+
+class Restorer:
+    """Finds the models of partitions, one after the other.
+
+    broker      where the models topic is
+    provenance  whose snapshots they are
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        metrics: SnapshotRecorder,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._broker = broker
+        self._provenance = provenance
+        self._metrics = metrics
+        self._now = now
+        self._waiting: list[Partition] = []
+        self._current: _Search | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the model of a partition is still to be found."""
+        return bool(self._waiting)
+
+    def add(self, partition: Partition) -> None:
+        """Find this partition's model after those before it."""
+        self._waiting.append(partition)
+
+    def drop(self, partition: Partition) -> None:
+        """The partition has gone: its model is not needed."""
+        if partition in self._waiting:
+            if self._waiting.index(partition) == 0:
+                self._close()
+            self._waiting.remove(partition)
+
+    def close(self) -> None:
+        """Drop all partitions, and close the readers that are open."""
+        self._close()
+        self._waiting = []
+
+    def read_on(self) -> Partition | None:
+        """Read for a moment; a partition whose model is complete now. SnapshotError if it can't be had.
+
+        ConfigurationError, GapError if the evidence is against it.
+        """
+        if not self._waiting:
+            return None
+        partition = self._waiting[0]
+        if self._current is None:
+            self._current = _Search(self._broker, self._provenance, partition, self._now)
+        if not self._current.read_on(self._now() + _ITERATION_S):
+            return None
+        self._complete(self._current.restore, partition)
+        return self._waiting.pop(0)
+
+    def _complete(self, restore: "_Restore | None", partition: Partition) -> None:
+        if restore is not None:
+            partition.saved_at_ms = restore.reader.written_at_ms
+            seconds = self._now() - restore.began
+            self._metrics.restored(seconds)
+            pointer = restore.reader.pointer
+            _log.info(
+                "restored",
+                partition=partition.number,
+                offset=pointer.at,
+                digest=pointer.digest,
+                seconds=round(seconds, 3),
+            )
+        self._close()
+
+    def _close(self) -> None:
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+
+class _Search:
+    """What is looked for of one partition: evidence, and the snapshot if there is to be one."""
+
+    def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
+        # Both connect at once.
+        self.restore = _Restore(broker, provenance, partition, now) if partition.plan.restore else None
+        self._evidence = examine(broker, provenance, partition, now)
+
+    def read_on(self, until: float) -> bool:
+        """Read evidence, then the snapshot; return whether all has been found."""
+        for _ in self._evidence:
+            return False
+        return self.restore is None or self.restore.read_on(until)
+
+    def close(self) -> None:
+        """Close the readers of evidence and snapshot."""
+        self._evidence.close()
+        if self.restore is not None:
+            self.restore.log.close()
+
+
+class _Restore:
+    """The restore of one partition's model: its snapshot, and the log it is read from."""
+
+    def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
+        pointer = partition.snapshot
+        assert pointer is not None
+        self.reader = SnapshotReader(provenance, partition.model, pointer)
+        self.log: Reader = broker.reader(provenance.topics.models, partition.number, pointer.first)
+        self.began = now()
+        self._heard = self.began
+        self._now = now
+
+    def read_on(self, until: float) -> bool:
+        """Take in what there is, until that time at most; whether the model is complete."""
+        try:
+            while self._read() and self.reader.left and self._now() < until:
+                pass
+        except SnapshotError as error:
+            raise SnapshotError(
+                f"{error}. A model is never guessed: use a new worker.group to begin a new one"
+            ) from error
+        return not self.reader.left
+
+    def _read(self) -> int:
+        """Take in messages of the snapshot; return how many came."""
+        try:
+            # Not more than are still to come: the client would wait for those.
+            records = self.log.fetch(min(_MESSAGES, self.reader.left), _WAIT_S)
+        except GapError as error:
+            raise self.reader.incomplete(f"found that they are gone from the log: {error}") from error
+        for record in records:
+            if self.reader.left:
+                self.reader.accept(record)
+        if records:
+            self._heard = self._now()
+        else:
+            self._give_up_in_time()
+        return len(records)
+
+    def _give_up_in_time(self) -> None:
+        silent_s, end = self._now() - self._heard, self.log.log_end
+        if silent_s > GONE_S and 0 <= end <= self.reader.pointer.last:
+            raise self.reader.incomplete(f"found the end of the log at {end}: was the topic made anew?")
+        if silent_s > PATIENCE_S:
+            raise self.reader.incomplete(f"found none within {PATIENCE_S:g} s")

@@ -1,0 +1,114 @@
+"""Models as they are kept in Kafka: from what a group has committed to the newest snapshot, restored.
+
+For those who only look: nothing is asked of the workers, who may go on, and may displace a snapshot while it is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple, Protocol
+
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.log_scan import LogReader, LogScan
+from stream_apple.stream.log.ports import Committed, LogRange
+from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
+from stream_apple.stream.partitions.recovery import check_in_log
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
+from stream_apple.stream.snapshots.reader import SnapshotReader
+
+FEW_LARGE = 50
+"""Messages for a fetch where each may have a megabyte."""
+_REREADS = 5  # of a snapshot that compaction takes away because a newer one is there
+
+
+class Logs(Protocol):
+    """Reads the cluster for those who only look."""
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has; ConfigurationError if it does not exist."""
+        ...
+
+    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The group's committed offsets in the examples topic; open transactions are not waited for."""
+        ...
+
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+        """The same, when transactions that are being decided have been."""
+        ...
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Offsets in the log; `high` is its very end, what is not decided yet included."""
+        ...
+
+    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
+        """Read what is committed from `offset` on."""
+        ...
+
+
+class StoredModel(NamedTuple):
+    """Holds what is committed, and the model in its snapshot.
+
+    model  None if there is no snapshot yet, or if it can't be restored: `fault` says why
+    """
+
+    metadata: OffsetMetadata
+    model: PartitionModel | None
+    fault: SnapshotError | GapError | None = None
+
+
+class SnapshotStore:
+    """The models of one group, as Kafka has them. `new_model`: its models accept any share of rejects."""
+
+    def __init__(self, logs: Logs, provenance: Provenance, new_model: ModelFactory) -> None:
+        self._logs = logs
+        self._provenance = provenance
+        self._new_model = new_model
+
+    def newest(self, number: int, committed: Committed) -> StoredModel:
+        """The newest snapshot of a partition; ConfigurationError if it is of a model of other settings.
+
+        GapError if newer ones displace each before it is read.
+        """
+        for _ in range(_REREADS):
+            metadata = self._provenance.read_metadata(number, committed)
+            if metadata.snapshot is None:
+                return StoredModel(metadata, None)
+            try:
+                return StoredModel(metadata, self._restored(number, metadata, metadata.snapshot))
+            except (SnapshotError, GapError) as error:
+                # A worker may have written a newer one meanwhile, and compaction may have removed this one.
+                latest = self._logs.committed([number])[number]
+                if latest is None or self._provenance.read_metadata(number, latest).snapshot == metadata.snapshot:
+                    return StoredModel(metadata, None, error)
+                committed = latest
+        raise GapError(
+            f"expected a snapshot in {self._provenance.topics.models}-{number} that stays until it is read, found "
+            f"{_REREADS} that newer ones displaced before: raise min.compaction.lag.ms of the topic"
+        )
+
+    def manifest(self, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
+        """What is noted at the end of a snapshot, of whatever model it is; None if it can't be had."""
+        topic = self._provenance.topics.models
+        try:
+            check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
+            log = self._logs.reader(topic, number, pointer.last)
+            with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, 1)) as scan:
+                record = scan.take()
+            return None if record is None else read_stored_manifest(record.value())
+        except (SnapshotError, GapError):
+            return None
+
+    def _restored(self, number: int, metadata: OffsetMetadata, pointer: SnapshotPointer) -> PartitionModel:
+        """The model in a snapshot; SnapshotError if it is not whole, or not what the pointer says."""
+        topic = self._provenance.topics.models
+        check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
+        model = self._new_model(number, self._provenance.lineage_at(number, metadata.lineage, pointer.at))
+        snapshot = SnapshotReader(self._provenance, model, pointer)
+        log = self._logs.reader(topic, number, pointer.first)
+        with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, FEW_LARGE)) as scan:
+            while snapshot.left:
+                record = scan.take()
+                if record is None:
+                    raise snapshot.incomplete("found none")
+                snapshot.accept(record)
+        return model

@@ -1,0 +1,82 @@
+"""The output topics of a group, opened for one partition of the examples: what answers it, and where nothing may.
+
+What is read of an output ends where it ended when it was opened. All partitions of the outputs are read if all of the
+examples are verified: a copy in another partition shows where it is.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.positions.lineage import Origin, Topics, origin_of_prediction
+from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
+from stream_apple.stream.verification.answer_log import (
+    AnswerLog,
+    OutputPartition,
+    Reach,
+    Subject,
+    origin_of_dead_letter,
+)
+from stream_apple.stream.verification.faults import Faults
+
+
+def scan_of(logs: Logs, topic: str, partition: int, offsets: range, fetch_records: int) -> LogScan:
+    """These offsets of a partition of any topic, so many records at a time."""
+    return LogScan(logs.reader(topic, partition, offsets.start), f"{topic}-{partition}", offsets.stop, fetch_records)
+
+
+class OutputLogs:
+    """The outputs of one group; predictions are read `fetch_records` at a time."""
+
+    def __init__(self, logs: Logs, topics: Topics, fetch_records: int) -> None:
+        self._logs = logs
+        self._topics = topics
+        self._fetch_records = fetch_records
+        self._looked_at: set[tuple[str, int]] = set()
+
+    def open_up(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
+        """Where predictions and dead letters are, and then the partitions of the dead letters where none may be."""
+        topics, number = self._topics, subject.partition
+        count, letters = (self._logs.partition_count(topic) for topic in (topics.examples, topics.dead_letters))
+
+        def prediction_home(partition: int) -> int | None:
+            return partition if partition < count else None
+
+        def letter_home(partition: int) -> int | None:
+            return partition % letters if partition < count else None
+
+        outputs = [self._output(topics.predictions, number, origin_of_prediction, prediction_home)] + [
+            self._output(topics.dead_letters, partition, origin_of_dead_letter, letter_home)
+            for partition in (number % letters, *range(count + number, letters, count))
+        ]
+
+        def committed(found: Mapping[int, Committed | None]) -> int:
+            told = found[number]
+            return subject.answered.stop if told is None else told.offset
+
+        # Only now that the ends of the outputs are known: what was published before is within these.
+        reach = Reach(
+            self._logs.log_range(topics.examples, number).high,
+            committed(self._logs.committed([number])),
+            lambda: committed(self._logs.decided([number])),
+        )
+        logs = []
+        for output in outputs:
+            fetch = self._fetch_records if output.topic == topics.predictions else FEW_LARGE
+            scan = scan_of(self._logs, output.topic, output.partition, range(output.low, output.end), fetch)
+            logs.append(AnswerLog(opened.enter_context(closing(scan)), output, subject, reach, faults))
+        return logs
+
+    def _output(
+        self,
+        topic: str,
+        partition: int,
+        identify: Callable[[Record], Origin | None],
+        home: Callable[[int], int | None],
+    ) -> OutputPartition:
+        log, place = self._logs.log_range(topic, partition), (topic, partition)
+        first_look = place not in self._looked_at
+        self._looked_at.add(place)
+        one_group = topic == self._topics.predictions
+        return OutputPartition(topic, partition, log.low, log.high, identify, home, one_group, first_look)

@@ -1,0 +1,93 @@
+"""All partitions learned again at once: each merged model is made again of the models that were merged.
+
+In the order of the log: each partition is learned up to the boundary where it contributed, and waits there until it
+has been merged with the others.
+"""
+
+from collections.abc import Generator, Mapping
+
+from stream_apple.core.learner.merging.merge import Parents, merge
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.verification.faults import Fault, Faults, Kind
+from stream_apple.stream.verification.merges_log import FoundMerge, MergesLog
+from stream_apple.stream.verification.partition_report import MadeAgain, Report
+
+Relearning = Generator[PartitionModel, None, Report]
+"""Gives the model each time that it stands at a boundary, and the report in the end."""
+
+
+class Lane:
+    """Learns one partition again, as far as others ask."""
+
+    def __init__(self, relearning: Relearning) -> None:
+        self._relearning = relearning
+        self._report: Report | None = None
+        self._model: PartitionModel | None = None  # as it stands at a boundary
+
+    @property
+    def report(self) -> Report:
+        """Return what was found, when the lane is finished."""
+        assert self._report is not None
+        return self._report
+
+    def reach(self, at: int) -> PartitionModel | None:
+        """Learn up to the boundary at `at`: the model as it stands there; None if it comes to none there.
+
+        It learns on no further than to the next one; earlier ones can't be reached again.
+        """
+        while self._report is None and (self._model is None or self._stands_at < at):
+            self._go_on()
+        return self._model if self._model is not None and self._stands_at == at else None
+
+    def finish(self) -> None:
+        """Learn all records that are left, up to the report."""
+        while self._report is None:
+            self._go_on()
+
+    @property
+    def _stands_at(self) -> int:
+        assert self._model is not None
+        return self._model.next_offset
+
+    def _go_on(self) -> None:
+        try:
+            self._model = next(self._relearning)
+        except StopIteration as end:
+            self._model, self._report = None, end.value
+
+
+def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, faults: Faults) -> MadeAgain:
+    """Make each merged model again, and learn what is left; faults are those whose digest is another one."""
+    matched = unknown = 0
+    found = list(merges.merges)
+    for each in found:
+        models = _contributions(each, lanes)
+        if models is None:
+            unknown += 1
+            continue
+        pointer, manifest = each
+        digest = merge(models, parents=parents).model.digest()
+        matched += digest == manifest.digest
+        if digest != manifest.digest:
+            who = ", ".join(str(entry.partition) for entry in manifest.roster)
+            text = (
+                f"round {pointer.round}: expected the merged model with digest {digest}, made again of partitions "
+                f"{who}, found {manifest.digest}"
+            )
+            faults.add(Fault(Kind.MERGED, merges.topic, 0, pointer.last, None, text))
+    for lane in lanes.values():
+        lane.finish()
+    return MadeAgain(len(found), matched, unknown)
+
+
+def _contributions(found: FoundMerge, lanes: Mapping[int, Lane]) -> list[Mergeable] | None:
+    """The models that were merged, learned again; None if one of them can't be had."""
+    models = []
+    for entry in found.manifest.roster:
+        lane = lanes.get(entry.partition)
+        model = None if lane is None else lane.reach(entry.at)
+        if model is None:
+            return None
+        models.append(mergeable_of(model.learner))
+    return models

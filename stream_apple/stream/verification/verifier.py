@@ -1,0 +1,348 @@
+"""The promises, checked from outside: learn a partition again and hold everything that was published against it.
+
+What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
+newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
+letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
+What can't be proved, because something is gone that it takes, is no fault, and told beside them.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from typing import Literal
+
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
+from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.store import Logs, SnapshotStore
+from stream_apple.stream.verification.answer_log import Subject
+from stream_apple.stream.verification.comparison import Comparison
+from stream_apple.stream.verification.crossing import Crossing
+from stream_apple.stream.verification.faults import Fault, Faults, Kind
+from stream_apple.stream.verification.merges_log import MergesLog
+from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
+from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
+from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
+from stream_apple.stream.verification.replay import Outputs, Replay, StandStill
+
+
+class Verifier:
+    """Verifies the partitions of one group, one at a time, `fetch_records` examples at a time."""
+
+    def __init__(
+        self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int, progress: ReportProgress
+    ) -> None:
+        self._logs = logs
+        self._provenance = provenance
+        self._new_model = new_model
+        self._store = SnapshotStore(logs, provenance, new_model)
+        self._fetch_records = fetch_records
+        self._progress = progress
+        self._reached: dict[int, tuple[int, int]] = {}  # of each partition: offsets done, and of how many
+        self._outputs = OutputLogs(logs, provenance.topics, fetch_records)
+        self._merges = None if provenance.merging is None else MergesLog(logs, provenance)
+
+    def close(self) -> None:
+        """Close the readers of the topics."""
+        if self._merges is not None:
+            self._merges.close()
+
+    def verify(self, number: int, to: int | None = None) -> Report:
+        """Verify one partition as `verify_each` does."""
+        return self.verify_each([number], to)[0]
+
+    def verify_each(self, numbers: Sequence[int], to: int | None = None) -> list[Report]:
+        """Verify the answers to the examples of partitions before offset `to`, or else their committed offsets.
+
+        ConfigurationError if `to` is out of range, or a committed offset is of a model of other settings; GapError if
+        the log of the examples ends before it.
+        """
+        self._look_ahead(numbers, to)
+        lanes = [Lane(self._relearn(number, to)) for number in numbers]
+        for lane in lanes:
+            lane.finish()
+        return [lane.report for lane in lanes]
+
+    def verify_all(self) -> list[Report]:
+        """Verify all partitions, up to their committed offsets; errors as of `verify`.
+
+        Where models are merged, all partitions are learned at once, and each merged model is made again of theirs:
+        there is memory for one model of each.
+        """
+        numbers = range(self._logs.partition_count(self._provenance.topics.examples))
+        if self._merges is None or self._provenance.merging is None:
+            return self.verify_each(numbers)
+        self._look_ahead(numbers, None)
+        self._merges.read_on()
+        with ExitStack() as opened:
+            lanes = {number: Lane(opened.enter_context(closing(self._relearn(number, None)))) for number in numbers}
+            faults = Faults()
+            made = make_again(self._merges, lanes, self._provenance.merging.parents, faults)
+            first, *others = (lane.report for lane in lanes.values())
+        found = [*first.faults, *faults.first]
+        return [
+            first._replace(fault_count=first.fault_count + faults.counts.total(), faults=found, made_again=made),
+            *others,
+        ]
+
+    def _look_ahead(self, numbers: Sequence[int], to: int | None) -> None:
+        """Count how many examples there are to learn, and tell the progress."""
+        for number, committed in self._logs.committed(numbers).items():
+            if committed is not None:
+                lineage, snapshot, _ = self._provenance.read_metadata(number, committed)
+                low = self._logs.log_range(self._provenance.topics.examples, number).low
+                stop = committed.offset if to is None else to
+                start = (
+                    lineage.start
+                    if _behind_gap(lineage.start, lineage.gaps) >= low or snapshot is None
+                    else snapshot.at
+                )
+                self._reached[number] = (0, max(stop - start, 0))
+        self._tell()
+
+    def _tell(self) -> None:
+        self._progress(*map(sum, zip((0, 0), *self._reached.values(), strict=True)))
+
+    def _relearn(self, number: int, to: int | None) -> Relearning:
+        """Verify a partition, giving way at its boundaries."""
+        topic = self._provenance.topics.examples
+        committed = self._logs.committed([number])[number]
+        if committed is None:
+            return self._unanswered(number)
+        if to is not None and to > committed.offset:
+            raise ConfigurationError(
+                f"expected the end of the verification at most at the committed offset {committed.offset} of "
+                f"{topic}-{number} in group {self._provenance.group}, found {to}: what follows has no answers yet"
+            )
+        stop = committed.offset if to is None else to
+        high = self._logs.log_range(topic, number).high
+        if stop > high:
+            raise GapError(f"expected {topic}-{number} to reach offset {stop}, found its end at {high}")
+        faults = Faults()
+        try:
+            replay = self._replay(number, committed, stop, faults)
+        except GapError as error:
+            return self._unlearned(number, committed, stop, str(error), faults)
+        lineages = self._provenance.lineages(number, replay.metadata.lineage)
+        try:
+            predictions, letters = yield from self._compare(replay, lineages, faults)
+        except GapError as error:  # retention was quicker
+            replay.records = 0  # of those that were learned again, not all answers have been looked for
+            return self._report(replay, Unproved(replay.start, stop, str(error)), faults)
+        self._check_digest(replay, replay.metadata.snapshot, faults)
+        if replay.crossing is not None:
+            left_out = range(0) if replay.unproved is None else range(*replay.unproved[:2])
+            proved = range(0 if replay.from_start else replay.start + 1, stop)
+            replay.crossing.finish(proved, left_out, number)
+        report = self._report(replay, replay.unproved, faults)
+        return report._replace(
+            predictions=_published(replay.predictions, predictions),
+            dead_letters=_published(replay.dead_letters, letters),
+        )
+
+    def _report(self, replay: Replay, unproved: Unproved | None, faults: Faults) -> Report:
+        metadata, crossing = replay.metadata, replay.crossing
+        lineage = metadata.lineage
+        origin: Literal["start", "snapshot"] = "start" if replay.from_start else "snapshot"
+        return Report(
+            replay.model.partition,
+            lineage.model,
+            Covered(origin, replay.start, replay.stop, replay.records, unproved, lineage.start),
+            gaps=lineage.gaps,
+            snapshot=metadata.snapshot,
+            relearned=replay.digest,
+            fault_count=faults.counts.total(),
+            faults=faults.first,
+            boundaries=None if crossing is None else crossing.counts,
+        )
+
+    def _replay(self, number: int, committed: Committed, stop: int, faults: Faults) -> Replay:
+        """What is to be learned again; GapError if it can't be."""
+        metadata, restored = self._newest(number, committed, faults)
+        if self._merges is not None:
+            self._merges.read_on()
+            self._merges.compare(number, metadata, faults)
+        lineages = self._provenance.lineages(number, metadata.lineage)
+        model = self._from_start(number, metadata, lineages[0])
+        # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
+        spare = restored if self._merges is not None and self._merges.low > 0 and model is not None else None
+        if model is None:
+            model = self._from_snapshot(number, metadata, restored, stop)
+        crossing = self._crossing(number, committed, metadata, faults, spare)
+        return Replay(model, metadata, lineages, stop, crossing)
+
+    def _unlearned(self, number: int, committed: Committed, stop: int, why: str, faults: Faults) -> Report:
+        """No model can be had: what else readers could find beside its answers is looked for all the same."""
+        metadata = self._provenance.read_metadata(number, committed)
+        lineage, topic = metadata.lineage, self._provenance.topics.examples
+        models = [each.model for each in self._provenance.lineages(number, lineage)]
+        subject = Subject(topic, number, models, range(lineage.start, stop), gaps=[range(*gap) for gap in lineage.gaps])
+        self._reached[number] = (0, 0)
+        foreign = self._drain(subject, faults)
+        return Report(
+            number,
+            lineage.model,
+            Covered("snapshot", stop, stop, 0, Unproved(lineage.start, stop, why), lineage.start),
+            Published(foreign=foreign[0]),
+            Published(foreign=sum(foreign[1:])),
+            lineage.gaps,
+            metadata.snapshot,
+            fault_count=faults.counts.total(),
+            faults=faults.first,
+        )
+
+    def _drain(self, subject: Subject, faults: Faults) -> list[int]:
+        """Judge what is in the outputs, where no answer can be compared; how much of it is of other groups."""
+        with ExitStack() as opened:
+            logs = self._outputs.open_up(opened, subject, faults)
+            for log in logs:
+                log.drain()
+            return [log.foreign for log in logs]
+
+    def _crossing(
+        self,
+        number: int,
+        committed: Committed,
+        metadata: OffsetMetadata,
+        faults: Faults,
+        spare: PartitionModel | None,
+    ) -> Crossing | None:
+        """How the partition goes through boundaries. `spare`: the model in its newest snapshot, if it has been kept."""
+        if self._merges is None:
+            return None
+
+        def again() -> PartitionModel | None:
+            if spare is not None:
+                return spare
+            stored = self._store.newest(number, committed)
+            return self._restored(stored.model, stored.metadata) if stored.metadata == metadata else None
+
+        return Crossing(self._merges, self._provenance, number, metadata, faults, again)
+
+    def _restored(self, model: PartitionModel | None, metadata: OffsetMetadata) -> PartitionModel | None:
+        """A model that has come out of a snapshot: whether it stands at a boundary, only the note tells."""
+        if model is not None and model.rounds is not None and metadata.merge is not None:
+            model.rounds.restore(metadata.merge.boundary, model.next_offset)
+        return model
+
+    def _newest(
+        self, number: int, committed: Committed, faults: Faults
+    ) -> tuple[OffsetMetadata, PartitionModel | None]:
+        """What is committed, and the model in the newest snapshot if there is one that can be read."""
+        metadata, model, fault = self._store.newest(number, committed)
+        if fault is not None and metadata.snapshot is not None:
+            text = f"expected a snapshot that can be restored, found: {fault}"
+            place = (self._provenance.topics.models, number, metadata.snapshot.first, metadata.snapshot.at)
+            faults.add(Fault(Kind.SNAPSHOT, *place, text))
+        return metadata, self._restored(model, metadata)
+
+    def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage) -> PartitionModel | None:
+        """A new model, if the log still has all that it takes."""
+        topic, lineage = self._provenance.topics.examples, metadata.lineage
+        low = self._logs.log_range(topic, number).low
+        return self._new_model(number, first).begin() if _behind_gap(lineage.start, lineage.gaps) >= low else None
+
+    def _from_snapshot(
+        self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
+    ) -> PartitionModel:
+        """The model in the newest snapshot; GapError if the log does not have what follows it."""
+        topic, lineage = self._provenance.topics.examples, metadata.lineage
+        low = self._logs.log_range(topic, number).low
+        needed = lineage.start if restored is None else restored.next_offset
+        if restored is None or _behind_gap(needed, lineage.gaps) < low:
+            raise GapError(
+                f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
+                f"of group {self._provenance.group} again, found {low} as the first: the others are gone"
+            )
+        if stop < needed:
+            raise ConfigurationError(
+                f"expected the end of the verification of {topic}-{number} at or behind the newest snapshot at offset "
+                f"{needed}, because the records before {low} are gone, found {stop}"
+            )
+        return restored
+
+    def _unanswered(self, number: int) -> Report:
+        """There is no model yet; its outputs must not hold what nobody can use, or what belongs elsewhere."""
+        topics, faults = self._provenance.topics, Faults()
+        low = self._logs.log_range(topics.examples, number).low
+        foreign = [0, 0]
+        if number < self._logs.partition_count(topics.predictions):
+            foreign = self._drain(Subject(topics.examples, number), faults)
+        predictions, letters = Published(foreign=foreign[0]), Published(foreign=sum(foreign[1:]))
+        nothing = Covered(None, low, low)
+        return Report(
+            number, None, nothing, predictions, letters, fault_count=faults.counts.total(), faults=faults.first
+        )
+
+    def _compare(
+        self, replay: Replay, lineages: Sequence[Lineage], faults: Faults
+    ) -> Generator[PartitionModel, None, tuple[Comparison, Comparison]]:
+        """Learn all records, and hold what was published against the answers."""
+        topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
+        subject = Subject(
+            topic,
+            number,
+            [lineage.model for lineage in lineages],
+            range(lineages[0].start, replay.stop),
+            range(replay.start, replay.stop),
+            [range(*gap) for gap in gaps],
+        )
+        with ExitStack() as opened:
+            logs = self._outputs.open_up(opened, subject, faults)
+            predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
+            offsets = range(_behind_gap(replay.start, gaps), replay.stop)
+            examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
+            if replay.model.held is not None:
+                yield from replay.stand()
+            for records in opened.enter_context(closing(examples)).batches():
+                answers, known = Outputs([], []), replay.unproved
+                yield from replay.learn(records, answers)
+                if replay.unproved is not None and known is None:
+                    predictions.leave_out(range(*replay.unproved[:2]))
+                    letters.leave_out(range(*replay.unproved[:2]))
+                for run in answers.predictions:
+                    predictions.expect_all(run)
+                for answer in answers.dead_letters:
+                    letters.expect(answer)
+                self._reached[number] = (replay.model.next_offset - replay.start, replay.stop - replay.start)
+                self._tell()
+            replay.finish()
+            yield from self._look_behind(replay, faults)
+            predictions.finish()
+            letters.finish()
+            for log in logs[2:]:
+                log.drain()
+        return predictions, letters
+
+    def _look_behind(self, replay: Replay, faults: Faults) -> StandStill:
+        """If a round ends where the examples in question do, the record behind shows that."""
+        if not replay.lacks_boundary:
+            return
+        topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
+        offsets = range(stop, self._logs.log_range(topic, number).high)
+        with closing(scan_of(self._logs, topic, number, offsets, 1)) as scan:
+            record = scan.take()
+        if record is not None:
+            yield from replay.look_behind(record)
+        if replay.lacks_boundary:
+            text = "expected a round to end here, as is noted beside the committed offset, found none to end"
+            faults.add(Fault(Kind.ADOPTION_STRAY, topic, number, stop, stop, text))
+
+    def _check_digest(self, replay: Replay, pointer: SnapshotPointer | None, faults: Faults) -> None:
+        if pointer is None or replay.digest in (None, pointer.digest):
+            return
+        text = (
+            f"expected the model learned again to have digest {pointer.digest} at offset {pointer.at}, "
+            f"found {replay.digest}"
+        )
+        number = replay.model.partition
+        faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
+
+
+def _published(expected: int, comparison: Comparison) -> Published:
+    return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
+
+
+def _behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
+    """Return where a model that stands at `offset` reads on."""
+    return next((gap.stop for gap in gaps if gap.start == offset), offset)

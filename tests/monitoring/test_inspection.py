@@ -1,0 +1,227 @@
+"""The view of a model names what there is to find, and its numbers are those of the model."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from status_page.classes_of_numbers import model_of_numbers
+from support.planted_pair import PAIR, finder, planted
+from support.records import SETTINGS, good, new_model
+from support.snapshots import PLAIN, empty, pointer
+
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.feature_hashing import feature_key
+from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.monitoring.inspection import plain, view_model
+from stream_apple.monitoring.monomial_views import name_of
+from stream_apple.monitoring.predictors import losses_of
+from stream_apple.stream.model.partition_model import ModelSettings
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
+
+
+def test_the_planted_pair_is_named_first() -> None:
+    """The label is the product of two named features: this product heads the list, and its parent the parents."""
+    model, names = finder(planted(3000))
+    view = view_model(model, names, top=10)
+    assert view.monomials.top[0].name == PAIR
+    assert view.monomials.products[0] == view.monomials.top[0]
+    assert view.monomials.top[0].weight > 1.0
+    assert view.monomials.top[0].degree == 2
+    assert view.monomials.parents[0].name == "price"
+    assert view.monomials.parents[0].heaviest == PAIR
+    assert view.monomials.named == 1.0
+
+
+def test_intervals_are_named_by_feature_and_cuts() -> None:
+    """With those of products too; the names of their features are asked for, and found by their own keys."""
+    options = replace(SETTINGS.options, discretise="quantile", bins=4, reservoir=200, product_budget=500)
+    model = empty(settings=SETTINGS._replace(options=options))
+    names, rng = Names(), np.random.default_rng(4)
+    records = []
+    for at in range(1500):
+        price, size = (float(np.float32(value)) for value in rng.uniform(1, 9, 2))
+        label = 4.0 if price < 3 and size > 5 else -1.0
+        value = encode_example(Example(label, 1.0, at, {"price": price, "size": size}))
+        records.append(good(at, hours=at / 300)._replace(payload=value))
+    names.add(names_in(records[0].value()))
+    model.process(records)
+    view = view_model(model, names, top=30)
+    assert view.learning.discretised == 2
+    shown = [each.name for each in view.monomials.top if "\u2208" in each.name]
+    cheap, large = r"price\u2208\(\u2212\u221e,[\d.]+\)", r"size\u2208\[[\d.]+,[\d.\u221e]+\)"
+    assert any(re.fullmatch(f"{cheap} \u00d7 {large}", name) for name in shown)
+    assert any(re.fullmatch(cheap, name) for name in shown)
+    assert not any(each.name.startswith("?") for each in view.monomials.top)
+    assert view.monomials.named == 1.0
+    unnamed = view_model(model, (nobody := Names()), top=30)
+    assert all(each.name.startswith("?") for each in unnamed.monomials.top)
+    assert nobody.missing == {feature_key("price"), feature_key("size")}
+
+
+def test_cuts_and_classes_are_told() -> None:
+    """Where numbers are cut and when that was, how each class does and how wrong each predictor is; bounded."""
+    model, names = model_of_numbers()
+    view, intervals = view_model(model, names, top=10), model.learner.preparation.intervals
+    shown = {each.name: each for each in view.monomials.cuts}
+    assert set(shown) == {"price", "size"}
+    assert sorted(cut for each in shown.values() for cut in each.cuts) == sorted(intervals.cuts.tolist())
+    assert list(shown["price"].cuts) == sorted(shown["price"].cuts)
+    assert shown["price"].salience > shown["size"].salience > 0
+    assert (shown["price"].absent, shown["price"].kept) == (True, "value")
+    assert view.monomials.refits is not None
+    assert view.monomials.refits.times == 5
+    assert [each.number for each in view.learning.classes] == [2, 0, 1]
+    assert sum(each.start.weight for each in view.learning.classes) == 2000
+    assert sum(each.recent.share for each in view.learning.classes) == pytest.approx(1.0)
+    errors = sum(each.start.weight * each.start.error for each in view.learning.classes) / 2000
+    quality = view.learning.quality["start"]
+    assert errors == pytest.approx(quality["published"].error) == pytest.approx(1 - view.learning.losses["start"].label)
+    assert 0 < quality["apple"].error < 0.2
+    assert 0 < quality["linear"].error < 0.2
+    told = json.loads(json.dumps(view.facts(1), allow_nan=False))
+    assert [len(told[name]) for name in ("cuts", "classes")] == [1, 1]
+    nobody = Names()
+    assert all(each.name.startswith("?") for each in view_model(model, nobody, top=5).monomials.cuts)
+    assert {feature_key("price"), feature_key("size")} <= nobody.missing
+
+
+def test_what_is_not_there_is_not_told() -> None:
+    """Neither cuts nor classes of a model without."""
+    model, names = finder(planted(300))
+    view = view_model(model, names, top=5)
+    assert (view.monomials.cuts, view.learning.classes, view.monomials.refits) == ((), (), None)
+
+
+def test_numbers_are_those_of_the_model() -> None:
+    """Counts, losses, degrees and positions agree with the learner's own."""
+    model, names = finder(planted(2000))
+    learner, pointer = model.learner, SnapshotPointer(5, 1, 2, "f" * 32)
+    view = view_model(model, names, top=7, snapshot=pointer)
+    assert (view.state.at, view.learning.examples, view.state.snapshot) == (2000, 2000, pointer)
+    assert (view.state.epoch, view.state.ended_epoch, view.state.digest) == (
+        model.clock.epoch,
+        model.ended.epoch,
+        model.ended.digest,
+    )
+    assert view.learning.fill.occupied == learner.occupied == sum(each.monomials for each in view.monomials.degrees)
+    assert [each.parents for each in view.monomials.degrees] == learner.census().parents[1:].tolist() + [0] * (
+        len(view.monomials.degrees) + 1 - len(learner.census().parents)
+    )
+    assert view.learning.losses["start"].loss == learner.progress.progressive_loss
+    assert view.learning.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
+    assert list(view.learning.mixture.weights.values()) == learner.mixture_weights().tolist()
+    assert sum(view.learning.mixture.shares.values()) == pytest.approx(1.0)
+    slots = learner.slots()[:-1]
+    salience = np.abs(slots["weight"]) * slots["scale"]
+    np.testing.assert_allclose([each.salience for each in view.monomials.top], np.sort(salience)[::-1][:7], rtol=1e-6)
+    assert view.learning.constant == float(learner.slots()["weight"][-1])
+    assert len(view.monomials.top) == len(view.monomials.products) == 7
+    assert all(each.degree > 1 and each.linear_weight == 0.0 for each in view.monomials.products)
+    for each in view.monomials.top:
+        (slot,) = slots[slots["key"] == int(each.key, 16)]
+        assert each.parent == bool(slot["parent"] & 1)
+        if each.degree == 1:
+            assert each.linear_weight == slot["linear_weight"] != 0.0
+    assert any(each.degree == 1 for each in view.monomials.top)
+
+
+def test_one_that_rests_is_no_parent() -> None:
+    """It is shown as any other monomial, and counted as none; its products keep their names."""
+    model, names = finder(planted(2000))
+    before = view_model(model, names, top=20).monomials
+    slots = model.learner.table.slots
+    (parents,) = np.nonzero((slots["parent"][:-1] & 1) != 0)
+    slots["parent"][parents] = 8
+    after = view_model(model, names, top=20).monomials
+    assert any(each.parent for each in before.top)
+    assert not any(each.parent for each in after.top)
+    assert sum(each.parents for each in before.degrees) == len(parents) > 0
+    assert sum(each.parents for each in after.degrees) == 0
+    assert after.parents == ()
+    assert [each.name for each in after.products] == [each.name for each in before.products]
+    assert after.products[0].name == PAIR
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, PLAIN], ids=["mixed", "plain"])
+def test_a_restored_model_shows_what_it_showed(settings: ModelSettings) -> None:
+    """Losses of all predictors, AUC, calibration and mixture come with the snapshot; and nothing in a copy moves on."""
+    model = empty(settings=settings)
+    model.process([good(at, at % 2, hours=at / 50) for at in range(200)])
+    copied = model.copied_image()
+    snapshot = encode_snapshot(model)
+    restored = empty(settings=settings)
+    decoder = SnapshotDecoder(restored, pointer(snapshot))
+    for message in snapshot.messages:
+        decoder.add(message)
+    shown, found = (view_model(each, Names(), 5).learning for each in (model, restored))
+    assert plain(found) == plain(shown)
+    assert shown.quality["start"]["published"].auc >= 0.0
+    assert shown.quality["last_epoch"]["linear"].auc >= 0.0
+    before = {name: array.copy() for name, array in copied.observed.items()}
+    model.process([good(at, at % 2, hours=at / 50) for at in range(200, 300)])
+    assert all(np.array_equal(copied.observed[name], array) for name, array in before.items())
+    assert not all(np.array_equal(model.learner.observed[name], array) for name, array in before.items())
+
+
+def test_looking_changes_nothing() -> None:
+    """A model that is looked at has the digest that it had."""
+    model, names = finder(planted(1000))
+    before = model.digest()
+    view_model(model, names, top=50)
+    assert model.digest() == before
+
+
+def test_features_without_names_are_told_by_their_keys() -> None:
+    """What was never seen by name has hex digits, is counted, and is asked for."""
+    model, names = finder(planted(1000))
+    nothing = Names()
+    view = view_model(model, nothing, top=5)
+    assert view.monomials.named == 0.0
+    assert view.monomials.top[0].factors[0].startswith("?")
+    assert len(view.monomials.top[0].factors[0]) == 17
+    assert nothing.missing
+    nothing.add(names.known().items())
+    assert nothing.missing == frozenset()
+    assert view_model(model, nothing, top=5).monomials.named == 1.0
+
+
+def test_an_empty_model_has_a_view() -> None:
+    """Before the first example there is nothing to show, and no error."""
+    view = view_model(new_model(), Names(), top=5)
+    assert (view.monomials.top, view.monomials.products, view.monomials.parents, view.monomials.degrees) == (
+        (),
+        (),
+        (),
+        (),
+    )
+    assert view.state.epoch == -1
+    assert math.isnan(view.learning.losses["recent"].loss)
+    told = json.loads(json.dumps(view.facts(5), allow_nan=False))
+    assert told["losses"]["recent"]["loss"] is None
+    assert told["quality"]["recent"]["linear"]["auc"] is None
+    assert told["lineage"] == {"start": 0, "model": "0123456789abcdef", "gaps": [], "skips": []}
+
+
+def test_losses_have_all_spans() -> None:
+    """The four spans that metrics have."""
+    model, _ = finder(planted(500))
+    assert list(losses_of(model.learner)) == ["start", "epoch", "last_epoch", "recent"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "name"),
+    [
+        (("a",), "a"),
+        (("a", "b"), "a \u00d7 b"),
+        (("a", "a", "b"), "a\u00b2 \u00d7 b"),
+        (("a",) * 12, "a\u00b9\u00b2"),
+        (("a", "?", "?"), "a \u00d7 ? \u00d7 ?"),
+    ],
+)
+def test_products_read_as_people_write_them(factors: tuple[str, ...], name: str) -> None:
+    """Powers are powers; unknown factors need not be the same one."""
+    assert name_of(factors) == name

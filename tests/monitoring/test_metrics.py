@@ -1,0 +1,166 @@
+"""The table of metrics follows Prometheus' rules, and what it shows of a model is the model's."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client import Counter, Gauge
+from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
+
+from stream_apple.core.learner.growth import Growth
+from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
+from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
+from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
+from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.partition_metrics import PartitionMetrics
+from stream_apple.stream.model.partition_model import BatchResult, EpochEnd, PartitionModel
+from stream_apple.stream.model.time_budget import Phase, TimeBudget
+from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+
+RECORDS = stream(3000, seed=1)
+PLAIN: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "product_budget": None}
+
+
+def shown(metrics: Metrics, model: PartitionModel) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Everything exported after an iteration of the loop with this one partition, given to it and taken again."""
+    partition = Partition(model, RecoveryPlan(model.lineage, 0))
+    partition.next_offset = model.next_offset
+    partition.enter(State.LIVE)
+    metrics.entered(partition, State.LIVE)
+    metrics.saved(partition, 1234, 0.5)
+    metrics.counted_monomials(partition, model.learner.census())
+    partition.saved_at_ms = 1500
+    metrics.iterated(TimeBudget(Phase), {partition.number: partition}, lambda _: 17, lambda _: RecoveryLeft(5, 2.5))
+    samples = {
+        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+    }
+    metrics.entered(partition, State.REVOKED)
+    return samples
+
+
+def test_names_follow_the_rules() -> None:
+    """Counters end in _total and nothing else does; every metric says what it is; names are unique."""
+    assert len({row.name for row in METRICS}) == len(METRICS)
+    for row in METRICS:
+        assert (row.kind is Counter) == row.name.endswith("_total")
+        assert row.help.endswith(".")
+        assert row.name == row.name.lower()
+
+
+def test_a_model_that_comes_to_us_is_shown_whole() -> None:
+    """Losses, lag, and the parents and monomials found in an earlier life: nothing waits for the next epoch."""
+    model = new_model()
+    model.process(RECORDS)
+    samples = shown(Metrics(), model)
+    own = ("partition", str(model.partition))
+    progress = model.learner.progress
+    assert samples["progressive_loss", frozenset({own, ("span", "start")})] == progress.progressive_loss
+    assert samples["linear_progressive_loss", frozenset({own, ("span", "start")})] == progress.linear_progressive_loss
+    assert samples["best_constant_loss", frozenset({own, ("span", "start")})] == progress.best_constant_loss
+    assert samples["lag_records", frozenset({own})] == 17
+    assert samples["learned_examples", frozenset({own})] == model.learner.examples > 0
+    for name, counts in model.learner.census()._asdict().items():
+        found = [samples[name, frozenset({own, ("degree", str(degree))})] for degree in range(len(counts))]
+        assert found == counts.tolist()
+        assert sum(found) > 1
+
+
+def test_auc_and_calibration_are_shown_of_two_labels() -> None:
+    """Of the published predictions, of apple and of linear; nothing before there are two labels."""
+    model = new_model()
+    model.process([good(at, 1.0) for at in range(10)])
+    assert not [name for name, _ in shown(Metrics(), model) if name in QUALITIES]
+    model.process([good(at, at % 2) for at in range(10, 30)])
+    samples = shown(Metrics(), model)
+    for predictor in PREDICTORS:
+        labels = frozenset({("partition", str(model.partition)), ("predictor", predictor), ("span", "start")})
+        report = model.learner.progress.quality("whole")[predictor]
+        assert samples["auc", labels] == report.auc >= 0.0
+        assert samples["calibration_error", labels] == report.calibration_error > 0.0
+    # No epoch has ended: three spans.
+    assert len([name for name, _ in samples if name in QUALITIES]) == 3 * len(PREDICTORS) * len(QUALITIES)
+
+
+def test_a_third_label_ends_auc_where_it_was_shown() -> None:
+    """A number that is no longer true must not stay; and another life of the partition begins without."""
+    model = new_model()
+    owned = PartitionMetrics(Metrics()._all, model.partition)
+    model.process([good(at, at % 2) for at in range(10)])
+    owned._show_learner(model.learner)
+    assert owned.facts()["quality"]["start"]["published"]["auc"] >= 0.0
+    model.process([good(10, 5.0)])
+    owned._show_learner(model.learner)
+    assert math.isnan(owned.facts()["quality"]["start"]["published"]["auc"])
+    owned.remove()
+    assert owned.facts()["quality"] == {}
+
+
+def test_the_mixture_is_shown_with_the_losses_of_its_parts() -> None:
+    """Weights and shares are the learner's, apple's loss is that of its scores; a plain learner has none of them."""
+    model = new_model()
+    model.process(RECORDS)
+    samples = shown(Metrics(), model)
+    own = ("partition", str(model.partition))
+    learner = model.learner
+    for name, names, values in (
+        ("mixture_weight", NAMES, learner.mixture_weights()),
+        ("mixture_share", SHARED, learner.mixture_shares()),
+    ):
+        found = [samples[name, frozenset({own, ("predictor", predictor)})] for predictor in names]
+        assert found == values.tolist()
+    assert sum(found) == pytest.approx(1.0)
+    losses = {
+        name: samples[name, frozenset({own, ("span", "start")})]
+        for name in ("progressive_loss", "apple_progressive_loss", "linear_progressive_loss")
+    }
+    assert len(set(losses.values())) == len(losses)
+    assert losses["apple_progressive_loss"] == learner.progress.report("whole").apple_loss
+    plain = SETTINGS._replace(options=replace(SETTINGS.options, **PLAIN))
+    unmixed = PartitionModel(TOPIC, 0, model.lineage, plain, DECODER)
+    unmixed.process(RECORDS)
+    exported = {name for name, _ in shown(Metrics(), unmixed)}
+    assert not exported & {"mixture_weight", "mixture_share", "apple_progressive_loss"}
+    assert "progressive_loss" in exported
+
+
+def test_parents_that_come_and_go_are_counted() -> None:
+    """Each end of an epoch in a batch counts, not the last alone."""
+    metrics = PartitionMetrics(Metrics()._all, 0)
+    census = new_model().learner.census()
+    ends = [EpochEnd(number, number, Growth(5, 2, census), "f" * 32, LossReport(*[0.5] * 6)) for number in range(3)]
+    metrics.processed(BatchResult([], [], [], [], ends, 0, 0, 0, 0, {}))
+    assert metrics.facts()["parent_changes"] == {"added": 15.0, "retired": 6.0}
+
+
+def test_how_safe_a_model_is() -> None:
+    """Its newest snapshot, what a successor would replay, the digest of its last epoch, and what recovery has left."""
+    model = new_model()
+    model.process(RECORDS)
+    samples = shown(Metrics(), model)
+    own = ("partition", str(model.partition))
+    digest = frozenset({own, ("epoch", str(model.ended.epoch)), ("digest", model.ended.digest)})
+    assert samples["epoch_digest_info", digest] == 1
+    assert len([name for name, _ in samples if name == "epoch_digest_info"]) == 1
+    for name, value in (
+        ("snapshot_bytes", 1234),
+        ("snapshot_timestamp_seconds", 1.5),
+        ("unsaved_records", RECORDS[-1].at + 1),
+        ("recovery_records_left", 5),
+        ("recovery_seconds_left", 2.5),
+        ("gap_records", 0),
+    ):
+        assert samples[name, frozenset({own})] == value
+
+
+def test_a_partition_that_goes_takes_its_gauges_along() -> None:
+    """Another worker shows them now: two that claim the same partition would add up."""
+    metrics, model = Metrics(), new_model()
+    shown(metrics, model)
+    gauges = {PREFIX + row.name for row in METRICS if row.kind is Gauge and "partition" in row.labels}
+    left = [sample for family in metrics.registry.collect() for sample in family.samples if sample.name in gauges]
+    assert left == []

@@ -1,0 +1,161 @@
+"""What is written about a record that can't be used, and when there are too many."""
+
+from collections import deque
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.records import dead_letter_headers, good
+
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.stream.log.ports import Header
+from stream_apple.stream.model import dead_letters
+from stream_apple.stream.model.dead_letters import (
+    RENAMED,
+    RESERVED,
+    DeadLetterOrigin,
+    Reject,
+    RejectCounter,
+    RejectLimits,
+    dead_letter_origin,
+    present_form,
+)
+
+MODEL = "0f3b0f3b0f3b0f3b"
+
+
+def plain_watch(bits: list[bool], limits: RejectLimits) -> int | None:
+    """The first record that makes it too many, counted one by one."""
+    recent: deque[bool] = deque(maxlen=dead_letters.WINDOW)
+    run = 0
+    for index, bad in enumerate(bits):
+        recent.append(bad)
+        run = run + 1 if bad else 0
+        share = sum(recent) / len(recent)
+        if run > limits.max_consecutive or (len(recent) >= dead_letters.WINDOW_START and share > limits.max_share):
+            return index
+    return None
+
+
+class TestHeaders:
+    """The form of a dead letter."""
+
+    def test_own_headers_come_first_and_unchanged(self) -> None:
+        """Repeated and empty headers stay as they are; what we add is UTF-8 text."""
+        record = good(12)._replace(extra=[("a", b"\xff"), ("a", None)])
+        headers = dead_letter_headers(Reject(record, Reason.BAD_LABEL, "expected this"), "examples", "0f3b")
+        assert headers == [
+            ("a", b"\xff"),
+            ("a", None),
+            ("__stream_apple.errors.reason", b"bad_label"),
+            ("__stream_apple.errors.message", b"expected this"),
+            ("__stream_apple.errors.topic", b"examples"),
+            ("__stream_apple.errors.partition", b"0"),
+            ("__stream_apple.errors.offset", b"12"),
+            ("__stream_apple.errors.model", b"0f3b"),
+        ]
+
+    def test_headers_that_look_like_ours_are_renamed(self) -> None:
+        """Whether readers take the first of a name or the last, it is ours; and no message grows by it."""
+        forged = [
+            ("__stream_apple.errors.reason", b"far_future"),
+            ("a", b"1"),
+            ("__stream_apple.errors.offset", None),
+            ("__stream_apple.errors.offset", b"7"),
+            ("__stream_apple.errors", b"x"),
+            ("__stream_apple.new", b""),
+            ("__Stream_apple.new", b""),
+        ]
+        record = good(12)._replace(extra=forged)
+        headers = dead_letter_headers(Reject(record, Reason.BAD_LABEL, "expected this"), "examples", MODEL)
+        assert headers[:7] == [
+            ("__from_record.errors.reason", b"far_future"),
+            ("a", b"1"),
+            ("__from_record.errors.offset", None),
+            ("__from_record.errors.offset", b"7"),
+            ("__from_record.errors", b"x"),
+            ("__from_record.new", b""),
+            ("__Stream_apple.new", b""),
+        ]
+        names = [name for name, _ in headers if name.startswith(RESERVED)]
+        assert len(names) == len(set(names)) == 6
+        assert len(RENAMED) <= len(RESERVED)
+        letter = record._replace(extra=headers)
+        expected = DeadLetterOrigin("bad_label", "expected this", "examples", 0, 12, MODEL)
+        assert dead_letter_origin(letter) == expected
+        again = dead_letter_headers(Reject(letter, Reason.BAD_ID, "m"), "examples", MODEL)
+        assert dead_letter_origin(record._replace(extra=again)) == expected._replace(reason="bad_id", message="m")
+
+    def test_what_0_1_0_wrote_is_read_right(self) -> None:
+        """Then records' own headers kept their names, and ours came last."""
+        forged = [("__stream_apple.errors.reason", b"far_future"), ("__stream_apple.errors.offset", b"7")]
+        ours = dead_letter_headers(Reject(good(12), Reason.BAD_LABEL, "expected this"), "examples", MODEL)
+        letter = good(12)._replace(extra=[*forged, *ours])
+        expected = DeadLetterOrigin("bad_label", "expected this", "examples", 0, 12, MODEL)
+        assert dead_letter_origin(letter) == expected
+        now = dead_letter_headers(
+            Reject(good(12)._replace(extra=forged), Reason.BAD_LABEL, "expected this"), "examples", MODEL
+        )
+        assert present_form([*forged, *ours]) == now == present_form(now)
+
+    @pytest.mark.parametrize("headers", [None, [], [("__stream_apple.errors.reason", b"bad_id")]])
+    def test_a_message_that_is_no_dead_letter(self, headers: list[Header] | None) -> None:
+        """Anyone may write into the topic."""
+        assert dead_letter_origin(good(1)._replace(extra=headers)) is None
+
+    def test_a_record_without_headers_gets_ours_only(self) -> None:
+        """None and a mapping are forms in which clients give headers."""
+        reject = Reject(good(1), Reason.MALFORMED, "m")
+        assert len(dead_letter_headers(reject, "t", "m")) == 6
+        mapped = good(1)._replace(extra={"b": b"2"})  # type: ignore[arg-type]
+        assert dead_letter_headers(reject._replace(record=mapped), "t", "m")[0] == ("b", b"2")
+
+
+class TestRejectCounter:
+    """When to stop."""
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(st.tuples(st.booleans(), st.integers(1, 700), st.integers(1, 5)), max_size=8),
+        st.lists(st.integers(0, 4000), max_size=6),
+        st.integers(1, 900),
+        st.sampled_from([0.1, 0.25, 0.5, 1.0]),
+    )
+    def test_finds_the_same_record_as_counting_one_by_one(
+        self, runs: list[tuple[bool, int, int]], cuts: list[int], max_consecutive: int, max_share: float
+    ) -> None:
+        """Whatever the sequence and its batches; runs make long series reachable."""
+        bits = [bad and i % step == 0 for bad, count, step in runs for i in range(count)]
+        limits = RejectLimits(max_consecutive, max_share)
+        watch = RejectCounter(limits)
+        found = None
+        places = [0, *sorted(min(cut, len(bits)) for cut in cuts), len(bits)]
+        for start, stop in pairwise(places):
+            excess = watch.observe(np.array(bits[start:stop], np.bool_))
+            if excess is not None:
+                found = start + excess[0]
+                break
+        assert found == plain_watch(bits, limits)
+
+    def test_old_rejects_leave_the_window(self) -> None:
+        """A reject is forgotten when ten thousand newer records have come, and not before."""
+        watch = RejectCounter(RejectLimits(10_000, 0.05))
+        start = np.zeros(dead_letters.WINDOW, np.bool_)
+        start[:500] = True
+        assert watch.observe(start, judged_from=len(start)) is None
+        assert watch.observe(np.ones(500, np.bool_)) is None
+        assert watch.observe(np.ones(1, np.bool_)) == (
+            0,
+            "expected at most 5% unusable records (limits.max_reject_share), found 501 of the last 10000",
+        )
+
+    def test_the_first_thousand_have_no_share(self) -> None:
+        """All bad, but not yet enough of them to judge by; the thousandth record is judged."""
+        watch = RejectCounter(RejectLimits(100_000, 0.5))
+        assert watch.observe(np.ones(dead_letters.WINDOW_START - 1, np.bool_)) is None
+        assert watch.observe(np.zeros(1, np.bool_)) == (
+            0,
+            "expected at most 50% unusable records (limits.max_reject_share), found 999 of the last 1000",
+        )

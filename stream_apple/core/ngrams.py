@@ -49,15 +49,16 @@ def ngram_sizes(by_namespace: Mapping[str, int], others: int) -> NgramSizes:
 
 def size_of(sizes: NgramSizes, namespace: str) -> int:
     """Return the size of the longest n-gram in the namespace of this name."""
-    return int(_size_of(sizes, np.uint64(_space_key(namespace))))
+    found = np.flatnonzero(sizes.spaces == np.uint64(_space_key(namespace)))
+    return int(sizes.sizes[found[0]]) if len(found) else int(sizes.others)
 
 
 def _space_key(name: str) -> int:
     return xxhash.xxh64_intdigest(name.encode()) if name else 0
 
 
-@kernel
-def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
+@routine
+def _key_of_ngram(before: np.uint64, feature: np.uint64) -> np.uint64:
     """Return the key of an n-gram, from the key of what precedes its last feature, and that feature's; never 0.
 
     The finalizer of splitmix64 of before * _ORDER + feature. Models rely on it: it never changes.
@@ -67,6 +68,12 @@ def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     word ^= word >> np.uint64(31)
     return word if word != _ZERO else _NOT_ZERO
+
+
+@kernel
+def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
+    """Return the key of an n-gram, from the key of what precedes its last feature, and that feature's; never 0."""
+    return _key_of_ngram(before, feature)
 
 
 def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
@@ -116,7 +123,7 @@ def _write_rows(batch: Batch, sizes: NgramSizes, out: Batch) -> int:
     return z
 
 
-@kernel
+@routine
 def _size_of(sizes: NgramSizes, space: np.uint64) -> int:
     for k in range(len(sizes.spaces)):
         if sizes.spaces[k] == space:
@@ -131,7 +138,7 @@ def _write_ngrams(batch: Batch, first: int, last: int, largest: int, out: Batch,
         for f in range(first, last - size + 1):
             key = batch.keys[f]
             for step in range(1, size):
-                key = ngram_key(key, batch.keys[f + step])
+                key = _key_of_ngram(key, batch.keys[f + step])
             out.keys[z], out.values[z], out.spaces[z] = key, np.float32(1.0), batch.spaces[f]
             z += 1
     return z

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.update import loss_of
+from stream_apple.core.learner.kernels.update import write_losses
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -241,7 +241,9 @@ def _linear_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np
 
 def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
     """The loss of each score."""
-    return np.array([loss_of(logistic, score, label) for score, label in zip(scores, labels, strict=True)])
+    losses = np.empty(len(scores))
+    write_losses(logistic, scores, labels, losses)
+    return losses
 
 
 def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:

@@ -1,9 +1,10 @@
 """How functions are compiled: what Numba's private options promise, to be seen again with each of its versions."""
 
+import ast
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,32 @@ def test_a_kernel_that_allocates_does_not_compile() -> None:
 
     with pytest.raises(TypingError, match="empty"):
         allocate()
+
+
+def _compiled_functions() -> Iterator[tuple[Path, ast.FunctionDef, str]]:
+    """Yield each function of the package that is compiled, with its module and its decorator."""
+    for path in sorted((Path(__file__).parents[2] / "stream_apple").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                for each in node.decorator_list:
+                    if isinstance(each, ast.Name) and each.id in {"kernel", "routine", "part"}:
+                        yield path, node, each.id
+
+
+def test_no_kernel_calls_another() -> None:
+    """What compiled code calls is a routine.
+
+    Of a kernel that both call, Python's call finds the code that was compiled for the other's types, and only the next
+    process, which loads the other from the cache, compiles its own: while it works.
+    """
+    compiled = list(_compiled_functions())
+    kernels = {(path, node.name) for path, node, kind in compiled if kind == "kernel"}
+    public = {name for _, name in kernels if not name.startswith("_")}
+    found = {
+        f"{path.name}: {node.name} calls {call.func.id}"
+        for path, node, _ in compiled
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if call.func.id in public or (path, call.func.id) in kernels
+    }
+    assert found == set()

@@ -5,6 +5,7 @@ is the index, mixed. Models and replays rely on these: they never change.
 """
 
 import numpy as np
+import xxhash
 
 from stream_apple.core.codec.msgpack_reader import ZERO, Bytes, word_at
 from stream_apple.core.jit import kernel, part, routine
@@ -75,7 +76,7 @@ def short_name_key(word: np.uint64, size: int, seed: np.uint64) -> np.uint64:
     return _avalanche(_hash_tail(seed + _P5 + np.uint64(size), word, size))
 
 
-@kernel
+@routine
 def name_key(buffer: Bytes, at: int, stop: int, seed: np.uint64) -> np.uint64:
     """Return the xxh64 of the bytes [at, stop) with `seed`, never 0."""
     size = stop - at
@@ -139,7 +140,7 @@ def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed
     return _avalanche(_hash_tail(state, _category_word(buffer, name, gap, value, at, tail), tail))
 
 
-@kernel
+@routine
 def index_key_of(index: np.uint64) -> np.uint64:
     """Hash an index by the finalizer of splitmix64, so that keys of small ones do not add up to others; never 0."""
     index = (index ^ (index >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -162,8 +163,13 @@ def user_key(key: bytes) -> int:
 
 def index_key(index: int) -> int:
     """Return the 64-bit key of a feature of the packed form."""
-    return int(index_key_of(np.uint64(index)))
+    return int(_key_of_index(np.uint64(index)))
+
+
+@kernel
+def _key_of_index(index: np.uint64) -> np.uint64:
+    return index_key_of(index)
 
 
 def _hash(raw: bytes, seed: np.uint64) -> int:
-    return int(name_key(np.frombuffer(raw, np.uint8), 0, len(raw), seed))
+    return xxhash.xxh64_intdigest(raw, int(seed)) or int(_NOT_ZERO)

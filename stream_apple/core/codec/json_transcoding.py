@@ -67,7 +67,7 @@ def _key(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, in
     return at, to, fault
 
 
-@kernel
+@routine
 def _value(
     source: Bytes,
     first: int,
@@ -223,7 +223,12 @@ def transcode(
 def place_in_json(value: bytes, place: int) -> int:
     """Return where the key or value starts in the JSON `value`, to which byte `place` of its msgpack belongs."""
     source = np.frombuffer(value, np.uint8)
-    return int(_value(source, 0, source.size, _room(source), 0, *_scratch(), place)[-1])
+    return _start_of(source, _room(source), *_scratch(), place)
+
+
+@kernel
+def _start_of(source: Bytes, out: Bytes, opened: NDArray[np.int64], scratch: NDArray[np.uint64], watched: int) -> int:
+    return int(_value(source, 0, source.size, out, 0, opened, scratch, watched)[3])
 
 
 def as_msgpack(value: bytes) -> bytes:

@@ -237,12 +237,17 @@ def settle_if_small(table: Table, decay: Decay, rule: DecayRule) -> None:
     for which in range(len(decay.scale)):
         least = min(least, decay.scale[which])
     if least < _LEAST_SCALE:
-        settle(table, decay, rule)
+        _settle(table, decay, rule)
 
 
 @kernel
 def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
     """Write the decayed weights to the table, and set scales to 1 and the shrinkage to 0."""
+    _settle(table, decay, rule)
+
+
+@routine
+def _settle(table: Table, decay: Decay, rule: DecayRule) -> None:
     scale, stamps = decay.scale, table.stamps
     for place in range(U0, np.uint64(len(table.slots) - 1)):
         owner = table.slots[place]

@@ -22,7 +22,7 @@ from stream_apple.core.learner.kernels.decay import (
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
-from stream_apple.core.learner.state.work import ActiveFeatures
+from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 _LARGEST = float(MOST)
 SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
@@ -36,7 +36,7 @@ class Target(NamedTuple):
     importance: float
 
 
-@kernel
+@routine
 def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
     """Return the loss. Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
     if not logistic:
@@ -44,6 +44,13 @@ def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT00
         return miss * miss
     margin = score * label
     return math.log1p(math.exp(-abs(margin))) - min(margin, 0.0)
+
+
+@kernel
+def write_losses(logistic: bool, scores: Numbers64, labels: Numbers64, losses: Numbers64) -> None:  # noqa: FBT001
+    """Write the loss of each score, float64[n] each; NaN without a label."""
+    for k in range(len(scores)):
+        losses[k] = loss_of(logistic, scores[k], labels[k])
 
 
 @routine

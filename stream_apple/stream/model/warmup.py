@@ -70,10 +70,11 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     decoder.warm_up()
     model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))
-    spaced = encode_example(Example(None, 1.0, None, {"f": {"a": 1.0}}))
+    spaces = ["f", *dict(small.options.ngrams)]
+    spaced = encode_example(Example(None, 1.0, None, {space: {"a": 1.0, "b": 1.0} for space in spaces}))
     later = 1 + settings.epoch_length_ms
     packed = encode_example(Example(None, 1.0, None, {"indices": bytes(8)}))
-    for value in (named, packed):
+    for value in (named, spaced, packed):
         list(names_in(value, ngrams_of(small.options)))  # the observer's thread would compile these
     model.process([_Sample(0, named, 1), _Sample(1, spaced, 1), _Sample(2, b"{", 1), _Sample(3, named, later)])
     note_complete(_what(settings))

@@ -12,11 +12,10 @@ from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.merge import warm_up_merging
+from stream_apple.core.learner.options import BITS
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
-
-_SMALLEST_BITS = 8  # the table's size changes no code
 
 
 class _Sample(NamedTuple):
@@ -57,13 +56,10 @@ def _what(settings: ModelSettings) -> str:
     return f"{chosen} {bool(settings.merge_every)}"
 
 
-def _small(settings: ModelSettings) -> ModelSettings:
-    return settings._replace(options=replace(settings.options, bits=_SMALLEST_BITS), start=None)
-
-
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
-    small = _small(settings)
+    # The table's size changes no code.
+    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None)
     Learner(small.options).warm_up()
     if settings.merge_every:
         warm_up_merging(small.options)

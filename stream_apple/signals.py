@@ -123,7 +123,7 @@ class _Waking:
         self._thread.start()
 
     def end(self) -> None:
-        """Listen no longer."""
+        """Give the signals back to their former handlers."""
         signal.set_wakeup_fd(self._previous_told)
         os.close(self._told)
         self._thread.join()

@@ -61,7 +61,7 @@ class _Amount(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """The options on what is printed."""
+    """Holds the options that say what is printed."""
 
     quiet: bool
     as_json: bool

@@ -45,7 +45,7 @@ class Screen(Protocol):
         """Show how the run stands now; may be called as often as there is news."""
 
     def __enter__(self) -> Self:
-        """Begin to show the run."""
+        """Start to draw the screen."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,20 +109,20 @@ class LineScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: nothing is open."""
+        """Close nothing, because nothing is open."""
 
 
 class NullScreen:
     """Shows nothing, for whoever wants the result only."""
 
     def show(self, view: View) -> None:
-        """Show nothing."""
+        """Ignore the state: there is no terminal to show it on."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: nothing is open."""
+        """Close nothing, because nothing is open."""
 
 
 def line(view: View) -> str:

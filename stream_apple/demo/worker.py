@@ -48,7 +48,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process id of the worker."""
+        """Return the process id of the worker."""
         return self._process.pid
 
     def check(self) -> None:

@@ -33,10 +33,10 @@ _LONGEST_MESSAGE = 500
 
 
 class NullObserver:
-    """Forgets all that it is told."""
+    """Observes nothing, where neither metrics nor a page are wanted."""
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Remember nothing of the batch."""
+        """Ignore the batch."""
 
 
 class DeadLetter(NamedTuple):

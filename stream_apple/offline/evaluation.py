@@ -107,7 +107,7 @@ class Run(NamedTuple):
 
     @property
     def mixed(self) -> bool:
-        """Whether a mixture is published."""
+        """Return whether the published score is that of a mixture."""
         return self.alone.apple_progressive_loss is not None
 
     def facts(self) -> dict[str, object]:
@@ -116,7 +116,7 @@ class Run(NamedTuple):
         return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
 
     def verdict(self) -> str:
-        """Say what `Result.verdict` says."""
+        """Return `Result.verdict` of the current losses."""
         return self.result.verdict(self.alone.apple_progressive_loss)
 
     def apple_losses(self) -> NDArray[np.float64]:
@@ -240,7 +240,7 @@ def _linear_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np
 
 
 def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
-    """The loss of each score."""
+    """Return the loss of each score against its label, as float64[n]."""
     losses = np.empty(len(scores))
     write_losses(logistic, scores, labels, losses)
     return losses

@@ -31,7 +31,7 @@ class StudyMethod(NamedTuple):
 
     @property
     def is_vowpal(self) -> bool:
-        """Whether Vowpal Wabbit learns."""
+        """Return whether Vowpal Wabbit runs this method."""
         return self.arguments is not None
 
 

@@ -7,7 +7,7 @@ _TAKEN = 4096  # bytes at once
 
 
 class Stage(Enum):
-    """What a connection waits for."""
+    """Names what a connection waits for next."""
 
     REQUEST = "the client's next request, complete"
     ANSWER = "a thread that renders"
@@ -60,7 +60,7 @@ class Connection:
         return bool(data)
 
     def put(self, message: bytes) -> None:
-        """This is to be sent, by `send`."""
+        """Queue these bytes for `send`."""
         self._outgoing = memoryview(message)
 
     def send(self) -> bool:
@@ -72,7 +72,7 @@ class Connection:
         return not self._outgoing
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket; calling it again does nothing."""
         self.open = False
         self._outgoing = memoryview(b"")
         self.received.clear()

@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a path answers."""
+    """Holds what the server answers: status, headers and body."""
 
     status: HTTPStatus
     content_type: str
@@ -72,7 +72,7 @@ class Head(NamedTuple):
     persistent: bool
 
     def request(self) -> Request:
-        """The part that a route is given."""
+        """Return the part of the head that a route may look at."""
         return Request(self.accept, parse_qs(self.query, keep_blank_values=True))
 
 

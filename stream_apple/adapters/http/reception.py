@@ -80,12 +80,12 @@ class Reception:
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def deliver(self, connection: Connection, reply: Reply) -> None:
-        """A reply has been rendered."""
+        """Queue a rendered reply for its connection; any thread may call it."""
         self._replies.append((connection, reply))
         self._notify()
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """Make `run` return; any thread may call it."""
         self._stopping.set()
         self._notify()
 

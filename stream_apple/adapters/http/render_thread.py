@@ -28,7 +28,7 @@ class RenderThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread that renders replies."""
         self._thread.start()
 
     def stop(self) -> None:

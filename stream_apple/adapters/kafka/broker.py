@@ -169,7 +169,7 @@ class KafkaBroker:
         return self._view.committed(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """The broker's answer."""
+        """Return the lowest and the highest offset, as the broker answers."""
         return log_range(self._consumer, self._retry, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
@@ -188,12 +188,12 @@ class KafkaBroker:
         return max(high - position, 0) if position >= 0 and high >= 0 else -1
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        """Messages and offsets, or neither."""
+        """Commit the messages and the offsets in one transaction."""
         self._producer.commit(offsets, self._consumer)
         self._connectivity.confirm()
 
     def abort(self) -> None:
-        """The group stays as it is."""
+        """Abort the transaction; the group's offsets stay as they were."""
         self._producer.abort()
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ class Connectivity:
             )
 
     def confirm(self) -> None:
-        """A broker has answered."""
+        """Take note that a broker has answered."""
         self.hear(self._now())
         if self._suspicion is None:
             return

@@ -68,7 +68,7 @@ class RateLimiter:
         return self._due
 
     def remaining(self, due: float) -> float:
-        """Seconds until `due`."""
+        """Return the seconds that are left until `due`."""
         return due - self._clock()
 
 
@@ -82,12 +82,12 @@ class DeliveryTotals:
 
 
 def never() -> bool:
-    """For runs that nobody stops."""
+    """Return False: nobody stops this run."""
     return False
 
 
 def silent(totals: DeliveryTotals) -> None:
-    """For runs that nobody watches."""
+    """Ignore the progress, which nobody watches."""
 
 
 class AcceptedTimes(NamedTuple):

@@ -63,7 +63,7 @@ class PartitionReader:
             self._at_end = max(self._at_end, message.offset() or 0)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections to the brokers."""
         self._consumer.close()
 
 
@@ -109,7 +109,7 @@ class CommittedReader:
         return [(message.topic() or "", cast("Record", message)) for message in _without_errors(messages)]
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections to the brokers."""
         self._consumer.close()
 
 
@@ -166,7 +166,7 @@ class GroupView:
         self._consumer: Consumer | None = None
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """At this moment, or a moment ago."""
+        """Return what is committed now, or was a moment ago."""
         if self._consumer is None:
             with refused_configuration():
                 self._consumer = Consumer(
@@ -175,7 +175,7 @@ class GroupView:
         return committed_offsets(self._consumer, self._retry, self._topic, partitions)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections to the brokers."""
         if self._consumer is not None:
             self._consumer.close()
 
@@ -245,5 +245,5 @@ class KafkaLogs:
         return PartitionReader(self._properties, topic, partition, offset)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections to the brokers."""
         self._consumer.close()

@@ -43,7 +43,7 @@ class RebalanceListener:
         self._subscribe(consumer)
 
     def detach(self) -> None:
-        """Tell nobody any more."""
+        """Stop passing rebalances on."""
         self._assignment = None
 
     def consume(self, consumer: Consumer, limit: int, timeout_s: float) -> list[Message]:

@@ -36,7 +36,7 @@ class PlotLine(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A figure of curves."""
+    """Describes a figure with one or more curves."""
 
     x_label: str
     y_label: str

@@ -34,7 +34,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 
 
 def _error(batch: Batch, bits: int, collisions: str, seeds: int) -> float:
-    """The mean test error."""
+    """Return the mean test error over the seeds."""
     options = Options(method="linear", loss="logistic", bits=bits, collisions=collisions)  # type: ignore[arg-type]
     errors = []
     for seed in range(seeds):

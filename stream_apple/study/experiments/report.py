@@ -101,7 +101,7 @@ def _shown(cell: TableCell) -> str:
 
 
 def _facts(finding: StudyFinding) -> dict[str, object]:
-    """JSON types."""
+    """Return the findings as JSON types."""
     return {
         "name": finding.name,
         "title": finding.title,

@@ -103,7 +103,7 @@ def _measured(learner: StreamLearner, data_set: DataSet, stream: Batch, seed: in
 
 
 def _key(learner: StreamLearner, data_set: DataSet, examples: int, seed: int) -> str:
-    """All that the result depends on."""
+    """Return all that the result depends on, as a key."""
     if learner.options is not None:
         learns: list[object] = [asdict(Options(**learner.options)), digest_of_files(sources_of_core())]
         protocol: tuple[ModuleType, ...] = (evaluation, one_pass)

@@ -51,7 +51,7 @@ def paper_counts(paper: Mapping[str, PaperRow], lines: Sequence[Line]) -> list[s
 
 
 def _counted(label: str, errors: Sequence[float | None], times: Sequence[float | None], won: int) -> list[str]:
-    """A row of relative numbers."""
+    """Return a row: how many errors are known, how many beat the baseline, their median, and that of the times."""
     known = [error for error in errors if error is not None]
     timed = [time for time in times if time is not None]
     return [

@@ -31,7 +31,7 @@ def spelled(value: float | None, digits: int = 4) -> str:
 
 
 def numbers(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Spell each value."""
+    """Return each value as it stands in a table."""
     return [spelled(value, digits) for value in values]
 
 

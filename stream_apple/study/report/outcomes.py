@@ -103,7 +103,7 @@ class Outcomes(NamedTuple):
 
 
 def label_of(method: str, alpha: float | None) -> str:
-    """What a line is called."""
+    """Return the label of a line in a figure."""
     return method if alpha is None else f"{method} α={alpha:g}"  # noqa: RUF001  the paper's sign
 
 
@@ -191,7 +191,7 @@ def worst_ratio(ends: Sequence[Sequence[LossesSoFar]]) -> tuple[float, int] | No
 
 
 def described(settings: StudySettings) -> str:
-    """The protocol in a line."""
+    """Return the protocol in one line of text."""
     rates = f"rate {settings.rates[0]:g}"
     if len(settings.rates) > 1:
         rates = f"rates {', '.join(f'{rate:g}' for rate in settings.rates)} chosen by the progressive loss of seed 0"

@@ -35,7 +35,7 @@ class Journal:
         self._file.close()
 
     def add(self, key: str, record: dict[str, Any]) -> None:
-        """Keep a finished run, at once."""
+        """Append a finished run to the file and flush it."""
         line = json.dumps({"key": key, **record}, allow_nan=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()

@@ -49,13 +49,13 @@ def numbered(batch: Batch) -> NumberedExamples:
 
 
 class Incremental(Protocol):
-    """What River's classifiers can do."""
+    """Describes the methods of River's classifiers that a pass calls."""
 
     def predict_one(self, x: dict[int, float], /) -> bool | None:
         """The class, or None if there is no opinion yet."""
 
     def learn_one(self, x: dict[int, float], y: bool, /) -> object:  # noqa: FBT001  River's
-        """Learn an example."""
+        """Learn from one example."""
 
 
 def _forest() -> Any:  # noqa: ANN401  River's

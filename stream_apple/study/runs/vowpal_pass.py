@@ -12,7 +12,7 @@ import time
 
 
 def run_pass(arguments: list[str]) -> dict[str, float | None]:
-    """Run it, and say what it reports."""
+    """Run Vowpal Wabbit on the file and return what it reports."""
     from vowpalwabbit import pyvw
 
     started = time.perf_counter()

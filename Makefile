@@ -4,12 +4,20 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit prove bench docs lock clean
+# Two processes, each with a broker of its own: tests that wait for brokers and workers leave a core to the others.
+# The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
+.PHONY: demo test lint types kernels unit prove bench docs lock clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
 
-test: lint types unit
+# What needs one core goes first, two at a time; then the tests have both.
+test: $(VENV)/ready
+	$(MAKE) --jobs 2 --no-print-directory lint types kernels
+	$(PYTEST)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check
@@ -18,14 +26,13 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
-# Two processes, each with a broker of its own: tests that wait for brokers and workers leave a core to the others.
-# One process compiles the kernels first: two would both do it, and write to one cache.
-# The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
-unit: $(VENV)/ready
+# One process compiles the kernels, before tests need them: two would both do it, and write to one cache.
+kernels: $(VENV)/ready
 	$(BIN)/stream-apple compile
 	PYTHONPATH=tests $(BIN)/python -m deploy.proof.prepare
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
-		-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
+unit: kernels
+	$(PYTEST)
 
 # Builds the image and lets it learn, applies the manifests to a real API server, and records that it went well.
 prove: export PYTHONPATH = tests

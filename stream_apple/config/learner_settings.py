@@ -45,7 +45,7 @@ _Declared: Any = create_model("_Declared", __base__=Section, **_fields)
 
 
 class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be followed
-    """Holds the section `learner`: what is learned, and how fast."""
+    """What is learned, and how fast."""
 
     @model_validator(mode="after")
     def _fill(self) -> Self:

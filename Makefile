@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Two processes, each with a broker of its own: tests that wait for brokers and workers leave a core to the others.
+# Four processes, each with a broker of its own: half of the tests wait for brokers and workers, and leave the cores to
+# the others.
 # The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .PHONY: demo test lint types kernels unit prove bench docs lock clean

@@ -16,9 +16,9 @@ from simulation.world import SETUP, check_outputs, check_states, complete, expec
 
 from stream_apple.stream.partitions.partition import State
 
-SCHEDULES = 500
+SCHEDULES = 250
 LONG_SCHEDULES = 30_000
-_PART = 250
+_PART = 125
 
 
 @cache

@@ -10,9 +10,9 @@ from simulation.world import expected_of
 
 from stream_apple.stream.positions.merge_settings import MergeSettings
 
-HISTORIES = 150
+HISTORIES = 60
 LONG_HISTORIES = 20_000
-_PART = 50
+_PART = 30
 
 
 def run_all(kind: type[StrictSchedule | HastySchedule], seeds: Sequence[int]) -> None:

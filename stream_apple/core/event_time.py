@@ -19,6 +19,8 @@ An epoch ends when the clock passes a boundary by a step, never because the cloc
 that disagree can't burn through epochs. It ends after all if the clock is put ahead twice without a step between.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,18 @@ NO_EPOCH = -1
 _WATERMARK, _EPOCH, _LATE, _VOTES, _RIVAL_LOW, _RIVAL = range(6)
 
 
+class ClockPlan(NamedTuple):
+    """What a clock makes of some timestamps, before it has moved.
+
+    epochs  int64[n], the epoch that each record is learned in, or NO_EPOCH; one has ended where the number rises. It
+            falls where the clock was put back; there nothing ends.
+    state   int64[6], of the clock behind them
+    """
+
+    epochs: NDArray[np.int64]
+    state: NDArray[np.int64]
+
+
 class EpochClock:
     """The event time of one partition.
 
@@ -52,16 +66,30 @@ class EpochClock:
         self.state = np.zeros(6, np.int64)
         self.state[[_WATERMARK, _EPOCH]] = -1
 
-    def advance(self, timestamps_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the epoch that each record is learned in, int64[n], or NO_EPOCH.
-
-        An epoch has ended where the number rises. It falls where the clock was put back; there nothing ends.
+    def plan(self, timestamps_ms: NDArray[np.int64]) -> ClockPlan:
+        """Return what the clock would make of the next records; the clock stays where it is.
 
         timestamps_ms  int64[n], in offset order; what is not above 0 is no time
         """
-        epochs = np.empty(len(timestamps_ms), np.int64)
-        _advance(timestamps_ms, self.length_ms, self.max_ahead_ms, self.state, epochs)
-        return epochs
+        epochs, state = np.empty(len(timestamps_ms), np.int64), self.state.copy()
+        _advance(timestamps_ms, self.length_ms, self.max_ahead_ms, state, epochs)
+        return ClockPlan(epochs, state)
+
+    def move(self, plan: ClockPlan) -> None:
+        """Go where the plan ends, which this clock has made and not moved since."""
+        self.state[:] = plan.state
+
+    def advance(self, timestamps_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Plan, and move at once; return the epochs of the plan."""
+        plan = self.plan(timestamps_ms)
+        self.move(plan)
+        return plan.epochs
+
+    def copy(self) -> "EpochClock":
+        """Return a clock that stands where this one does, and moves alone."""
+        clock = EpochClock(self.length_ms, self.max_ahead_ms)
+        clock.state[:] = self.state
+        return clock
 
     @property
     def watermark_ms(self) -> int:

@@ -40,6 +40,11 @@ class Decoded(NamedTuple):
     buffer: NDArray[np.uint8]
     ids: NDArray[np.int64]
 
+    def before(self, record: int) -> "Decoded":
+        """Return only the records before this one, and their rows."""
+        rows = np.arange(np.searchsorted(self.rows, record))
+        return self.select(rows)._replace(reasons=self.reasons[:record], places=self.places[:record])
+
     def select(self, rows: NDArray[np.int64]) -> "Decoded":
         """Return only these of the m rows, int64[k], ascending; the records stay as they are."""
         return self._replace(batch=self.batch.select(rows), rows=self.rows[rows], ids=self.ids[rows])

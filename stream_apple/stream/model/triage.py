@@ -18,7 +18,7 @@ from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder, users_of
 from stream_apple.core.codec.message_size import largest_key_and_id
 from stream_apple.core.codec.rejects import Reason, explain
-from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, EpochClock
+from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, ClockPlan, EpochClock
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
@@ -59,8 +59,26 @@ class Triaged(NamedTuple):
             yield from pairwise([0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.epochs)])
 
 
+class _Plan(NamedTuple):
+    """What is to become of records, up to a boundary, before anything knows of them.
+
+    timestamps  int64[m], milliseconds since 1970, of the rows of `decoded`
+    clock       what the clock makes of these
+    behind      as in `Triaged`
+    """
+
+    records: Sequence[Record]
+    decoded: Decoded
+    timestamps: NDArray[np.int64]
+    clock: ClockPlan
+    behind: int | None = None
+
+
 class Triage:
     """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
+
+    In three steps: the records are decoded; the clock plans, without moving, up to a boundary, behind which nothing may
+    be known to it; and what is planned is committed.
 
     place   topic and partition, for messages
     limits  of records; the bounds of outputs follow from them
@@ -89,49 +107,62 @@ class Triage:
         What comes before `publish_from` is replayed: its rejects were dead letters in an earlier life, so they are
         counted, not named again. TooManyRejectsError names the offset at which there are too many.
         """
-        offsets = offsets_of(records)
-        self._check_order(offsets, next_offset)
-        replayed = int(np.searchsorted(offsets, publish_from))
-        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
-        if "users" in self._decoder.columns:
-            users = users_of(keys_of(records))[decoded.rows]
-            decoded = decoded._replace(batch=decoded.batch._replace(users=users))
+        self._check_order(offsets_of(records), next_offset)
+        return self._commit(self._plan(records, self._decoded(records)), publish_from)
+
+    def _plan(self, records: Sequence[Record], decoded: Decoded) -> "_Plan":
+        """Say what becomes of the records, up to a boundary; nothing is changed by that."""
         timestamps = timestamps_of(records)[decoded.rows]
-        before, epoch = self.clock.state.copy(), self.clock.epoch
-        epochs = self.clock.advance(timestamps)
+        clock = self.clock.plan(timestamps)
+        first = self._first_behind(clock)
+        if first is None:
+            return _Plan(records, decoded, timestamps, clock)
+        row = int(decoded.rows[first])
+        before = self.clock.plan(timestamps[:first])
+        return _Plan(records[:row], decoded.before(row), timestamps[:first], before, records[row].offset())
+
+    def _commit(self, plan: "_Plan", publish_from: int) -> Triaged:
+        """Move the clock, count the rejects, and name those that are not replayed."""
+        records, decoded, timestamps, (epochs, _), behind = plan
+        offsets = offsets_of(records)
+        replayed = int(np.searchsorted(offsets, publish_from))
+        refused = (reject for reject in self._untimely(plan) if reject.record.offset() >= publish_from)
+        rejects = sorted(
+            [*self._undecodable(decoded, records, replayed), *refused], key=lambda reject: reject.record.offset()
+        )
+        self.clock.move(plan.clock)
         timely = epochs != NO_EPOCH
-        if self.rounds is not None:
-            accepted = np.flatnonzero(timely)
-            first = self.rounds.first_behind(epoch, epochs[accepted])
-            if first < len(accepted):
-                # Neither the clock nor the count of rejects may know of what lies behind.
-                self.clock.state[:] = before
-                row = int(decoded.rows[accepted[first]])
-                return self.sort(records[:row], next_offset, publish_from)._replace(behind=int(offsets[row]))
         rejected = decoded.reasons != Reason.OK
-        rejects = list(self._undecodable(decoded, records, replayed))
-        if not timely.all():
-            rejected[decoded.rows[~timely]] = True
-            refused = self._untimely(decoded, records, timestamps, timely, before)
-            rejects += [reject for reject in refused if reject.record.offset() >= publish_from]
-            rejects.sort(key=lambda reject: reject.record.offset())
-            decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
+        rejected[decoded.rows[~timely]] = True
         self._count(rejected, offsets, replayed, rejects)
+        if not timely.all():
+            decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
         rows = decoded.rows
         examples = records if len(rows) == len(records) else [records[row] for row in rows.tolist()]
         published = int(np.searchsorted(rows, replayed))
-        return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed)
+        return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed, behind)
 
     def is_behind(self, record: Record) -> bool:
         """Whether it is an example behind a boundary, if it is the next record; nothing has seen it then."""
         if self.rounds is None:
             return False
-        decoded = self._answerable(self._decoder.decode(values_of([record])), [record])
-        before, epoch = self.clock.state.copy(), self.clock.epoch
-        epochs = self.clock.advance(timestamps_of([record])[decoded.rows])
-        self.clock.state[:] = before
-        accepted = epochs[epochs != NO_EPOCH]
-        return self.rounds.first_behind(epoch, accepted) < len(accepted)
+        return self._plan([record], self._decoded([record])).behind is not None
+
+    def _decoded(self, records: Sequence[Record]) -> Decoded:
+        """Decode the records; those whose predictions no topic need take are refused."""
+        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
+        if "users" in self._decoder.columns:
+            users = users_of(keys_of(records))[decoded.rows]
+            decoded = decoded._replace(batch=decoded.batch._replace(users=users))
+        return decoded
+
+    def _first_behind(self, plan: ClockPlan) -> int | None:
+        """Return the first row that is behind a boundary; None if none is."""
+        if self.rounds is None:
+            return None
+        accepted = np.flatnonzero(plan.epochs != NO_EPOCH)
+        first = self.rounds.first_behind(self.clock.epoch, plan.epochs[accepted])
+        return int(accepted[first]) if first < len(accepted) else None
 
     def _check_order(self, offsets: NDArray[np.int64], next_offset: int) -> None:
         # A repeated record would be learned twice in silence; gaps are the markers of transactions.
@@ -167,19 +198,12 @@ class Triage:
             )
         return explain(reason, place, value, self.limits)
 
-    def _untimely(
-        self,
-        decoded: Decoded,
-        records: Sequence[Record],
-        timestamps: NDArray[np.int64],
-        timely: NDArray[np.bool_],
-        before: NDArray[np.int64],
-    ) -> Iterator[Reject]:
-        """The rows that are not timely; `before` is the state of the clock before the first of all rows."""
-        clock = EpochClock(self.clock.length_ms, self.clock.max_ahead_ms)
-        clock.state[:] = before
+    def _untimely(self, plan: "_Plan") -> Iterator[Reject]:
+        """Yield the rows that are not timely, each with what the clock, which has not moved yet, holds against it."""
+        records, decoded, timestamps = plan.records, plan.decoded, plan.timestamps
+        clock = self.clock.copy()
         told = 0
-        for row in np.flatnonzero(~timely).tolist():
+        for row in np.flatnonzero(plan.clock.epochs == NO_EPOCH).tolist():
             clock.advance(timestamps[told:row])  # a copy goes along: what each row was held against
             told, watermark_ms = row, clock.watermark_ms
             record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])

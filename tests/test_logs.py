@@ -23,7 +23,7 @@ TABLE = PACKAGE.parent / "deploy" / "events.md"
 
 # Events whose name is a value: the expression in the source -> all that it can be.
 # A partition begins as ASSIGNED and is never entered as such: no event says so.
-VARIABLE = {"state.value": [state.value for state in State if state is not State.ASSIGNED]}
+VARIABLE = {"state.value": sorted({state.shown.value for state in State if state is not State.ASSIGNED})}
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 # What the logging itself adds to an event with `exc_info`.
 _RENAMED = {"exc_info": "exception"}

@@ -4,6 +4,7 @@ import gc
 import sys
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -34,7 +35,7 @@ from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import LoopSettings
-from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
 from stream_apple.stream.partitions.recovery import Exceptions
@@ -158,12 +159,12 @@ def assemble(
         threads_of(config),
     )
     pool = ThreadPool(settings.threads)
-    merging = NoMerging()
+    merging: MergingFactory = no_merging
     if config.merging:
         options = config.learner.options(config.limits.max_features_per_example)
         recorder = MergeMetrics(monitoring.metrics.registry)
         monitoring.metrics.watch_merging(recorder.facts)
-        merging = Merging(MergingContext(broker, provenance, options, new_model, recorder))
+        merging = partial(MergedPartitions, MergingContext(broker, provenance, options, new_model, recorder))
     return Assembly(Loop(broker, owned, settings, monitoring, pool, merging=merging), owned)
 
 

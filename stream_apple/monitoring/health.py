@@ -63,7 +63,7 @@ class Health:
         """
         self._iterated_at = self._now()
         self._learning_s = learning_s
-        self._states = None if partitions is None else {partition.number: partition.state for partition in partitions}
+        self._states = None if partitions is None else {each.number: each.state.shown for each in partitions}
 
     def live(self) -> Verdict:
         """False if no iteration, or no batch that is being learned, has ended for STUCK_AFTER_S.

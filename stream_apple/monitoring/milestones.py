@@ -10,7 +10,7 @@ import structlog
 from stream_apple.config.duration import MANY_EPOCHS, format_duration, longer_epoch
 from stream_apple.stream.model.partition_model import BatchResult, EpochEnd
 from stream_apple.stream.model.time_budget import Step
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import ANSWERING, Partition
 
 EACH = 100
 """Ends of epochs of a partition that have a line each."""
@@ -141,7 +141,7 @@ class CaughtUp:
 
     def look(self, owned: Mapping[int, Partition], lag: Callable[[int], float | None]) -> None:
         """See how the partitions stand; `lag` has the records behind each, None while that is not known."""
-        before, self._offsets = self._offsets, {number: each.next_offset for number, each in owned.items()}
+        before, self._offsets = self._offsets, {number: each.sent_offset for number, each in owned.items()}
         if not owned or not all(self._is_level(each, before, lag) for each in owned.values()):
             self._level = 0
             if self._behind_since is None:
@@ -169,7 +169,7 @@ class CaughtUp:
     def _is_level(self, partition: Partition, before: Mapping[int, int], lag: Callable[[int], float | None]) -> bool:
         number = partition.number
         behind = lag(number)
-        if partition.state is not State.LIVE or behind is None:
+        if partition.state not in ANSWERING or behind is None:
             return False
         return behind <= max(self._offsets[number] - before.get(number, self._offsets[number]), 0)
 

@@ -138,6 +138,6 @@ def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoin
         model.learner.examples,
         model.clock.epoch,
         losses,
-        partition.next_offset,
+        partition.sent_offset,
         _UNKNOWN_LAG if lag is None else float(lag),
     )

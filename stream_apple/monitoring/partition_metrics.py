@@ -99,7 +99,7 @@ class PartitionMetrics:
     def entered(self, state: State) -> None:
         """Show the state that the partition is in now, and none beside it."""
         self.state = state
-        for each in State:
+        for each in {each.shown for each in State}:
             self._metrics["partition_state"].labels(self._label, each.value).set(each is state)
 
     def saved(self, size: int) -> None:
@@ -125,7 +125,7 @@ class PartitionMetrics:
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
         if partition.model.held is None:  # else it waits for others, not behind
             recovering = partition.state in RECOVERING | INCOMPLETE
-            self._pace.look(at, partition.next_offset, backlog, left, recovering=recovering)
+            self._pace.look(at, partition.sent_offset, backlog, left, recovering=recovering)
         if partition.state in INCOMPLETE:
             return
         model = partition.model

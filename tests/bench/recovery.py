@@ -81,7 +81,7 @@ class Life:
     def learn_to(self, offset: int) -> float:
         """Seconds until everything below `offset` is learned and committed."""
         self.become_live()
-        return self.turn_until(lambda: self.partition.committed >= offset)
+        return self.turn_until(lambda: self.partition.committed_offset >= offset)
 
     def save(self) -> float:
         """Seconds that the next snapshot takes, from its state to its last message; it is committed then."""

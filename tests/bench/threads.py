@@ -77,7 +77,7 @@ def spend(config: Config, batches: list[list[Record]], partitions: int, threads:
     loop.start()
     loop.iterate()  # models are made
     begin = time.perf_counter()
-    while sum(partition.next_offset for partition in owned) < share * partitions:
+    while sum(partition.sent_offset for partition in owned) < share * partitions:
         loop.iterate()
     seconds = time.perf_counter() - begin
     loop._learning.close()

@@ -99,8 +99,8 @@ class Life:
         self.turns.append(now - began)
         for partition in self.owned:
             at, since = self._moved.get(partition.number, (-1, now))
-            if partition.next_offset != at:
-                self._moved[partition.number] = partition.next_offset, now
+            if partition.sent_offset != at:
+                self._moved[partition.number] = partition.sent_offset, now
             self.still[partition.number] = max(self.still[partition.number], now - since)
 
     def sample(self, name: str) -> float:
@@ -141,7 +141,7 @@ def main() -> None:
     warm_up(settings_of(config), Decoder(settings_of(config).limits))
     feed = RecordedFeed(records(), PARTITIONS)
     life = Life(config, feed)
-    while not all(partition.next_offset for partition in life.owned) or not life.owned.by_number:
+    while not all(partition.sent_offset for partition in life.owned) or not life.owned.by_number:
         life.turn()
     life.loop.drain()
     fill(life.owned)

@@ -152,7 +152,7 @@ def test_the_probe_tells_it_and_stays_ready() -> None:
     turn()
     assert health.ready().facts["catching_up"] is None
     for _ in range(10):
-        partition.next_offset += 1_000
+        partition.sent_offset += 1_000
         backlog -= 1_000
         turn()
     verdict = health.ready()

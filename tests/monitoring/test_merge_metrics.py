@@ -1,5 +1,6 @@
 """What is counted of merging, what becomes of it with a partition, and that there is nothing of it where it is off."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.merging.leader import MergeSummary
 from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.merge_messages import Exclusion, MergeManifest, RosterEntry
-from stream_apple.stream.merging.merging import Merging, MergingContext
+from stream_apple.stream.merging.merging import MergedPartitions, MergingContext
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 EPOCH = START // HOUR
@@ -204,7 +205,7 @@ def test_a_real_loop_tells_all_of_it() -> None:
         recorder,
         Clock(0.0, 0.01),
     )
-    monitoring, merging = Monitoring(process.metrics, process.health), Merging(context)
+    monitoring, merging = Monitoring(process.metrics, process.health), partial(MergedPartitions, context)
     process.loop = Loop(process.broker, process.owned, SETUP.loop, monitoring, OwnThread(), Clock(0.0, 0.01), merging)
     step = process.loop.iterate
 
@@ -225,6 +226,6 @@ def test_a_real_loop_tells_all_of_it() -> None:
     assert f"{PREFIX}merge_hold_seconds_count 4.0" in text
     assert f"{PREFIX}merge_seconds_count 2.0" in text
     assert f'{PREFIX}merge_round{{partition="1"}}' in text
-    merging.drop()
+    process.loop._merging.drop()
     assert f'{PREFIX}merge_round{{partition="1"}}' not in generate_latest(metrics.registry).decode()
     assert recorder.facts()["partitions"] == {}

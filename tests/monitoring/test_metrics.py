@@ -27,7 +27,7 @@ PLAIN: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "
 def shown(metrics: Metrics, model: PartitionModel) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Everything exported after an iteration of the loop with this one partition, given to it and taken again."""
     partition = Partition(model, RecoveryPlan(model.lineage, 0))
-    partition.next_offset = model.next_offset
+    partition.sent_offset = model.next_offset
     partition.enter(State.LIVE)
     metrics.entered(partition, State.LIVE)
     metrics.saved(partition, 1234, 0.5)

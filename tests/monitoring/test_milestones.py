@@ -34,9 +34,9 @@ class Watched:
 
     def learn(self, count: int) -> None:
         """Learn so many examples more."""
-        records = stream(self.partition.next_offset + 2 * count, bad_share=0.0)
-        left = [record for record in records if record.at >= self.partition.next_offset][:count]
-        self.partition.next_offset = self.model.process(left).next_offset
+        records = stream(self.partition.sent_offset + 2 * count, bad_share=0.0)
+        left = [record for record in records if record.at >= self.partition.sent_offset][:count]
+        self.partition.sent_offset = self.model.process(left).next_offset
 
 
 def names(events: list[EventDict]) -> list[str]:

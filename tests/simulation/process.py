@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 from simulation.cluster import MemoryCluster
@@ -19,9 +20,9 @@ from stream_apple.stream.learning.threads import Threads
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import LoopSettings
-from stream_apple.stream.merging.merging import Merging, MergingContext, NoMerging
+from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
 from stream_apple.stream.positions.merge_settings import MergeSettings
@@ -111,13 +112,13 @@ class Process:
         clock = Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
-        merging = NoMerging()
+        merging: MergingFactory = no_merging
         if setup.merging is not None:
             recorder: Any = Unmeasured()
             context = MergingContext(
                 self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
             )
-            merging = Merging(context)
+            merging = partial(MergedPartitions, context)
         monitoring = Monitoring(self.metrics, self.health)
         self.loop = Loop(self.broker, self.owned, setup.loop, monitoring, threads, clock, merging)
         enter = self.owned.enter
@@ -190,9 +191,9 @@ class Process:
     def live(self) -> dict[int, int]:
         """The next offset of each partition that it owns, and whose model it goes on learning."""
         return {
-            number: partition.next_offset
+            number: partition.sent_offset
             for number, partition in self.owned.by_number.items()
-            if partition.state is State.LIVE
+            if partition.state in ANSWERING
         }
 
     def sample(self, name: str, **labels: str) -> float | None:

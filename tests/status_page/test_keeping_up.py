@@ -77,7 +77,7 @@ def test_the_average_stands_beside_the_saw(browser: Browser, site: Site) -> None
     site.status._observer = site.watch
     for second in range(60):
         now.now = 1_700_000_000_000 + 1000 * second
-        partition.next_offset += 0 if second % 2 else 2_000
+        partition.sent_offset += 0 if second % 2 else 2_000
         site.watch.take_points()
     browser.open(f"http://127.0.0.1:{site.server.port}/")
     browser.wait_until("return document.querySelectorAll('#rate-chart path.curve').length === 2")

@@ -80,7 +80,7 @@ class Site:
     def work(self, seconds: int, per_second: int, more: int = 0) -> None:
         """Answer so many records in each of these seconds, while `more` come."""
         for _ in range(seconds):
-            self.owned[0].next_offset += per_second
+            self.owned[0].sent_offset += per_second
             self.backlog = max(self.backlog + more - per_second, 0)
             self.refresh()
         self.turn()

@@ -32,11 +32,11 @@ from stream_apple.stream.loop.outputs import OutputSender
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import LoopSettings, Transaction
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import NoMerging
+from stream_apple.stream.merging.merging import MergingFactory, no_merging
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import ANSWERING, Partition
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 FETCH_TIMEOUT_S = 0.1
@@ -68,7 +68,7 @@ class Loop:
         watchers: Watchers,
         threads: Threads,
         now: Callable[[], float] = time.monotonic,
-        merging: NoMerging = NoMerging(),  # noqa: B008  it has no state
+        merging: MergingFactory = no_merging,
     ) -> None:
         self._broker = broker
         self._owned = owned
@@ -81,8 +81,7 @@ class Loop:
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
         self._transaction = Transaction(settings, now)
-        self._merging = merging
-        merging.attach(self._begin, self._learning)
+        self._merging = merging(self._begin, self._learning)
         self._stopping = False
 
     def stop(self) -> None:
@@ -211,7 +210,7 @@ class Loop:
         """
         end = self._now() + SAVING_S
         for partition in partitions:
-            if partition.state is not State.LIVE or partition.unsaved <= worth:
+            if partition.state not in ANSWERING or partition.unsaved <= worth:
                 continue
             if self._now() > end:
                 _log.warning("snapshot_skipped", partition=partition.number, records_to_replay=partition.unsaved)

@@ -189,7 +189,7 @@ class OwnedPartitions:
         _log.info(
             state.value,
             partition=partition.number,
-            offset=partition.next_offset,
+            offset=partition.sent_offset,
             publish_from=partition.model.publish_from,
             model=partition.lineage.model,
         )

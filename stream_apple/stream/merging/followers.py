@@ -1,18 +1,8 @@
-"""The partitions of this worker as they go through boundaries: who waits, and what is noted of each.
+"""The partitions of this worker as they go through the ends of rounds: who waits, and what is noted of each.
 
-    GOING       on its way to the next boundary
-    STOPPED     at one; its contribution, a snapshot, is due
-    SAVING      the snapshot is in the open transaction
-    WAITING     it is committed: now others can merge it
-    TAKING      a thread makes the merged model the partition's own
-    TAKEN       that has been done; a snapshot of what has come of it is due, before anything else is published
-    RECORDING   the snapshot is in the open transaction, and the partition goes on
-
-Whoever has waited for too long is skipped: it is GOING again, with the model that it has. All of it is forgotten with
-the partition: what is noted beside its offset is enough to begin again at WAITING, or before the boundary.
+Where each stands is its state (`partitions/partition.py`). What is noted with its committed offset is enough to begin
+again where it waited, or before the end of the round.
 """
-
-from enum import Enum, auto
 
 from stream_apple.core.learner.merging.merge import MergeCounts, adopt
 from stream_apple.errors import GapError
@@ -20,30 +10,16 @@ from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
-from stream_apple.stream.partitions.partition import INCOMPLETE, Partition
+from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
 from stream_apple.stream.positions.merge_settings import MergeSettings
 
-
-class Place(Enum):
-    """Says where a partition stands between two boundaries, as the module's docstring lists them."""
-
-    GOING = auto()
-    STOPPED = auto()
-    SAVING = auto()
-    WAITING = auto()
-    TAKING = auto()
-    TAKEN = auto()
-    RECORDING = auto()
-
-
-_AFTER_COMMIT = {Place.SAVING: Place.WAITING, Place.RECORDING: Place.GOING}
+_AFTER_COMMIT = {State.CONTRIBUTING: State.WAITING, State.PASSING: State.LIVE}
 
 
 class Follower:
     """Takes one partition of this worker from boundary to boundary.
 
-    place      where it stands
     since      seconds of a clock: since when it has stood at its boundary
     record     what is to be recorded of the boundary that is behind it
     cut_off    whether the records behind its boundary are gone, so that it stands elsewhere by now
@@ -55,7 +31,6 @@ class Follower:
         assert rounds is not None
         self.partition = partition
         self.rounds: Rounds = rounds
-        self.place = Place.GOING
         self.since = now
         self.record: AdoptionRecord | None = None
         self.cut_off = False
@@ -68,6 +43,11 @@ class Follower:
         """Return the boundary that the partition stands at."""
         assert self.rounds.held is not None
         return self.rounds.held
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the partition waits for a merged model."""
+        return self.partition.state is State.WAITING
 
     def arrive(self, now: float) -> bool:
         """Look whether the model, if it has just been found, stands at a boundary, before it learns anything.
@@ -82,7 +62,8 @@ class Follower:
         self._check_unanswered(self.rounds.held)
         noted = self._committed.boundary
         waits = noted is not None and noted.state is BoundaryState.CONTRIBUTED and noted.at == self.rounds.held.at
-        self.place, self.since = Place.WAITING if waits else Place.STOPPED, now
+        self.partition.enter(State.WAITING if waits else State.STOPPED)
+        self.since = now
         self.cut_off = self.partition.plan.jump is not None
         return True
 
@@ -99,18 +80,19 @@ class Follower:
     def stop(self, boundary: Boundary, now: float) -> None:
         """The partition's model has come to a boundary."""
         self._check_unanswered(boundary)
-        self.place, self.since = Place.STOPPED, now
+        self.partition.enter(State.STOPPED)
+        self.since = now
 
     def begin_to_save(self, image: ModelImage) -> bool:
         """This snapshot of its model has been begun; whether it goes on behind its boundary with that."""
         if image.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
             # What follows its boundary was left out: no one else can tell, from this snapshot, that it has passed it.
             self._next = self._next._replace(at=image.at)
-        if self.place is Place.STOPPED:
-            self.place = Place.SAVING
+        if self.partition.state is State.STOPPED:
+            self.partition.enter(State.CONTRIBUTING)
             self._next = BoundaryNote(*self.boundary, BoundaryState.CONTRIBUTED)
-        elif self.place is Place.TAKEN:
-            self.place = Place.RECORDING
+        elif self.partition.state is State.ADOPTED:
+            self.partition.enter(State.PASSING)
             self._reach(BoundaryState.ADOPTED)
             return True
         return False
@@ -137,7 +119,7 @@ class Follower:
 
     def taken(self) -> None:
         """The merged model is the partition's own now, and a snapshot of it is due."""
-        self.place = Place.TAKEN
+        self.partition.enter(State.ADOPTED)
         self.rounds.go_on()
 
     def skip(self) -> None:
@@ -155,7 +137,7 @@ class Follower:
         )
         self.rounds.go_on()
         self.cut_off = False
-        self.place = Place.RECORDING
+        self.partition.enter(State.PASSING)
         self._reach(BoundaryState.SKIPPED)
 
     def _reach(self, state: BoundaryState) -> None:
@@ -178,8 +160,9 @@ class Follower:
         """This has been noted; what has become of a boundary, if that is new."""
         changed = note.boundary != self._committed.boundary
         self._committed = note
-        if self.place in _AFTER_COMMIT:
-            self.place = _AFTER_COMMIT[self.place]
-        if self.place not in (Place.TAKING, Place.TAKEN):
+        after = _AFTER_COMMIT.get(self.partition.state)
+        if after is not None:
+            self.partition.enter(after)
+        if self.partition.state not in (State.ADOPTING, State.ADOPTED):
             self.rounds.uncommitted = False
         return None if note.boundary is None or not changed else note.boundary.state

@@ -1,14 +1,13 @@
 """What the loop does about merging: all of it, for the partitions of one worker.
 
 Partitions that come to a boundary are held, contribute, and go on with the merged model (`followers.py`); whoever owns
-partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due. Where nothing
-is merged, the loop has `NoMerging`.
+partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -18,14 +17,14 @@ from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
-from stream_apple.stream.merging.followers import Follower, Place
+from stream_apple.stream.merging.followers import Follower
 from stream_apple.stream.merging.leader import Leader
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
 from stream_apple.stream.merging.merge_messages import round_of
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.rounds import Boundary
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
 
@@ -51,45 +50,92 @@ class MergingContext(NamedTuple):
     now: Callable[[], float] = time.monotonic
 
 
-class NoMerging:
-    """Leaves each partition's model its own; the loop calls it where `merge.mode` is off."""
+class Merging(Protocol):
+    """What the loop calls as its partitions come, stop and go."""
+
+    @property
+    def unsaved(self) -> Collection[Partition]:
+        """Partitions whose snapshot others wait for, or the partition itself."""
+        ...
+
+    def iterate(self) -> bool:
+        """Do a little of what is to be done; whether a commit is due at once."""
+        ...
+
+    def stopped(self, partition: Partition, boundary: Boundary) -> None:
+        """Take note that the partition's model has come to the end of a round."""
+        ...
+
+    def saving(self, partition: Partition, image: ModelImage) -> None:
+        """Take note that this snapshot of the partition's model has been begun, in the open transaction."""
+        ...
+
+    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
+        """Return what the next transaction must commit, when all snapshots in it are complete."""
+        ...
+
+    def committed(self, progress: Mapping[Partition, Committed]) -> None:
+        """Take note that a transaction is committed, with these offsets and what was to be noted with them."""
+        ...
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """Take these partitions for ours from now on, and no others."""
+        ...
+
+    def drop(self) -> None:
+        """Forget all partitions: nothing is ours any more, or to be trusted."""
+        ...
+
+
+MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler], Merging]
+"""Makes it of what opens a transaction unless one is open, and of what has threads work on models."""
+
+
+class _Unmerged:
+    """Leaves each partition's model its own."""
 
     unsaved: Collection[Partition] = ()
 
-    def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
-        """Keep neither: this opens no transaction and has no call made."""
-
     def iterate(self) -> bool:
-        """Return False, because no merge ever makes a commit due."""
         return False
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """Raise AssertionError: no model stops where nothing is merged."""
         raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
-        """Ignore the snapshot, for which nobody waits."""
+        pass
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        """Return what the next transaction must commit."""
         return {partition: new for partition in owned if (new := partition.progress()) is not None}
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """Ignore the commit, which nothing here waits for."""
+        pass
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Ignore the partitions, none of which is ever held."""
+        pass
 
     def drop(self) -> None:
-        """Drop nothing, because nothing is kept."""
+        pass
 
 
-class Merging(NoMerging):
-    """The partitions of one worker at their boundaries, and the leader, if it is here."""
+def no_merging(begin: Callable[[], None], learning: LearningScheduler) -> Merging:  # noqa: ARG001  a `MergingFactory`
+    """Leave each partition's model its own."""
+    return _Unmerged()
 
-    def __init__(self, context: MergingContext) -> None:
-        assert context.provenance.merging is not None
+
+class MergedPartitions:
+    """The partitions of one worker at the ends of rounds, and the leader, if it is here; a `Merging`.
+
+    begin     opens a transaction unless one is open
+    learning  has threads work on models
+    """
+
+    def __init__(self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler) -> None:
+        if context.provenance.merging is None:
+            raise ValueError("expected the provenance of models that are merged")
         self._context = context
+        self._begin = begin
+        self._learning = learning
         self._settings = context.provenance.merging
         self._log = MergeLog(context.broker, context.provenance, context.options, context.now)
         self._followers: dict[int, Follower] = {}
@@ -98,13 +144,6 @@ class Merging(NoMerging):
         self._poll_at = 0.0
         # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
         self._gates: dict[int, int | None] = {}
-        self._begin: Callable[[], None] = lambda: None
-        self._learning: LearningScheduler | None = None
-
-    def attach(self, begin: Callable[[], None], learning: LearningScheduler) -> None:
-        """Open transactions with `begin`, and have threads work on models by `learning`."""
-        self._begin = begin
-        self._learning = learning
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Take these partitions for ours from now on, and no others."""
@@ -126,10 +165,10 @@ class Merging(NoMerging):
         self._log.drop()
 
     @property
-    def unsaved(self) -> Collection[Partition]:  # type: ignore[override]
+    def unsaved(self) -> Collection[Partition]:
         """Partitions whose snapshot others wait for, or the partition itself."""
-        due = (Place.STOPPED, Place.TAKEN)
-        return [follower.partition for follower in self._followers.values() if follower.place in due]
+        due = (State.STOPPED, State.ADOPTED)
+        return [follower.partition for follower in self._followers.values() if follower.partition.state in due]
 
     def iterate(self) -> bool:
         """Do a little of what is to be done; whether a commit is due at once.
@@ -161,7 +200,7 @@ class Merging(NoMerging):
 
     def _wait_on(self, now: float) -> None:
         """See whether those that wait have waited enough."""
-        waiting = [follower for follower in self._followers.values() if follower.place is Place.WAITING]
+        waiting = [follower for follower in self._followers.values() if follower.waiting]
         if not waiting:
             return
         if now >= self._poll_at:
@@ -170,7 +209,7 @@ class Merging(NoMerging):
         self._log.read_on()
         self._answer(waiting)
         for follower in waiting:
-            if follower.place is Place.WAITING and now - follower.since > self._settings.max_hold_s:
+            if follower.waiting and now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
     def _answer(self, waiting: Sequence[Follower]) -> None:
@@ -195,8 +234,7 @@ class Merging(NoMerging):
         return None if merge is None else merge.merged
 
     def _take(self, follower: Follower, merged: MergedModel) -> None:
-        assert self._learning is not None
-        follower.place = Place.TAKING
+        follower.partition.enter(State.ADOPTING)
 
         def taken(counts: MergeCounts | None) -> None:
             if self._followers.get(follower.partition.number) is follower:
@@ -248,7 +286,6 @@ class Merging(NoMerging):
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
         """The partition's model has come to a boundary: nothing more is fetched for it."""
-        assert self._learning is not None
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
         self._learning.forget(partition)
@@ -299,7 +336,7 @@ class Merging(NoMerging):
     def _lead(self) -> bool:
         """Merge what is to be merged, if partition 0 is here; whether a merged model is in the open transaction."""
         first = self._followers.get(0)
-        if first is None or first.partition.state is not State.LIVE:
+        if first is None or first.partition.state not in ANSWERING:
             return False
         if self._leader is None:
             self._leader = self._new_leader(first)
@@ -319,7 +356,6 @@ class Merging(NoMerging):
 
     def _new_leader(self, first: Follower) -> Leader:
         def run(task: Callable[[], Any], done: Callable[[Any], None]) -> None:
-            assert self._learning is not None
             self._learning.ask(first.partition, task, done)
 
         context = self._context

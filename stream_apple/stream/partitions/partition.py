@@ -1,4 +1,12 @@
-"""The life of a partition in this worker, as a table."""
+"""The life of a partition in this worker, as a table.
+
+    found      ASSIGNED -> RESTORING -> REPLAYING -> LIVE, each left out where there is nothing to do
+    merged     LIVE -> STOPPED -> CONTRIBUTING -> WAITING -> ADOPTING -> ADOPTED -> PASSING -> LIVE
+    given up   from anywhere to REVOKED or LOST
+
+Whoever has waited for a merged model for too long passes the end of the round with the model that it has. A partition
+that is found at the end of a round goes on there: what is noted with its committed offset is enough.
+"""
 
 from enum import StrEnum
 
@@ -16,15 +24,34 @@ class State(StrEnum):
     RESTORING = "restoring"  # its model is being read from a snapshot
     REPLAYING = "replaying"  # learning records whose outputs are committed already
     LIVE = "live"  # every further record is published and committed
+    STOPPED = "stopped"  # at the end of a round; a snapshot, which is its contribution, is due
+    CONTRIBUTING = "contributing"  # the snapshot is in the open transaction
+    WAITING = "waiting"  # the snapshot is committed: others can merge it
+    ADOPTING = "adopting"  # a thread makes the merged model its own
+    ADOPTED = "adopted"  # a snapshot of what has come of it is due, before anything else is published
+    PASSING = "passing"  # that it goes on behind the end of the round is in the open transaction
     REVOKED = "revoked"  # given back in order; the model waits in case the partition returns
     LOST = "lost"  # taken away, or no longer to be trusted; the model is dropped
 
+    @property
+    def shown(self) -> "State":
+        """Return the state as logs and metrics have it: a partition that is merged is live."""
+        return State.LIVE if self in ANSWERING else self
+
+
+_GIVEN_UP = frozenset({State.REVOKED, State.LOST})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.ASSIGNED: frozenset({State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
-    State.RESTORING: frozenset({State.REPLAYING, State.LIVE, State.REVOKED, State.LOST}),
-    State.REPLAYING: frozenset({State.LIVE, State.REVOKED, State.LOST}),
-    State.LIVE: frozenset({State.REVOKED, State.LOST}),
+    State.ASSIGNED: _GIVEN_UP | {State.RESTORING, State.REPLAYING, State.LIVE},
+    State.RESTORING: _GIVEN_UP | {State.REPLAYING, State.LIVE},
+    State.REPLAYING: _GIVEN_UP | {State.LIVE},
+    State.LIVE: _GIVEN_UP | {State.STOPPED, State.WAITING},
+    State.STOPPED: _GIVEN_UP | {State.CONTRIBUTING, State.PASSING},
+    State.CONTRIBUTING: _GIVEN_UP | {State.WAITING},
+    State.WAITING: _GIVEN_UP | {State.ADOPTING, State.PASSING},
+    State.ADOPTING: _GIVEN_UP | {State.ADOPTED},
+    State.ADOPTED: _GIVEN_UP | {State.PASSING},
+    State.PASSING: _GIVEN_UP | {State.LIVE, State.STOPPED},
     State.REVOKED: frozenset(),
     State.LOST: frozenset(),
 }
@@ -36,28 +63,41 @@ INCOMPLETE = frozenset({State.ASSIGNED, State.RESTORING})
 RECOVERING = frozenset({State.RESTORING, State.REPLAYING})
 """States in which a partition's records are not answered yet."""
 
+ANSWERING = frozenset(
+    {
+        State.LIVE,
+        State.STOPPED,
+        State.CONTRIBUTING,
+        State.WAITING,
+        State.ADOPTING,
+        State.ADOPTED,
+        State.PASSING,
+    }
+)
+"""States in which every further record is published and committed, at the end of a round after a wait."""
+
 
 class Partition:
     """One partition of the examples topic that this worker owns, or has just given back.
 
-    plan           how its model was found
-    next_offset    the first record whose outputs have not been sent; its model may have learned it already
-    committed      the next offset by what is committed, as far as this worker knows
-    snapshot       the newest committed snapshot
-    written        one that is in the open transaction, to be committed with it
-    saved_at_ms    time of day when the newest snapshot was written, 0 if that is not known
-    unsaved_since  seconds of the worker's clock at which the newest snapshot was complete, or the model was found
-    epoch_ended    whether an epoch has ended since the newest snapshot
-    recovered      it has become live after a recovery, and nothing of it has been committed since
-    lineage        what its model descended from when it had learned what is sent
+    plan              how its model was found
+    sent_offset       the first record whose outputs have not been sent, though its model may have learned it
+    committed_offset  the first record whose outputs are not committed, as far as this worker knows
+    snapshot          the newest committed snapshot
+    written           one that is in the open transaction, to be committed with it
+    saved_at_ms       time of day when the newest snapshot was written, 0 if that is not known
+    unsaved_since     seconds of the worker's clock at which the newest snapshot was complete, or the model was found
+    epoch_ended       whether an epoch has ended since the newest snapshot
+    recovered         it has become live after a recovery, and nothing of it has been committed since
+    lineage           what its model descended from when it had learned what is sent
     """
 
     def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
         self.plan = plan
         self.model = model
         self.state = State.ASSIGNED
-        self.next_offset = plan.fetch_from
-        self.committed = plan.publish_from
+        self.sent_offset = plan.fetch_from
+        self.committed_offset = plan.publish_from
         self.snapshot = plan.snapshot
         self.written: SnapshotPointer | None = None
         self.saved_at_ms = 0
@@ -78,23 +118,23 @@ class Partition:
         The two are committed together: so what is replayed from a snapshot is never what was left out, and each
         further gap lies behind all before.
         """
-        return self.state is State.LIVE and self.lineage.left_out > self._saved
+        return self.state in ANSWERING and self.lineage.left_out > self._saved
 
     @property
     def replayed(self) -> bool:
         """Whether every record whose outputs are committed has been learned again."""
-        return self.next_offset >= self.model.publish_from
+        return self.sent_offset >= self.model.publish_from
 
     @property
     def awaited(self) -> bool:
         """Whether outputs for which readers have waited during a recovery could be committed."""
-        return self.recovered and self.next_offset > self.committed
+        return self.recovered and self.sent_offset > self.committed_offset
 
     @property
     def unsaved(self) -> int:
         """Return how many offsets a successor would have to replay."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
-        return self.next_offset - saved
+        return self.sent_offset - saved
 
     @property
     def _saved(self) -> int:
@@ -103,7 +143,7 @@ class Partition:
 
     def pass_on(self, result: BatchResult) -> None:
         """Its next outputs are those of `result`."""
-        self.next_offset = result.next_offset
+        self.sent_offset = result.next_offset
         if result.lineage is not None:
             self.lineage = result.lineage
 
@@ -119,14 +159,16 @@ class Partition:
         merge  what is to be noted about merging; None where models are not merged
         due    whether that has changed
         """
-        if self.state is not State.LIVE or (self.next_offset <= self.committed and self.written is None and not due):
+        if self.state not in ANSWERING or (
+            self.sent_offset <= self.committed_offset and self.written is None and not due
+        ):
             return None
         metadata = OffsetMetadata(self.lineage, self.written or self.snapshot, merge)
-        return Committed(self.next_offset, metadata.to_text())
+        return Committed(self.sent_offset, metadata.to_text())
 
     def has_committed(self, committed: Committed) -> None:
         """The transaction that was to commit this is committed."""
-        self.committed = committed.offset
+        self.committed_offset = committed.offset
         self.recovered = False
         if self.written is not None:
             self.snapshot, self.written = self.written, None

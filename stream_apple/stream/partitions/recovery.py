@@ -90,10 +90,10 @@ class RecoveryPlan(NamedTuple):
     @property
     def fetch_from(self) -> int:
         """Return the offset of the first record to fetch."""
-        return self._stands if self.jump is None else self.jump.gap.stop
+        return self._next_offset if self.jump is None else self.jump.gap.stop
 
     @property
-    def _stands(self) -> int:
+    def _next_offset(self) -> int:
         """The first record that the model has not learned, before any jump."""
         if self.kept is not None:
             return self.kept.next_offset

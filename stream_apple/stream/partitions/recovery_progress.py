@@ -60,7 +60,7 @@ class RecoveryProgress:
         """What is left of the partition's recovery; nothing once it is live."""
         if partition.state not in RECOVERING:
             return RecoveryLeft(0, 0.0)
-        stands = partition.next_offset
+        stands = partition.sent_offset
         records = max(partition.model.publish_from - stands, 0)
         begun = self._begun.get(partition.number)
         if begun is None or stands <= begun.offset:

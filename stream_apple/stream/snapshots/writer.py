@@ -16,7 +16,7 @@ import structlog
 
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.model.model_image import ModelImage
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import ANSWERING, Partition
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotEncoder
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
@@ -66,9 +66,9 @@ class SnapshotWriter:
         if self._current is not None or self._expected:
             return None
         for partition in urgent:
-            if partition.state is State.LIVE and partition.written is None:
+            if partition.state in ANSWERING and partition.written is None:
                 return partition
-        ready = [p for p in owned if p.state is State.LIVE and p.written is None and p.unsaved > 0]
+        ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)
         return most if most is not None and self._overdue(most) >= 0.0 else None

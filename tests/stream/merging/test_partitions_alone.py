@@ -23,7 +23,7 @@ from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
-from stream_apple.stream.merging.merging import Merging
+from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
@@ -114,7 +114,7 @@ class TestOthers:
         cluster = cluster_of({0: hourly(0, [5, 5]), 1: later})
         process = new_process(cluster)
         merging = process.loop._merging
-        assert isinstance(merging, Merging)
+        assert isinstance(merging, MergedPartitions)
         merging._log = cast("MergeLog", FakeLog({EPOCH + 168: MergeLookup.GONE}))
         run_until_noted(process, 0, cluster, BoundaryState.CONTRIBUTED)
         run_until_noted(process, 1, cluster, BoundaryState.SKIPPED)

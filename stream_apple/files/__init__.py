@@ -7,17 +7,16 @@ svmlight.py, vowpal_wabbit.py, json_lines.py, msgpack.py   one format each
 csv_text.py, parquet.py   tables, an example a row
 table.py          a row of a table -> an example
 field_mapping.py  the map that JSON lines and msgpack share -> an example
-timestamps.py     the forms in which a field may hold a time
 event_times.py    the timestamp of each example of a run: its own, or an evenly spaced one
-errors.py         what was expected and what was found, before it is known where
+errors.py         what readers refuse of a piece of a file, before it is known where
 """
 
+from stream_apple.core.input.spelling import ParseError
+from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.files.detection import FileFormat
-from stream_apple.files.errors import ParseError
 from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.reading import detect, read_examples
 from stream_apple.files.table import BY_NAME, ROLES, ColumnRoles
-from stream_apple.files.timestamps import milliseconds
 
 __all__ = [
     "BY_NAME",

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import BinaryIO
 
 from stream_apple.core.codec.example import framing
-from stream_apple.files.errors import ParseError
+from stream_apple.core.input.spelling import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.parquet import MAGIC
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.timestamps import looks_like_time
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, ColumnRoles
-from stream_apple.files.timestamps import looks_like_time
 
 _LOOKED_AT = 100  # examples, the first,
 _LOOKED_INTO = 4096  # and so many features of each

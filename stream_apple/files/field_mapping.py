@@ -9,8 +9,9 @@ from math import isfinite
 from typing import Any
 
 from stream_apple.core.codec.example import Example, Features
-from stream_apple.files.errors import LABELS, ParseError, are_values, in_json, missing, refuse_value, refuse_weight
-from stream_apple.files.timestamps import milliseconds
+from stream_apple.core.input.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
+from stream_apple.core.input.timestamps import milliseconds
+from stream_apple.files.errors import missing
 
 _PACKED = frozenset({"indices", "values"})
 

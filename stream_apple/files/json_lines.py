@@ -4,7 +4,8 @@ import json
 from typing import NoReturn
 
 from stream_apple.core.codec.example import Example
-from stream_apple.files.errors import ParseError, check_parts
+from stream_apple.core.input.spelling import ParseError
+from stream_apple.files.errors import check_parts
 from stream_apple.files.field_mapping import example_of, unique
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgpack
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, ParseError, refuse_too_many_parts
+from stream_apple.files.errors import MOST_PARTS, refuse_too_many_parts
 from stream_apple.files.field_mapping import example_of, unique
 
 _MAX_MESSAGE_BYTES = 64 << 20

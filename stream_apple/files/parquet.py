@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import ConfigurationError, InputFileError
-from stream_apple.files.errors import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 

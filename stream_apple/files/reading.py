@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError
 from stream_apple.files import csv_text, json_lines, msgpack, parquet, svmlight, vowpal_wabbit
 from stream_apple.files.detection import FileFormat, detect_format
-from stream_apple.files.errors import ParseError
 from stream_apple.files.input_stream import STDIN, numbered_lines, opened, rejoined
 from stream_apple.files.table import BY_NAME, ColumnRoles
 

@@ -13,7 +13,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from stream_apple.files.errors import ParseError, spells_plainly
+from stream_apple.core.input.spelling import ParseError, spells_plainly
 
 _FIRST_MILLISECONDS = 100_000_000_000
 END_MS = 253_402_300_800_000

@@ -1,0 +1,308 @@
+"""From a parsed record of any shape to an example, by the mapping that its user has given.
+
+    a map                  a namespace, of its path; at any depth
+    a number               a feature of this value
+    a text, true, false    a category: the feature `name=text`, whose value is 1
+    a list of texts        a set of categories
+    a list of numbers      a namespace of its path, whose features are called 0, 1, 2 ...
+    null, NaN, ""          nothing: the example does not have it, as if the field were not there
+    all else               can't be read
+
+The same content gives the same example from whichever format it comes: that is why an empty text is nothing, as CSV has
+no other way to say so.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Any, NamedTuple, NoReturn
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from stream_apple.core.codec.example import Example, Features
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.input_mapping import ALL, Feature, InputMapping, Kind
+from stream_apple.core.input.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
+from stream_apple.core.input.timestamps import milliseconds
+
+DEEPEST = 16
+"""Maps within each other, the record included."""
+_MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any number
+_LARGE = 2.0**59  # smaller numbers are values of features, without a further look
+_PACKED = frozenset({"indices", "values"})
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_Spaces = dict[str, dict[str, float]]
+
+
+class RefusedError(ParseError):
+    """A record can't become an example. `reason`: what its dead letter says."""
+
+    def __init__(self, reason: Reason, expected: str, found: object) -> None:
+        super().__init__(expected, found)
+        self.reason = reason
+
+
+class Mapped(NamedTuple):
+    """An example, and how many of its features could not be read and were left out."""
+
+    example: Example
+    left_out: int
+
+
+class RecordMapper:
+    """Makes examples of records by one mapping. Several threads may use it at once."""
+
+    def __init__(self, mapping: InputMapping) -> None:
+        self.mapping = mapping
+        self._zone = ZoneInfo(mapping.time_zone)
+        self._known: dict[str, Feature] = {}
+
+    def example(self, record: object) -> Mapped:
+        """Return the example in one parsed record; RefusedError if there is none.
+
+        record  a map as a parser of its format returns it: of texts to maps, lists, texts, numbers, booleans, None;
+                bytes, Decimal, UUID, datetime where the format has them
+        """
+        if not isinstance(record, dict):
+            raise RefusedError(Reason.WRONG_TYPE, "a map of fields", record)
+        mapping = self.mapping
+        features, left_out = self._features(record)
+        example = Example(
+            label=self._label(self._held(record, mapping.label)),
+            weight=self._weight(self._held(record, mapping.weight)),
+            id=self._id(self._held(record, mapping.id)),
+            features=features,
+            timestamp_ms=self._time(self._held(record, mapping.timestamp)) if mapping.timestamp else None,
+        )
+        return Mapped(example, left_out)
+
+    def _held(self, record: Mapping[str, Any], path: str) -> object:
+        """Return what stands at the path, None if nothing does; a name that holds separators comes first."""
+        if not path:
+            return None
+        if path in record:
+            return record[path]
+        found: object = record
+        for name in path.split(self.mapping.separator):
+            if not isinstance(found, dict):
+                return None
+            found = found.get(name)
+        return found
+
+    def _label(self, value: object) -> float | None:
+        if _is_absent(value):
+            return None
+        field, known = self.mapping.label, self.mapping.label_map
+        if known:
+            text = _text(value)
+            if text is None or text not in known:
+                raise RefusedError(Reason.BAD_LABEL, f"one of {', '.join(map(repr, known))} as {field!r}", value)
+            return known[text]
+        if isinstance(value, str):
+            try:
+                return spelled_label(f"{field!r}", value)
+            except ParseError:
+                return _refuse(Reason.BAD_LABEL, f"a number, true or false as {field!r} (or input.label_map)", value)
+        number = _number(value)
+        if number is None:
+            return _refuse(Reason.WRONG_TYPE, f"a number, a boolean or a text as {field!r}", value)
+        if not isfinite(number):
+            return _refuse(Reason.BAD_LABEL, f"a finite number as {field!r}", value)
+        return number
+
+    def _weight(self, value: object) -> float:
+        if _is_absent(value):
+            return 1.0
+        number = spelled_number(value) if isinstance(value, str) else None if value is True else _number(value)
+        if number is None or number < 0 or not isfinite(number):
+            raise RefusedError(Reason.BAD_WEIGHT, f"a number of at least 0 as {self.mapping.weight!r}", value)
+        return number
+
+    def _id(self, value: object) -> str | int | bytes | None:
+        if value is None:
+            return None
+        if isinstance(value, UUID):
+            return str(value)
+        if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
+            return value
+        if isinstance(value, str | bytes):
+            return value
+        raise RefusedError(Reason.BAD_ID, f"text, bytes or an integer of 64 bits as {self.mapping.id!r}", value)
+
+    def _time(self, value: object) -> int:
+        try:
+            return milliseconds(value)
+        except ParseError as error:
+            found = "none" if value is None else value
+            raise RefusedError(Reason.BAD_TIMESTAMP, f"{error.expected} as {self.mapping.timestamp!r}", found) from None
+
+    def _features(self, record: dict[str, Any]) -> tuple[Features, int]:
+        where = self.mapping.features
+        features = record if where == ALL else self._held(record, where)
+        if not isinstance(features, dict):
+            raise RefusedError(Reason.NO_FEATURES, f"a map as {where!r}", "none" if features is None else features)
+        if isinstance(features.get("indices"), bytes) and where != ALL:
+            if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
+                raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)
+            return features, 0
+        walk = _Walk(self)
+        walk.map("", features, 1)
+        return walk.spaces, walk.left_out
+
+    def feature(self, path: str) -> Feature:
+        """Return what a path stands for, as of `InputMapping.feature`."""
+        found = self._known.get(path)
+        if found is None:
+            found = self.mapping.feature(path)
+            if len(self._known) < _MOST_KEPT:
+                self._known[path] = found
+        return found
+
+    def parts_of_time(self, value: object) -> list[str]:
+        """Return hour, weekday and month of a time in the mapping's zone, as categories; ParseError if it is none."""
+        local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
+        return [f"hour={local.hour}", f"weekday={_WEEKDAYS[local.weekday()]}", f"month={local.month}"]
+
+
+class _Walk:
+    """Gathers the features of one record.
+
+    spaces    namespace -> name -> value
+    left_out  how many could not be read
+    """
+
+    def __init__(self, mapper: RecordMapper) -> None:
+        self._mapper = mapper
+        self._separator = mapper.mapping.separator
+        self._strict = mapper.mapping.unreadable == "refuse"
+        self.spaces: _Spaces = {}
+        self.left_out = 0
+
+    def map(self, path: str, fields: Mapping[Any, Any], depth: int) -> None:
+        """Add all that the map at `path` holds."""
+        if depth > DEEPEST:
+            raise RefusedError(Reason.TOO_DEEP, f"maps at most {DEEPEST} deep", f"more at {_cut(path)!r}")
+        for name, value in fields.items():
+            if not isinstance(name, str):
+                raise RefusedError(Reason.WRONG_TYPE, "text as the name of a field", name)
+            whole = f"{path}{self._separator}{name}" if path else name
+            feature, kind = self._mapper.feature(whole), type(value)
+            # What most fields are takes a third of the time here.
+            if feature.kind is Kind.BY_VALUE and kind is str and value:
+                self._put(feature.space, f"{feature.name}={value}", 1.0, whole)
+            elif feature.kind is Kind.BY_VALUE and (kind is float or kind is int) and -_LARGE < value < _LARGE:
+                self._put(feature.space, feature.name, float(value), whole)
+            else:
+                self._field(feature, whole, value, depth)
+
+    def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
+        if feature.kind is Kind.IGNORED or _is_absent(value):
+            return
+        if isinstance(value, dict):
+            self.map(path, value, depth + 1)
+        elif feature.kind is Kind.TIME:
+            self._time(path, value)
+        elif isinstance(value, list | tuple):
+            self._list(path, feature, value)
+        else:
+            self._scalar(feature, path, value)
+
+    def _scalar(self, feature: Feature, path: str, value: object) -> None:
+        text = _text(value) if feature.kind is Kind.CATEGORY or isinstance(value, _AS_TEXT) else None
+        if feature.kind is Kind.NUMBER and text is not None:
+            number = spelled_number(value) if isinstance(value, str) else _number(value)
+            self._number(feature.space, feature.name, path, value, number)
+        elif text is not None:
+            self._put(feature.space, f"{feature.name}={text}", 1.0, path)
+        else:
+            self._number(feature.space, feature.name, path, value, _number(value))
+
+    def _number(self, space: str, name: str, path: str, value: object, number: float | None) -> None:
+        if number is None:
+            self._unreadable(Reason.WRONG_TYPE, "a number, a text or a boolean", path, value)
+        elif are_values([number]):
+            self._put(space, name, number, path)
+        elif not isnan(number):
+            reason = Reason.OVERFLOW if isfinite(number) else Reason.BAD_VALUE
+            self._unreadable(reason, "a number below 2^60 (1.15e18) in size", path, value)
+
+    def _list(self, path: str, feature: Feature, items: Iterable[object]) -> None:
+        there = [(number, item) for number, item in enumerate(items) if not _is_absent(item)]
+        if all(isinstance(item, _AS_TEXT) for _, item in there) or feature.kind is Kind.CATEGORY:
+            texts = [_text(item) for _, item in there]
+            if None in texts:
+                self._unreadable(Reason.WRONG_TYPE, "texts or numbers in a list of categories", path, items)
+                return
+            for text in dict.fromkeys(texts):
+                self._put(feature.space, f"{feature.name}={text}", 1.0, path)
+            return
+        numbers = [None if isinstance(item, _AS_TEXT) else _number(item) for _, item in there]
+        if None in numbers:
+            self._unreadable(Reason.WRONG_TYPE, "a list of texts, or one of numbers", path, items)
+            return
+        for (number, item), value in zip(there, numbers, strict=True):
+            self._number(path, str(number), f"{path}{self._separator}{number}", item, value)
+
+    def _time(self, path: str, value: object) -> None:
+        try:
+            parts = self._mapper.parts_of_time(value)
+        except ParseError as error:
+            self._unreadable(Reason.BAD_VALUE, error.expected, path, value)
+            return
+        for part in parts:
+            self._put(path, part, 1.0, path)
+
+    def _put(self, space: str, name: str, value: float, path: str) -> None:
+        names = self.spaces.get(space)
+        if names is None:
+            names = self.spaces[space] = {}
+        elif name in names:
+            raise RefusedError(Reason.DUPLICATE_KEY, "each field once", f"{_cut(path)!r} again")
+        names[name] = value
+
+    def _unreadable(self, reason: Reason, expected: str, path: str, found: object) -> None:
+        if self._strict:
+            raise RefusedError(reason, f"{expected} as {_cut(path)!r}", found)
+        self.left_out += 1
+
+
+_AS_TEXT: tuple[type, ...] = (str, bool, UUID)
+_SPELLED: Mapping[type, Callable[[Any], str]] = {
+    str: str,
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: repr,
+    Decimal: str,
+    UUID: str,
+}
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or value == "" or value != value  # noqa: PLR0124  NaN alone differs from itself
+
+
+def _text(value: object) -> str | None:
+    """Return the value as a category spells it; None if it can't be one."""
+    spell = _SPELLED.get(type(value))
+    return None if spell is None else spell(value)
+
+
+def _number(value: object) -> float | None:
+    """Return the value of a number or a boolean, infinite if no float is as large; None for all else."""
+    if not isinstance(value, int | float | Decimal):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _refuse(reason: Reason, expected: str, found: object) -> NoReturn:
+    raise RefusedError(reason, expected, in_json(found))
+
+
+def _cut(path: str) -> str:
+    return path if len(path) <= 80 else f"{path[:80]}..."

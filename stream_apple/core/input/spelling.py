@@ -1,0 +1,103 @@
+"""What was expected of a piece of input and what was found, and the numbers that texts spell.
+
+A `ParseError` says what was expected and what was found. Whoever catches it adds where that is.
+"""
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import NoReturn
+
+LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
+"""What to do about labels that are words: which of them is 1 is not for us to guess."""
+_LONGEST_SHOWN = 80
+_TRUTHS = {"true": 1.0, "false": 0.0}
+_TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit float, which is too large for a value
+
+
+class ParseError(Exception):
+    """A fault in a piece of a file. Whoever knows the file makes an InputFileError of it.
+
+    expected  in words
+    found     as it stands in the file; long text is cut
+    """
+
+    def __init__(self, expected: str, found: object) -> None:
+        shown = found if isinstance(found, str) else in_json(found)
+        if len(shown) > _LONGEST_SHOWN:
+            shown = f"{shown[:_LONGEST_SHOWN]}..."
+        super().__init__(f"expected {expected}, found {shown}")
+        self.expected = expected
+
+
+def in_json(value: object) -> str:
+    """Return a value as JSON writes it; a value that JSON does not have, as Python does."""
+    if isinstance(value, int | float | bytes) and not isinstance(value, bool):
+        return repr(value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:  # bytes, or keys that are no text
+        return repr(value)
+
+
+def number(what: str, text: str) -> float:
+    """Return the finite number that `text` spells; ParseError otherwise."""
+    value = spelled_number(text)
+    if value is None or not isfinite(value):
+        raise ParseError(f"a finite number as {what}", repr(text))
+    return value
+
+
+def are_values(numbers: Iterable[float]) -> bool:
+    """Return whether all `numbers` are below 2^60 in size as 32-bit floats."""
+    # Written so that the loop is in C, and so that NaN fails.
+    return all(map(_TOO_LARGE.__gt__, map(abs, numbers)))
+
+
+def refuse_value(name: str, found: object) -> NoReturn:
+    """Raise ParseError: `found` is no value of a feature."""
+    raise ParseError(f"a number below 2^60 in size as value of feature {name!r}", found)
+
+
+def value_of(name: str, text: str) -> float:
+    """Return the value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
+    value = spelled_number(text)
+    if value is None or not are_values([value]):
+        refuse_value(name, repr(text))
+    return value
+
+
+def spelled_number(text: str) -> float | None:
+    """Return the number that `text` spells, or None if it spells none."""
+    try:
+        return float(text) if spells_plainly(text) else None
+    except ValueError:
+        return None
+
+
+def spells_plainly(text: str) -> bool:
+    """Return whether `text` is free of what float() and int() accept beyond digits: 1_000, Arabic digits, space."""
+    return text.isascii() and text.isprintable() and "_" not in text and " " not in text
+
+
+def spelled_label(what: str, text: str) -> float:
+    """Return the label that `text` spells: a finite number, or true or false, as 1 and 0; ParseError otherwise."""
+    value = _TRUTHS.get(text.lower())
+    if value is None:
+        value = spelled_number(text)
+    if value is None or not isfinite(value):
+        raise ParseError(f"a finite number as {what}, or true or false{LABELS}", repr(text))
+    return value
+
+
+def weight_of(text: str) -> float:
+    """Return the importance that `text` spells: finite and not negative; ParseError otherwise."""
+    value = number("weight", text)
+    if value < 0:
+        refuse_weight(text)
+    return value
+
+
+def refuse_weight(found: object) -> NoReturn:
+    """Raise ParseError: `found` is a negative weight."""
+    raise ParseError("a weight of at least 0", found)

@@ -23,6 +23,7 @@ from support.source_files import FILES, NAMES, PACKAGE, ROOT, dotted_name, part_
 _CORE = {
     "core",
     "core.codec",
+    "core.input",
     "core.learner",
     "core.learner.kernels",
     "core.learner.merging",
@@ -52,9 +53,10 @@ ALLOWED: dict[str, set[str]] = {
     "signals": set(),
     "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
-    "config": {"core.learner.options", "errors", "nearest_names", "untrusted"},
+    "config": {"core.input", "core.learner.options", "errors", "nearest_names", "untrusted"},
     "core": {"errors"},
     "core.codec": {"core", "errors"},
+    "core.input": {"core", "core.codec", "errors"},
     "core.learner": {
         "core",
         "core.learner.kernels",

@@ -33,6 +33,7 @@ def settings_of(config: Config) -> ModelSettings:
         max_ahead_ms=config.epochs.max_ahead,
         reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
         merge_every=config.merge.every if config.merging else 0,
+        mapping=config.input.mapping(),
     )
 
 

@@ -57,11 +57,12 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     listener, kafka, permission = opening
     provenance = Provenance.of(config)
     settings = settings_of(config)._replace(start=starting_model(config, provenance))
-    metrics, health, observer = Metrics(), Health(), WorkerObserver(Names(ngrams=ngrams_of(settings.options)))
+    decoder = settings.decoder()
+    names = Names(ngrams=ngrams_of(settings.options))
+    metrics, health, observer = Metrics(), Health(), WorkerObserver(names, message=decoder.message)
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
-    decoder = settings.decoder()
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
     status = Status(observer, metrics, health, config.redacted(), finder=search)
     paths = {**routes(health, metrics.registry), **page_routes(status)}

@@ -1,6 +1,7 @@
 """What the operator decides: a TOML file, the environment on top of it, checked once before anything starts.
 
     schema.py              the settings, their defaults and bounds
+    input_settings.py      which fields of a record are what
     learner_settings.py    the learner's, which are made of the declarations in core/learner/options
     section.py             what all sections are made of
     kafka_passthrough.py   which librdkafka properties pass through, and which are refused with a reason
@@ -15,6 +16,7 @@
 Nothing outside this package reads the environment.
 """
 
+from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.loading import config_of, load
 from stream_apple.config.schema import (
@@ -32,6 +34,7 @@ __all__ = [
     "Config",
     "EpochSettings",
     "HttpSettings",
+    "InputSettings",
     "LearnerSettings",
     "LimitSettings",
     "MergingSettings",

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from stream_apple.config.input_settings import PART_OF_THE_MODEL
 from stream_apple.config.kafka_passthrough import DEFAULTS, OWNED
 from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.schema import Config
@@ -26,7 +27,7 @@ from stream_apple.core.learner.options import DeclaredOptions
 FIRST_VERSION = "0.1.0"
 """Since when a setting is there that does not say it."""
 
-_IDENTITY = {"topics.examples", "worker.from_model"}
+_IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in PART_OF_THE_MODEL)}
 """What a model's name has in it besides whole sections."""
 
 _PAGE = """\

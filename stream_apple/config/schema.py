@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
+from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.secrets import shown
@@ -292,6 +293,7 @@ class Config(Section):
     kafka: KafkaProperties = Field(default_factory=DEFAULTS.copy)
     topics: TopicSettings = TopicSettings()
     worker: WorkerSettings = WorkerSettings()
+    input: InputSettings = InputSettings()
     learner: LearnerSettings = LearnerSettings()
     epochs: EpochSettings = EpochSettings()
     merge: MergingSettings = MergingSettings()
@@ -333,7 +335,8 @@ class Config(Section):
             include={"epochs": True, "limits": True},
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
         )
-        return {"learner": self.learner.identity()} | settings
+        mapped = self.input.identity()
+        return {"learner": self.learner.identity()} | settings | ({"input": mapped} if mapped else {})
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """Return all settings in JSON types for a log, durations as text, secrets as `***`."""

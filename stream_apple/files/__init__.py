@@ -8,7 +8,6 @@ csv_text.py, parquet.py   tables, an example a row
 table.py          a row of a table -> an example
 field_mapping.py  the map that JSON lines and msgpack share -> an example
 event_times.py    the timestamp of each example of a run: its own, or an evenly spaced one
-errors.py         what readers refuse of a piece of a file, before it is known where
 """
 
 from stream_apple.core.input.spelling import ParseError

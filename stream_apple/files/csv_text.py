@@ -11,9 +11,15 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO, TypeAlias
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError, number, spelled_label, spelled_number
+from stream_apple.core.input.spelling import (
+    MOST_PARTS,
+    ParseError,
+    number,
+    refuse_too_many_parts,
+    spelled_label,
+    spelled_number,
+)
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, refuse_too_many_parts
 from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
 from stream_apple.files.table import Cell, ColumnRoles, TableReader
 

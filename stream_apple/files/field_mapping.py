@@ -4,34 +4,16 @@ Unknown keys are read over, as in the stream. Unlike there, what can't be learne
 file can mend it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from stream_apple.core.codec.example import Example, Features
 from stream_apple.core.input.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
 from stream_apple.core.input.timestamps import milliseconds
-from stream_apple.files.errors import missing
+from stream_apple.nearest_names import missing
 
 _PACKED = frozenset({"indices", "values"})
-
-
-def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return a map from the pairs of a parsed object; ParseError if a key occurs twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ParseError("each key once in a map", f"{repeated(key for key, _ in pairs)!r} again")
-    return found
-
-
-def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have many types
-    """Return the first name that occurs again, or None; in one pass, as there may be a million."""
-    seen = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def example_of(record: object, timestamp_field: str | None, key_field: str | None = None) -> Example:

@@ -2,15 +2,14 @@
 
 import io
 from collections.abc import Iterator
-from typing import Any
 
 import msgpack
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError
+from stream_apple.core.input.parsing import Parts
+from stream_apple.core.input.spelling import MOST_PARTS, ParseError
 from stream_apple.errors import InputFileError
-from stream_apple.files.errors import MOST_PARTS, refuse_too_many_parts
-from stream_apple.files.field_mapping import example_of, unique
+from stream_apple.files.field_mapping import example_of
 
 _MAX_MESSAGE_BYTES = 64 << 20
 _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
@@ -30,33 +29,11 @@ class _Counted:
         return data
 
 
-class _Parts:
-    """Makes the maps and lists of a message, and counts their items: an empty list takes 60 times its byte."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Return a map of the pairs as `unique` does; ParseError for too many parts."""
-        self._add(len(pairs))
-        return unique(pairs)
-
-    def list(self, items: list[Any]) -> list[Any]:
-        """Return the same items; ParseError for too many parts."""
-        self._add(len(items))
-        return items
-
-    def _add(self, parts: int) -> None:
-        self.count += parts + 1
-        if self.count > MOST_PARTS:
-            refuse_too_many_parts("values", self.count)
-
-
 def examples(
     stream: io.BufferedReader, name: str, timestamp_field: str | None, key_field: str | None
 ) -> Iterator[Example]:
     """Yield the examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
-    counted, parts = _Counted(stream), _Parts()
+    counted, parts = _Counted(stream), Parts()
     unpacker = msgpack.Unpacker(
         counted,
         object_pairs_hook=parts.map,

@@ -7,8 +7,7 @@ lines and comments hold no example.
 from typing import NoReturn
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError, are_values, number, value_of
-from stream_apple.files.errors import MOST_PARTS, refuse_too_many_parts
+from stream_apple.core.input.spelling import MOST_PARTS, ParseError, are_values, number, refuse_too_many_parts, value_of
 
 QUERY = "qid"
 """The one field besides label and features: which query the row belongs to."""

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.parsing import repeated
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.input.timestamps import milliseconds
-from stream_apple.files.errors import missing
-from stream_apple.files.field_mapping import example_of, key_in, repeated
+from stream_apple.files.field_mapping import example_of, key_in
+from stream_apple.nearest_names import missing
 
 ROLES = ("label", "weight", "id")
 

@@ -14,8 +14,16 @@ means. Text as a value (`colour:red`) is refused. So is whatever Vowpal Wabbit o
 from collections.abc import Mapping
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError, are_values, number, refuse_value, spells_plainly, weight_of
-from stream_apple.files.errors import check_parts, missing
+from stream_apple.core.input.spelling import (
+    ParseError,
+    are_values,
+    check_parts,
+    number,
+    refuse_value,
+    spells_plainly,
+    weight_of,
+)
+from stream_apple.nearest_names import missing
 
 
 def parse_line(line: str, key_field: str | None = None) -> Example | None:

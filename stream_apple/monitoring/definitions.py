@@ -47,6 +47,12 @@ METRICS = (
         "Records processed by what became of them: learned, unlabelled (scored only), rejected, or replayed.",
         ("partition", "outcome"),
     ),
+    Metric(
+        "features_left_out_total",
+        Counter,
+        'Features that could not be read, where input.unreadable is "leave_out".',
+        BY_PARTITION,
+    ),
     Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
     Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
     Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),

@@ -98,7 +98,7 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
     rows = np.searchsorted(batch.indptr, hits, "right") - 1
     for key, row in zip(batch.keys[hits].tolist(), decoded.rows[rows].tolist(), strict=True):
         if key in left:
-            found = dict(names_in(values[row], names.ngrams))
+            found = dict(names_in(decoder.message(values[row]), names.ngrams))
             names.add(found.items())
             left.difference_update(found)
             left.discard(key)  # whatever it is called: another example would not say more

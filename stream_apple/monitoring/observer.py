@@ -54,14 +54,19 @@ def _unknown(_partition: int) -> float | None:
 
 
 class WorkerObserver:
-    """The observer of one worker, which remembers what it is told. `names` may be read by any thread."""
+    """The observer of one worker, which remembers what it is told. `names` may be read by any thread.
+
+    message  returns the message that a record is read as, see `Decoder.message`
+    """
 
     def __init__(
         self,
         names: Names | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        message: Callable[[bytes | None], bytes | None] = lambda value: value,
     ) -> None:
         self.names = Names() if names is None else names
+        self._message = message
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
         self._lag: Callable[[int], float | None] = _unknown
@@ -116,7 +121,7 @@ class WorkerObserver:
         if sample is None:
             return False
         value, key = sample
-        self.names.add(names_in(value, self.names.ngrams))
+        self.names.add(names_in(self._message(value), self.names.ngrams))
         self.names.add(name_of_user(key))
         return True
 

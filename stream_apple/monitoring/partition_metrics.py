@@ -50,6 +50,7 @@ class PartitionMetrics:
         self._outcomes = Tally(
             metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), self._label
         )
+        self._left_out = metrics["features_left_out_total"].labels(self._label)
         codes = (reason.code for reason in Reason if reason is not Reason.OK)
         self._reasons = Tally(metrics["dead_letters_total"], codes, self._label)
         self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), self._label)
@@ -112,6 +113,7 @@ class PartitionMetrics:
         self._outcomes.add("unlabelled", result.unlabelled)
         self._outcomes.add("rejected", len(result.rejects))
         self._outcomes.add("replayed", result.replayed)
+        self._left_out.inc(result.left_out)
         for reject in result.rejects:
             self._reasons.add(reject.reason.code)
         for end in result.ends:

@@ -4,8 +4,9 @@ Owns the arrays that the parser fills, and their reuse. The format itself is `pa
 """
 
 import threading
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,36 @@ from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
 from stream_apple.core.codec.parse import JSON_FOUND, parse
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.jit import kernel
 
 _ANY_SIZE = 1 << 62
+_NO_FAULTS: Mapping[int, str] = MappingProxyType({})
+
+
+class ReadRecords(NamedTuple):
+    """`n` records of another shape as messages of the product's own.
+
+    messages    msgpack as `encode_example` makes it; b"" of a record that is refused, None of one without a value
+    reasons     uint8[n]  a `Reason`; 0 = good so far
+    faults      record -> what was expected of it and found, of each that is refused
+    timestamps  int64[n]  event time in milliseconds since 1970, 0 of a record that is refused; None: the record's own
+    left_out    int64[n]  features that could not be read, and are not in the message
+    """
+
+    messages: list[bytes | None]
+    reasons: NDArray[np.uint8]
+    faults: dict[int, str]
+    timestamps: NDArray[np.int64] | None
+    left_out: NDArray[np.int64]
+
+
+class RecordReader(Protocol):
+    """Turns records of another shape into messages of the product's own, see `core/input/record_reader.py`."""
+
+    def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
+        """Return the values of `n` records as messages; several threads may call it at once."""
+        ...
 
 
 class Decoded(NamedTuple):
@@ -31,6 +58,12 @@ class Decoded(NamedTuple):
     places   int64[n]      byte in the record at which the fault was found; -1 if good
     buffer   uint8[...]    all records as msgpack, one after another
     ids      int64[m, 2]   start and stop in `buffer` of the raw msgpack of `id`; equal = no id
+
+    With a `RecordReader` places are 0, and there are besides:
+
+    faults      record -> what was expected and found, of each that is refused
+    timestamps  int64[m]  event time in milliseconds since 1970, if it is in the values
+    left_out    int64[m]  features of each row that could not be read
     """
 
     batch: Batch
@@ -39,6 +72,9 @@ class Decoded(NamedTuple):
     places: NDArray[np.int64]
     buffer: NDArray[np.uint8]
     ids: NDArray[np.int64]
+    faults: Mapping[int, str] = _NO_FAULTS
+    timestamps: NDArray[np.int64] | None = None
+    left_out: NDArray[np.int64] | None = None
 
     def before(self, record: int) -> "Decoded":
         """Return only the records before this one, and their rows."""
@@ -47,7 +83,13 @@ class Decoded(NamedTuple):
 
     def select(self, rows: NDArray[np.int64]) -> "Decoded":
         """Return only these of the m rows, int64[k], ascending; the records stay as they are."""
-        return self._replace(batch=self.batch.select(rows), rows=self.rows[rows], ids=self.ids[rows])
+        return self._replace(
+            batch=self.batch.select(rows),
+            rows=self.rows[rows],
+            ids=self.ids[rows],
+            timestamps=None if self.timestamps is None else self.timestamps[rows],
+            left_out=None if self.left_out is None else self.left_out[rows],
+        )
 
 
 class Decoder:
@@ -59,10 +101,14 @@ class Decoder:
 
     columns  fields of `Batch` that are filled besides those that always are: `spaces`, `attributes`, and `users`, which
              are not in the values, so that whoever has the keys of the records fills them
+    reader   reads the records; None: they are messages of the product's own
     """
 
-    def __init__(self, limits: Limits, columns: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, limits: Limits, columns: frozenset[str] = frozenset(), reader: RecordReader | None = None
+    ) -> None:
         self.columns = columns
+        self._reader = reader
         # One set of types, so that the kernel is compiled once.
         self._limits = Limits(
             int(limits.max_features),
@@ -82,6 +128,8 @@ class Decoder:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode the values of `n` records into examples; a record that can't be used has its reason in `reasons`."""
+        if self._reader is not None:
+            return self._decode_read(self._reader.read(values, self._limits.max_record_bytes))
         buffer, sizes = _joined(values)
         reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
         decoded = self._parsed(buffer, sizes, self._limits, reasons, places)
@@ -98,6 +146,26 @@ class Decoder:
             if value is not None and is_json(value):
                 places[record] = place_in_json(value, int(places[record]))
         return decoded
+
+    def message(self, value: bytes | None) -> bytes | None:
+        """Return the message of the product's own that one record is, or is read as; b"" if it is refused."""
+        return value if self._reader is None else self._reader.read([value], self._limits.max_record_bytes).messages[0]
+
+    def _decode_read(self, read: ReadRecords) -> Decoded:
+        """Decode messages that are of the product's own by now, however long they have become."""
+        buffer, sizes = _joined(read.messages)
+        reasons, places, refused = read.reasons, np.zeros(len(sizes), np.int64), read.reasons != Reason.OK
+        limits = self._limits._replace(max_record_bytes=_ANY_SIZE)
+        decoded = self._parsed(buffer, sizes, limits, reasons, places)
+        if decoded is None:
+            raise AssertionError("expected messages of msgpack, found JSON")
+        faults = dict(read.faults)
+        for record in np.flatnonzero((reasons != Reason.OK) & ~refused).tolist():
+            reason, place = Reason(int(reasons[record])), int(places[record])
+            faults[record] = explain(reason, place, read.messages[record], self._limits, placed=False)
+        places[reasons != Reason.OK] = 0
+        timestamps = None if read.timestamps is None else read.timestamps[decoded.rows]
+        return decoded._replace(faults=faults, timestamps=timestamps, left_out=read.left_out[decoded.rows])
 
     def _parsed(
         self, buffer: Bytes, sizes: NDArray[np.int64], limits: Limits, reasons: Bytes, places: NDArray[np.int64]

@@ -77,8 +77,10 @@ class Reason(IntEnum):
         return self.name.lower()
 
 
-def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> str:
+def explain(reason: Reason, place: int, value: bytes | None, limits: Limits, *, placed: bool = True) -> str:
     """Explain in ASCII what was expected, what was found, and where; `place` is a byte of the record's `value`.
+
+    placed  whether to say at which byte: not where `value` is what has become of a record of another shape
 
     For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
     """
@@ -108,8 +110,9 @@ def explain(reason: Reason, place: int, value: bytes | None, limits: Limits) -> 
         else:
             expected = _expected(reason, key, place, limits, _TYPES)
         found = _found(reason, value, place)
-    where = f"at byte {place}" if key is None else f"at byte {place}, in {_shortened(ascii(key))}"
-    return f"expected {expected}, found {found}, {where}"
+    where = [f"at byte {place}"] if placed else []
+    where += [] if key is None else [f"in {_shortened(ascii(key))}"]
+    return ", ".join([f"expected {expected}, found {found}", *where])
 
 
 def _shortened(quote: str) -> str:

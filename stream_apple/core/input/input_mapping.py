@@ -12,7 +12,7 @@ ALL = "*"
 Unreadable: TypeAlias = Literal["refuse", "leave_out"]
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """Says what becomes of a field that has no role."""
 
     BY_VALUE = auto()  # numbers are numbers, texts and booleans are categories
@@ -25,7 +25,7 @@ class Kind(Enum):
 class Feature(NamedTuple):
     """What a path stands for: `space` is all of it before the last separator, `name` what comes after."""
 
-    kind: Kind
+    kind: FieldKind
     space: str
     name: str
 
@@ -62,14 +62,14 @@ class InputMapping(NamedTuple):
         """Return what the field at `path`, below `features`, stands for; the more specific list comes first."""
         space, _, name = path.rpartition(self.separator)
         for kind, patterns in (
-            (Kind.IGNORED, (*self._roles(), *self.ignore)),
-            (Kind.TIME, self.times),
-            (Kind.CATEGORY, self.categories),
-            (Kind.NUMBER, self.numbers),
+            (FieldKind.IGNORED, (*self._roles(), *self.ignore)),
+            (FieldKind.TIME, self.times),
+            (FieldKind.CATEGORY, self.categories),
+            (FieldKind.NUMBER, self.numbers),
         ):
             if any(path == pattern or fnmatchcase(path, pattern) for pattern in patterns):
                 return Feature(kind, space, name)
-        return Feature(Kind.BY_VALUE, space, name)
+        return Feature(FieldKind.BY_VALUE, space, name)
 
     def _roles(self) -> list[str]:
         """Return the paths of the fields that have a role, counted from where the features begin."""

@@ -22,7 +22,8 @@ from zoneinfo import ZoneInfo
 
 from stream_apple.core.codec.example import Example, Features
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.input.input_mapping import ALL, Feature, InputMapping, Kind
+from stream_apple.core.input.input_mapping import ALL, Feature, FieldKind, InputMapping
+from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.input.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
 from stream_apple.core.input.timestamps import milliseconds
 
@@ -35,14 +36,6 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Spaces = dict[str, dict[str, float]]
-
-
-class RefusedError(ParseError):
-    """A record can't become an example. `reason`: what its dead letter says."""
-
-    def __init__(self, reason: Reason, expected: str, found: object) -> None:
-        super().__init__(expected, found)
-        self.reason = reason
 
 
 class Mapped(NamedTuple):
@@ -191,19 +184,19 @@ class _Walk:
             whole = f"{path}{self._separator}{name}" if path else name
             feature, kind = self._mapper.feature(whole), type(value)
             # What most fields are takes a third of the time here.
-            if feature.kind is Kind.BY_VALUE and kind is str and value:
+            if feature.kind is FieldKind.BY_VALUE and kind is str and value:
                 self._put(feature.space, f"{feature.name}={value}", 1.0, whole)
-            elif feature.kind is Kind.BY_VALUE and (kind is float or kind is int) and -_LARGE < value < _LARGE:
+            elif feature.kind is FieldKind.BY_VALUE and (kind is float or kind is int) and -_LARGE < value < _LARGE:
                 self._put(feature.space, feature.name, float(value), whole)
             else:
                 self._field(feature, whole, value, depth)
 
     def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
-        if feature.kind is Kind.IGNORED or _is_absent(value):
+        if feature.kind is FieldKind.IGNORED or _is_absent(value):
             return
         if isinstance(value, dict):
             self.map(path, value, depth + 1)
-        elif feature.kind is Kind.TIME:
+        elif feature.kind is FieldKind.TIME:
             self._time(path, value)
         elif isinstance(value, list | tuple):
             self._list(path, feature, value)
@@ -211,8 +204,8 @@ class _Walk:
             self._scalar(feature, path, value)
 
     def _scalar(self, feature: Feature, path: str, value: object) -> None:
-        text = _text(value) if feature.kind is Kind.CATEGORY or isinstance(value, _AS_TEXT) else None
-        if feature.kind is Kind.NUMBER and text is not None:
+        text = _text(value) if feature.kind is FieldKind.CATEGORY or isinstance(value, _AS_TEXT) else None
+        if feature.kind is FieldKind.NUMBER and text is not None:
             number = spelled_number(value) if isinstance(value, str) else _number(value)
             self._number(feature.space, feature.name, path, value, number)
         elif text is not None:
@@ -231,7 +224,7 @@ class _Walk:
 
     def _list(self, path: str, feature: Feature, items: Iterable[object]) -> None:
         there = [(number, item) for number, item in enumerate(items) if not _is_absent(item)]
-        if all(isinstance(item, _AS_TEXT) for _, item in there) or feature.kind is Kind.CATEGORY:
+        if all(isinstance(item, _AS_TEXT) for _, item in there) or feature.kind is FieldKind.CATEGORY:
             texts = [_text(item) for _, item in there]
             if None in texts:
                 self._unreadable(Reason.WRONG_TYPE, "texts or numbers in a list of categories", path, items)

@@ -10,6 +10,9 @@ from typing import NoReturn
 
 LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
 """What to do about labels that are words: which of them is 1 is not for us to guess."""
+MOST_PARTS = 1 << 20
+"""Words, cells or values of one example, features or not: they take up to a hundred times the bytes that spell them."""
+
 _LONGEST_SHOWN = 80
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit float, which is too large for a value
@@ -101,3 +104,17 @@ def weight_of(text: str) -> float:
 def refuse_weight(found: object) -> NoReturn:
     """Raise ParseError: `found` is a negative weight."""
     raise ParseError("a weight of at least 0", found)
+
+
+def refuse_too_many_parts(what: str, found: int) -> NoReturn:
+    """Raise ParseError: an example has more parts than any may have."""
+    raise ParseError(f"at most {MOST_PARTS:,} {what} in an example", f"{found:,}")
+
+
+def check_parts(text: str, what: str, separators: str) -> None:
+    """Raise ParseError for a text that would split into too many parts, before any of them is made.
+
+    separators  characters between which a part may lie
+    """
+    if len(text) > MOST_PARTS and (found := sum(map(text.count, separators))) > MOST_PARTS:
+        refuse_too_many_parts(what, found)

@@ -20,6 +20,8 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.merging.merge import adopt
@@ -43,6 +45,7 @@ class ModelSettings(NamedTuple):
 
     merge_every  epochs of a round, 0 if nothing is merged
     start        what every model starts from; None: from nothing
+    mapping      which fields of a record are what; None: records are messages of the product's own
     """
 
     options: Options
@@ -52,10 +55,12 @@ class ModelSettings(NamedTuple):
     reject_limits: RejectLimits
     merge_every: int = 0
     start: Mergeable | None = None
+    mapping: InputMapping | None = None
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
-        return Decoder(self.limits, self.options.wanted_columns())
+        reader = None if self.mapping is None else MappedReader(self.mapping)
+        return Decoder(self.limits, self.options.wanted_columns(), reader)
 
 
 class EpochEnd(NamedTuple):
@@ -80,6 +85,7 @@ class BatchResult(NamedTuple):
     seconds      that each step took
     lineage      of the model from this batch on, if it has changed; its outputs carry it
     boundary     at which the model has stopped, having ended the epoch: further records are behind it
+    left_out     features of the examples that could not be read
     """
 
     predictions: list[bytes]
@@ -94,6 +100,7 @@ class BatchResult(NamedTuple):
     seconds: Mapping[Step, float]
     lineage: Lineage | None = None
     boundary: Boundary | None = None
+    left_out: int = 0
 
 
 class PartitionModel:
@@ -328,6 +335,7 @@ class PartitionModel:
             next_offset=self.next_offset,
             seconds=budget.seconds,
             boundary=boundary,
+            left_out=0 if (left := triaged.decoded.left_out) is None else int(left[triaged.published :].sum()),
         )
 
     def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:

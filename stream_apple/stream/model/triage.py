@@ -112,7 +112,7 @@ class Triage:
 
     def _plan(self, records: Sequence[Record], decoded: Decoded) -> "_Plan":
         """Say what becomes of the records, up to a boundary; nothing is changed by that."""
-        timestamps = timestamps_of(records)[decoded.rows]
+        timestamps = _times(decoded, records)
         clock = self.clock.plan(timestamps)
         first = self._first_behind(clock)
         if first is None:
@@ -187,7 +187,8 @@ class Triage:
         """What the decoder has refused of the records from number `first` on."""
         for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
             record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
-            yield Reject(record, reason, self._explain(record, reason, place))
+            fault = decoded.faults.get(number)
+            yield Reject(record, reason, self._explain(record, reason, place) if fault is None else fault)
 
     def _explain(self, record: Record, reason: Reason, place: int) -> str:
         value = record.value()
@@ -231,3 +232,8 @@ class Triage:
             so_far = [reject for reject in rejects if reject.record.offset() <= offset]
             because = f"; the last one: {so_far[-1].reason.code}: {so_far[-1].message}" if so_far else ""
             raise TooManyRejectsError(f"{self._place}@{offset}: {explanation}{because}")
+
+
+def _times(decoded: Decoded, records: Sequence[Record]) -> NDArray[np.int64]:
+    """Return the event time of each row: what its value says, where a field of it is the time; else the record's."""
+    return timestamps_of(records)[decoded.rows] if decoded.timestamps is None else decoded.timestamps

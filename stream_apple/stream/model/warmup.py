@@ -59,12 +59,12 @@ def _what(settings: ModelSettings) -> str:
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
     # The table's size changes no code.
-    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None)
+    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None)
     Learner(small.options).warm_up()
     if settings.merge_every:
         warm_up_merging(small.options)
     decoder.warm_up()
-    model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, decoder)
+    model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, small.decoder())
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))
     spaces = ["f", *dict(small.options.ngrams)]
     spaced = encode_example(Example(None, 1.0, None, {space: {"a": 1.0, "b": 1.0} for space in spaces}))

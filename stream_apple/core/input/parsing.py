@@ -1,0 +1,123 @@
+"""From the bytes of a record to what they hold: JSON and msgpack, each key once in a map.
+
+What is read here becomes Python's own types, for the mapping. The product's own message never passes here: the kernels
+of `core/codec` read it.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import msgpack
+
+from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
+
+_DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
+
+
+class RefusedError(ParseError):
+    """A record can't become an example. `reason`: what its dead letter says."""
+
+    def __init__(self, reason: Reason, expected: str, found: object) -> None:
+        super().__init__(expected, found)
+        self.reason = reason
+
+
+def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return a map from the pairs of a parsed object; RefusedError if a key occurs twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        again = f"{repeated(key for key, _ in pairs)!r} again"
+        raise RefusedError(Reason.DUPLICATE_KEY, "each key once in a map", again)
+    return found
+
+
+def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have many types
+    """Return the first name that occurs again, or None; in one pass, as there may be a million."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+class Parts:
+    """Makes the maps and lists of a message, and counts their items: an empty list takes 60 times its byte."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        """Return a map of the pairs as `unique` does; ParseError for too many parts."""
+        self._add(len(pairs))
+        return unique(pairs)
+
+    def list(self, items: list[Any]) -> list[Any]:
+        """Return the same items; ParseError for too many parts."""
+        self._add(len(items))
+        return items
+
+    def _add(self, parts: int) -> None:
+        self.count += parts + 1
+        if self.count > MOST_PARTS:
+            refuse_too_many_parts("values", self.count)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RefusedError(Reason.MALFORMED, "finite numbers", name)
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
+
+
+def parsed_json(text: str) -> object:
+    """Return what a text of JSON holds; RefusedError if it is none."""
+    check_parts(text, "values", ",[{")
+    try:
+        found = _JSON.decode(text)
+    except json.JSONDecodeError as error:
+        raise RefusedError(Reason.MALFORMED, "a JSON object", f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise RefusedError(Reason.TOO_DEEP, "a JSON object", "one nested too deeply") from None
+    except ValueError:
+        raise RefusedError(Reason.MALFORMED, "finite numbers", "an integer of thousands of digits") from None
+    if "\\u" in text:
+        _refuse_lone_surrogates(found)
+    return found
+
+
+def _refuse_lone_surrogates(found: object) -> None:
+    # JSON can spell half a character, which no UTF-8 message can hold.
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"the lone surrogate {error.object[error.start]!a}"
+        raise RefusedError(Reason.MALFORMED, "text that UTF-8 can hold", half) from None
+
+
+def parsed_record(value: bytes) -> object:
+    """Return what a record holds: JSON if its first byte is `{`, perhaps after white space, else msgpack.
+
+    RefusedError if it is neither.
+    """
+    if is_json(value):
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as error:
+            raise RefusedError(Reason.MALFORMED, "JSON in UTF-8", f"byte 0x{value[error.start]:02x}") from None
+        return parsed_json(text)
+    parts = Parts()
+    try:
+        return msgpack.unpackb(
+            value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=_DATETIME, strict_map_key=False
+        )
+    except ParseError:
+        raise
+    except msgpack.StackError:
+        raise RefusedError(Reason.TOO_DEEP, "a msgpack map", "one nested too deeply") from None
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        found = str(error) or type(error).__name__
+        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", found) from None

@@ -1,0 +1,46 @@
+"""From the records of a topic of any shape to messages of the product's own, which `core/codec` decodes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stream_apple.core.codec.decode import ReadRecords
+from stream_apple.core.codec.example import encode_example
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.parsing import RefusedError, parsed_record
+from stream_apple.core.input.record_mapper import Mapped, RecordMapper
+from stream_apple.core.input.spelling import ParseError
+
+
+class MappedReader:
+    """Reads records by a mapping; several threads may use it at once."""
+
+    def __init__(self, mapping: InputMapping) -> None:
+        self._mapper = RecordMapper(mapping)
+
+    def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
+        """Return the values of `n` records as messages."""
+        n = len(values)
+        messages: list[bytes | None] = [None] * n
+        reasons, faults = np.zeros(n, np.uint8), dict[int, str]()
+        timestamps, left_out = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for number, value in enumerate(values):
+            if value is None:
+                continue
+            try:
+                mapped = self.mapped(value, max_record_bytes)
+                messages[number] = encode_example(mapped.example)
+                timestamps[number], left_out[number] = mapped.example.timestamp_ms or 0, mapped.left_out
+            except ParseError as error:
+                # What is no RefusedError is the bound on parts, of a record that may hold a million features.
+                reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
+                messages[number], reasons[number], faults[number] = b"", reason, str(error)
+        timed = bool(self._mapper.mapping.timestamp)
+        return ReadRecords(messages, reasons, faults, timestamps if timed else None, left_out)
+
+    def mapped(self, value: bytes, max_record_bytes: int) -> Mapped:
+        """Return the example that a record holds; RefusedError if it holds none."""
+        if len(value) > max_record_bytes:
+            raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_record_bytes} bytes", len(value))
+        return self._mapper.example(parsed_record(value))

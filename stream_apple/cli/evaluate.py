@@ -138,10 +138,11 @@ def command(
     With --shards, several learners get the examples in turn, as workers' partitions would, and become one model at
     the end of each epoch; measures are those of all examples together, in their order.
     """
+    times = columns.timed(times)
     _check(spans, times)
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
-    roles = columns.roles()
+    roles = columns.roles(times.timestamp_field)
     defaults = load(None, {}).limits
     options = learner.options(defaults.max_features_per_example)
     limits = Limits(

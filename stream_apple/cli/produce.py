@@ -29,7 +29,7 @@ from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.timestamps import END_MS
-from stream_apple.errors import InputFileError
+from stream_apple.errors import ConfigurationError, InputFileError
 from stream_apple.files import EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
@@ -122,9 +122,15 @@ def command(
 
     The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
     """
+    times = columns.timed(times)
     _check(files, amount, times)
-    columns.roles()  # what contradicts itself is told first
+    columns.roles(times.timestamp_field)  # what contradicts itself is told first
     config = load(path)
+    if config.input.mapping() is not None:
+        raise ConfigurationError(
+            "expected no section `input`: what is sent here are messages of the product's own, which a worker with "
+            "such a mapping does not read; send the file as it is with another producer, such as kcat"
+        )
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
         event_times, span = _plan(files, amount, times, columns, signals)
@@ -211,7 +217,7 @@ def _plan(
 
 
 def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, columns: ColumnOptions) -> Iterator[Example]:
-    roles, number = columns.roles(), 0
+    roles, number = columns.roles(times.field), 0
     for _ in range(repeat):
         for file in files:
             for example in times.examples(file, number, roles, columns.key_field):

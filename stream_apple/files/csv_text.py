@@ -21,7 +21,7 @@ from stream_apple.core.input.spelling import (
 )
 from stream_apple.errors import InputFileError
 from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
-from stream_apple.files.table import Cell, ColumnRoles, TableReader
+from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 
 _SAMPLED_ROWS = 1000
 _SAMPLED_CHARACTERS = 1 << 30  # at most, however long the rows are
@@ -44,7 +44,7 @@ def read_csv(
         sample = text.rows(text.keeping(kept))
         place, header = next(sample)
         try:
-            reader = TableReader(_names(header), roles, timestamp_field, key_field)
+            reader = row_reader(_names(header), roles, timestamp_field, key_field)
             cells = _Cells(reader, header, _kinds(reader, header, sample, text.delimiter))
         except ParseError as error:
             raise InputFileError(f"{name}:{place}: {error}") from None
@@ -120,7 +120,7 @@ class _Text:
             yield line
 
 
-def _kinds(reader: TableReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
+def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
     """Return for each column whether it holds texts; None if no row tells. Reads a thousand rows of the sample.
 
     ParseError for numbers with a decimal comma, as they stand between semicolons: as categories they would say little.
@@ -156,7 +156,7 @@ class _Cells:
     kinds  see `_kinds`; a column of which no row has told is known by its first value
     """
 
-    def __init__(self, reader: TableReader, header: Sequence[str], kinds: list[bool | None]) -> None:
+    def __init__(self, reader: RowReader, header: Sequence[str], kinds: list[bool | None]) -> None:
         self._header = header
         self._label = reader.label
         self._of_roles = reader.numbers

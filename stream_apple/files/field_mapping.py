@@ -4,11 +4,14 @@ Unknown keys are read over, as in the stream. Unlike there, what can't be learne
 file can mend it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 from stream_apple.core.codec.example import Example, Features
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
 from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.nearest_names import missing
@@ -16,7 +19,30 @@ from stream_apple.nearest_names import missing
 _PACKED = frozenset({"indices", "values"})
 
 
-def example_of(record: object, timestamp_field: str | None, key_field: str | None = None) -> Example:
+ExampleReader: TypeAlias = Callable[[object], Example]
+"""From one parsed map to its example; ParseError if there is none."""
+
+
+def example_reader(mapping: InputMapping | None, timestamp_field: str | None, key_field: str | None) -> ExampleReader:
+    """Return the reader of maps: by a mapping, or of maps with the keys of the stream's message.
+
+    timestamp_field  the key that holds the time of an example, if one does, and the mapping does not say it
+    key_field        the key that holds the key of its record, if one does
+    """
+    if mapping is None:
+        return partial(example_of, timestamp_field=timestamp_field, key_field=key_field)
+    mapper = RecordMapper(mapping if key_field is None else mapping._replace(ignore=(*mapping.ignore, key_field)))
+
+    def read(record: object) -> Example:
+        example = mapper.example(record).example
+        if key_field is None or not isinstance(record, dict):
+            return example
+        return example._replace(key=key_in(key_field, _held("key", record, key_field)))
+
+    return read
+
+
+def example_of(record: object, timestamp_field: str | None = None, key_field: str | None = None) -> Example:
     """Return the example in one parsed map; ParseError if there is none.
 
     timestamp_field  the key that holds its time, if one does

@@ -2,11 +2,9 @@
 
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.parsing import parsed_json
-from stream_apple.files.field_mapping import example_of
+from stream_apple.files.field_mapping import ExampleReader, example_of
 
 
-def parse_line(line: str, timestamp_field: str | None = None, key_field: str | None = None) -> Example | None:
+def parse_line(line: str, read: ExampleReader = example_of) -> Example | None:
     """Return the example of one line, or None for a blank line; ParseError if it is no JSON object with an example."""
-    if not line or line.isspace():
-        return None
-    return example_of(parsed_json(line), timestamp_field, key_field)
+    return read(parsed_json(line)) if line and not line.isspace() else None

@@ -9,7 +9,7 @@ from stream_apple.core.codec.example import Example
 from stream_apple.core.input.parsing import Parts
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError
 from stream_apple.errors import InputFileError
-from stream_apple.files.field_mapping import example_of
+from stream_apple.files.field_mapping import ExampleReader
 
 _MAX_MESSAGE_BYTES = 64 << 20
 _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
@@ -29,9 +29,7 @@ class _Counted:
         return data
 
 
-def examples(
-    stream: io.BufferedReader, name: str, timestamp_field: str | None, key_field: str | None
-) -> Iterator[Example]:
+def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Iterator[Example]:
     """Yield the examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
     counted, parts = _Counted(stream), Parts()
     unpacker = msgpack.Unpacker(
@@ -49,7 +47,7 @@ def examples(
             start = unpacker.tell()
             number += 1
             parts.count = 0
-            yield example_of(unpacker.unpack(), timestamp_field, key_field)
+            yield read(unpacker.unpack())
     except msgpack.OutOfData:
         if counted.bytes > start:
             found = f"only {counted.bytes - start} bytes of one"

@@ -16,7 +16,7 @@ from stream_apple.core.codec.example import Example
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import ConfigurationError, InputFileError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
-from stream_apple.files.table import Cell, ColumnRoles, TableReader
+from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 
 MAGIC = b"PAR1"
 _ROWS_AT_ONCE = 1000
@@ -44,7 +44,7 @@ def read_parquet(
     try:
         with ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
-        reader = TableReader(schema.names, roles, timestamp_field, key_field)
+        reader = row_reader(schema.names, roles, timestamp_field, key_field)
         casts = [_cast(field, reader, pa) for field in schema]
         texts = [field.name for field in schema if _is_text(field.type, pa)]
         chunks = _Chunks(metadata, {*texts})
@@ -111,7 +111,7 @@ def _is_text(kind: Any, pa: Any) -> bool:  # noqa: ANN401
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pyarrow has no types
+def _cast(field: Any, reader: RowReader, pa: Any) -> Any:  # noqa: ANN401  pyarrow has no types
     """Return the type of pyarrow that the column is read as; None: it is not read."""
     types, kind = pa.types, field.type
     if types.is_dictionary(kind):
@@ -121,12 +121,14 @@ def _cast(field: Any, reader: TableReader, pa: Any) -> Any:  # noqa: ANN401  pya
         return None
     if field.name in reader.categories:
         return pa.string()
-    if is_time and field.name == reader.timestamp_field:
+    if is_time and field.name in reader.times:
         return pa.timestamp("us")
     if field.name == reader.key_field and (types.is_binary(kind) or types.is_large_binary(kind)):
         return kind
     if types.is_decimal(kind) or types.is_floating(kind):
         return pa.float64()
+    if reader.as_they_are:
+        return kind
     if types.is_boolean(kind):
         return pa.int8()
     if _is_text(kind, pa) or types.is_integer(kind) or types.is_null(kind):

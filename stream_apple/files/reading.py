@@ -12,6 +12,7 @@ from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError
 from stream_apple.files import csv_text, json_lines, msgpack, parquet, svmlight, vowpal_wabbit
 from stream_apple.files.detection import FileFormat, detect_format
+from stream_apple.files.field_mapping import example_reader
 from stream_apple.files.input_stream import STDIN, numbered_lines, opened, rejoined
 from stream_apple.files.table import BY_NAME, ColumnRoles
 
@@ -31,7 +32,7 @@ def read_examples(
     """Yield the examples of `path` ("-" is standard input) in order, one at a time in memory.
 
     timestamp_field  the key or column that holds an example's time, in the formats that have them.
-    roles            what the columns are for, in the formats that have them.
+    roles            what the columns are for, in the formats that have them; or a mapping, which says the time, too.
     key_field        the key or column that holds the key of an example's record; in Vowpal Wabbit text the namespace
                      whose one feature is named so, in svmlight `qid`.
 
@@ -45,22 +46,26 @@ def read_examples(
                 f"{name}: expected JSON lines, msgpack, CSV or Parquet, which can hold the timestamp field "
                 f"{timestamp_field!r}, found {found.value}"
             )
-        if roles != BY_NAME and found is not None and found not in _TABLES:
+        if roles.mapping is not None and found in _WITHOUT_KEYS:
+            raise InputFileError(
+                f"{name}: expected JSON lines, msgpack, CSV or Parquet, whose fields have names, found {found.value}"
+            )
+        if roles.mapping is None and roles != BY_NAME and found is not None and found not in _TABLES:
             raise InputFileError(f"{name}: expected CSV or Parquet, which have columns, found {found.value}")
         if found is FileFormat.SVMLIGHT and key_field not in {None, svmlight.QUERY}:
             raise InputFileError(
                 f"{name}: expected the key field {svmlight.QUERY!r}, which svmlight may have, found {key_field!r}"
             )
+        read = example_reader(roles.mapping, timestamp_field, key_field)
         match found:
             case FileFormat.SVMLIGHT:
                 yield from _from_lines(joined, name, partial(svmlight.parse_line, keyed=key_field is not None))
             case FileFormat.VOWPAL_WABBIT:
                 yield from _from_lines(joined, name, partial(vowpal_wabbit.parse_line, key_field=key_field))
             case FileFormat.JSON_LINES:
-                parse_line = partial(json_lines.parse_line, timestamp_field=timestamp_field, key_field=key_field)
-                yield from _from_lines(joined, name, parse_line)
+                yield from _from_lines(joined, name, partial(json_lines.parse_line, read=read))
             case FileFormat.MSGPACK:
-                yield from msgpack.examples(joined, name, timestamp_field, key_field)
+                yield from msgpack.examples(joined, name, read)
             case FileFormat.CSV:
                 yield from csv_text.read_csv(joined, name, timestamp_field, key_field, roles)
             case FileFormat.PARQUET if path == STDIN:

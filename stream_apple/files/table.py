@@ -7,10 +7,12 @@ of the message: label, weight and id.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.input_mapping import ALL, FieldKind, InputMapping
 from stream_apple.core.input.parsing import repeated
+from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.files.field_mapping import example_of, key_in
@@ -28,39 +30,117 @@ class ColumnRoles(NamedTuple):
     named       role -> column; "" = none has the role
     categories  columns whose values are categories, whatever they look like
     ignored     columns that are no features
+    mapping     what the fields are, of tables and of records, as the section `input` says it; then the others are empty
     """
 
     named: Mapping[str, str] = MappingProxyType({})
     categories: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
+    mapping: InputMapping | None = None
 
 
 BY_NAME = ColumnRoles()
 
 
+class RowReader(Protocol):
+    """Makes examples of the rows of one table, and says how its cells are to be read.
+
+    as_they_are  whether cells keep their types: lists, maps, times and truths are for a mapping
+    times        columns that hold times
+    categories   columns whose cells are read as text, whatever they hold
+    ignored      columns that are not read
+    numbers      columns that must hold numbers, features or not
+    texts        columns that are read as they are spelled
+    label        the column that is the label, if it is read as one
+    key_field    the column that holds the record's key, if one does
+    """
+
+    as_they_are: bool
+    times: frozenset[str | None]
+    categories: frozenset[str]
+    ignored: frozenset[str | None]
+    numbers: set[str]
+    texts: set[str | None]
+    label: str | None
+    key_field: str | None
+
+    def example(self, row: Sequence[Cell]) -> Example:
+        """Return the example of one row, a cell for each column; ParseError if there is none."""
+        ...
+
+
+def row_reader(
+    columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None = None
+) -> RowReader:
+    """Return the reader of a table with these columns, in order; ParseError if a name is missing, or twice, or wrong.
+
+    timestamp_field  the column that holds the time, if one does, and the mapping does not say it
+    key_field        the column that holds the record's key, if one does
+    """
+    _check_names(columns)
+    if roles.mapping is not None:
+        return MappedTable(columns, roles.mapping, key_field)
+    return TableReader(columns, roles, timestamp_field, key_field)
+
+
+class MappedTable:
+    """Makes examples of rows by a mapping: all columns that have no role are features."""
+
+    as_they_are = True
+    label: str | None = None
+
+    def __init__(self, columns: Sequence[str], mapping: InputMapping, key_field: str | None) -> None:
+        for name in (mapping.label, mapping.timestamp, key_field):
+            if name and name not in columns:
+                raise ParseError(f"a column {name!r} (label= says that there is no label)", missing(name, columns))
+        apart = () if key_field is None else (key_field,)
+        kept = mapping._replace(features=ALL, ignore=(*mapping.ignore, *apart))
+        self._columns, self._mapper = columns, RecordMapper(kept)
+        kinds = {name: kept.feature(name).kind for name in columns}
+        roles = frozenset[str | None]({mapping.label, mapping.weight, mapping.id, mapping.timestamp, key_field})
+        self.key_field = key_field
+        self.numbers, self.categories = set[str](), frozenset[str]()
+        ignored = frozenset[str | None](name for name, kind in kinds.items() if kind is FieldKind.IGNORED)
+        self.ignored = ignored - roles
+        self.texts: set[str | None] = {
+            *(name for name, kind in kinds.items() if kind is not FieldKind.BY_VALUE),
+            *roles,
+        }
+        self.times = frozenset[str | None](
+            {mapping.timestamp, *(name for name, kind in kinds.items() if kind is FieldKind.TIME)}
+        )
+
+    def example(self, row: Sequence[Cell]) -> Example:
+        """Return the example of one row, a cell for each column; ParseError if there is none."""
+        cells = {name: cell for name, cell in zip(self._columns, row, strict=True) if cell is not None}
+        example = self._mapper.example(cells).example
+        if self.key_field is None:
+            return example
+        return example._replace(key=key_in(self.key_field, cells.get(self.key_field)))
+
+
 class TableReader:
-    """Makes examples of the rows of one table.
+    """Makes examples of the rows of one table, whose columns are named like the keys of the message.
 
     columns          its columns' names, in order
     roles            what they are for
     timestamp_field  the column that holds the time, if one does
     key_field        the column that holds the record's key, if one does: no feature, unless it is among the categories
 
-    ParseError if a name is missing, or twice, or not that of a column.
+    ParseError if a name is not that of a column.
 
     features  the columns that are features
-    numbers   those that must hold numbers, features or not
-    texts     those that are read as they are
-    label     the column that is the label, if one is
     """
+
+    as_they_are = False
 
     def __init__(
         self, columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None = None
     ) -> None:
-        _check_names(columns)
         self._place = {name: place for place, name in enumerate(columns)}
-        self.timestamp_field, self.key_field = timestamp_field, key_field
-        self.categories, self.ignored = roles.categories, roles.ignored - {key_field}
+        self._timestamp_field, self.key_field = timestamp_field, key_field
+        self.times: frozenset[str | None] = frozenset({timestamp_field})
+        self.categories, self.ignored = roles.categories, frozenset[str | None](roles.ignored - {key_field})
         self._roles = self._found(roles)
         apart = {*self._roles.values(), *roles.ignored, timestamp_field, *({key_field} - roles.categories)}
         self.features = [name for name in columns if name not in apart]
@@ -90,9 +170,9 @@ class TableReader:
         example = example_of(record, None)
         if self.key_field is not None:
             example = example._replace(key=key_in(self.key_field, row[self._place[self.key_field]]))
-        if self.timestamp_field is None:
+        if self._timestamp_field is None:
             return example
-        return example._replace(timestamp_ms=milliseconds(row[self._place[self.timestamp_field]]))
+        return example._replace(timestamp_ms=milliseconds(row[self._place[self._timestamp_field]]))
 
 
 def _check_names(columns: Sequence[str]) -> None:

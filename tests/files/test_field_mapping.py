@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import pytest
 
@@ -54,7 +55,9 @@ def test_a_feature_may_be_called_indices() -> None:
 def test_the_timestamp_field_gives_the_time() -> None:
     """The named key is read as a time; without a name it is an unknown key like others."""
     line = '{"features": {}, "at": "2024-02-29T12:30:00Z"}'
-    assert parse_line(line, "at") == Example(None, 1.0, None, {}, 1_709_209_800_000)
+    assert parse_line(line, partial(example_of, timestamp_field="at")) == Example(
+        None, 1.0, None, {}, 1_709_209_800_000
+    )
     assert parse_line(line) == Example(None, 1.0, None, {}, None)
 
 

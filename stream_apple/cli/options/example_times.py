@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import click
 
 from stream_apple.cli.options.parameters import duration
+from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
+from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
 
 _CATEGORY, _IGNORE = "category", "ignore"
@@ -104,14 +106,25 @@ class ColumnOptions(NamedTuple):
     """The options on columns and keys, as they were given.
 
     column     pairs of a role, or what else a column is, and its name
+    input      settings of the section `input`, as text
     key_field  which field holds the keys of the records; None: they are the ids
     """
 
     column: tuple[tuple[str, str], ...]
+    input: dict[str, str]
     key_field: str | None
 
-    def roles(self) -> ColumnRoles:
+    def timed(self, times: Times) -> Times:
+        """Return the options on times with the field that a mapping takes the time from."""
+        return times if times.timestamp_field else times._replace(timestamp_field=self.input.get("timestamp"))
+
+    def roles(self, timestamp_field: str | None) -> ColumnRoles:
         """Return the columns' roles; click.UsageError for options that contradict each other."""
+        if self.input:
+            if self.column:
+                raise click.UsageError("--input and --column say the same in two ways: expected one of them")
+            mapping = config_of({"input": self.input}, "--input").input.mapping() or OWN_MESSAGE
+            return ColumnRoles(mapping=mapping._replace(timestamp=timestamp_field or mapping.timestamp))
         named = {role: name for role, name in self.column if role in ROLES}
         if len(named) < sum(role in ROLES for role, _ in self.column):
             raise click.UsageError("--column: expected each of label, weight and id at most once")
@@ -147,6 +160,24 @@ _column_option = click.option(
     "or whose values are categories (category=), or that is no feature (ignore=). "
     "[default: label=label, and weight and id if there are such columns]",
 )
+
+
+def _settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    wrong = next((value for value, (_, equals, _) in zip(values, pairs, strict=True) if not equals), None)
+    if wrong is not None:
+        raise click.BadParameter(f"expected SETTING=VALUE, such as label=clicked, found {wrong!r}")
+    return {name: value for name, _, value in pairs}
+
+
+_input_option = click.option(
+    "--input",
+    multiple=True,
+    callback=_settings,
+    metavar="SETTING=VALUE",
+    help="A setting of the section `input`, as for a topic: label=clicked, features=*, categories=zip,user.id, "
+    "label_map=yes=1,no=0.",
+)
 _key_option = click.option(
     "--key-field",
     metavar="NAME",
@@ -157,4 +188,4 @@ _key_option = click.option(
 
 def column_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command with the options of `ColumnOptions`."""
-    return _column_option(_key_option(command))
+    return _column_option(_input_option(_key_option(command)))

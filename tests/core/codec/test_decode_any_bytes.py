@@ -207,7 +207,7 @@ def test_no_records_are_an_empty_batch() -> None:
 
 def test_arrays_have_the_types_of_a_batch() -> None:
     """The batch has the dtypes and shapes that the learner is compiled for."""
-    batch, rows, reasons, places, _, ids = Decoder(LIMITS).decode([msgpack.packb({"features": A_FEATURE}), None])
+    batch, rows, reasons, places, _, ids, *_ = Decoder(LIMITS).decode([msgpack.packb({"features": A_FEATURE}), None])
     found = [array.dtype.str for array in (*batch[:5], rows, reasons, places, ids)]
     assert found == ["<i8", "<u8", "<f4", "<f8", "<f8", "<i8", "|u1", "<i8", "<i8"]
     assert (batch.indptr.size, rows.size, reasons.size, places.size, ids.shape) == (2, 1, 2, 2, (1, 2))

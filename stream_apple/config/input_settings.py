@@ -1,12 +1,11 @@
 """The section `input`: which fields of a record are what."""
 
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.section import Number, Section
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
+from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zone_of
 
 
 def _listed(value: object) -> object:
@@ -17,30 +16,39 @@ def _listed(value: object) -> object:
 
 def _pairs(value: object) -> object:
     if isinstance(value, str):
-        value = dict(pair.strip().rpartition("=")[::2] for pair in value.split(",") if pair.strip())
+        pairs = (pair.rpartition("=") for pair in value.strip().strip("{}").split(",") if pair.strip())
+        value = {label.strip(): number.strip() for label, _, number in pairs}
     return value
 
 
 def _zone(name: str) -> str:
     try:
-        ZoneInfo(name)
-    except (OSError, ValueError) as error:
+        zone_of(name)
+    except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"no time zone: {name}") from error
     return name
 
 
-def _since(expected: str, **facts: Any) -> dict[str, Any]:  # noqa: ANN401  any facts
-    return {"since": "0.2.0", "expected": expected, **facts}
+def _text(pattern: str, expected: str, **facts: bool) -> Any:  # noqa: ANN401  a field of pydantic's
+    return Field(pattern=pattern, json_schema_extra={"expected": expected, **facts})
 
 
-_FIELD = "the path of a field, such as 'clicked' or 'user.clicked', or nothing for none"
-FieldPath = Annotated[str, Field(pattern=r"^[^\x00-\x1f]{0,200}$", json_schema_extra=_since(_FIELD))]
+_A_FIELD = "the path of a field, such as 'clicked' or 'user.clicked'"
+_FIELDS = "paths of fields, or patterns of them, such as ['user.zip', 'debug.*']"
+_LABELS = "a table from labels as they are written to numbers, such as { yes = 1, no = 0 }"
+
+FieldPath = Annotated[str, _text(r"^[^\x00-\x1f]{0,200}$", f"{_A_FIELD}, or nothing for none")]
+FeaturesPath = Annotated[str, _text(r"^[^\x00-\x1f]{1,200}$", f"{_A_FIELD}, or '*'")]
 FieldPaths = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,200}$")], ...],
     BeforeValidator(_listed),
-    Field(json_schema_extra=_since("paths of fields, or patterns of them, such as ['user.zip', 'debug.*']")),
+    Field(json_schema_extra={"expected": _FIELDS}),
 ]
-_LABELS = "a table from labels as they are written to numbers, such as { yes = 1, no = 0 }"
+LabelMap = Annotated[dict[str, Number], BeforeValidator(_pairs), Field(json_schema_extra={"expected": _LABELS})]
+Separator = Annotated[str, _text(r"^[^\x00-\x1f=]{1,3}$", "1 to 3 characters without '='", expert=True)]
+ZoneName = Annotated[
+    str, AfterValidator(_zone), Field(json_schema_extra={"expected": "a time zone, such as 'Europe/Berlin'"})
+]
 
 
 class InputSettings(Section):
@@ -51,9 +59,7 @@ class InputSettings(Section):
     label: FieldPath = OWN_MESSAGE.label
     """The field that holds the label: a number, or true or false (1 and 0); null and absent: the example is scored, not
     learned. Fields within others have paths: `user.clicked`."""
-    label_map: Annotated[dict[str, Number], BeforeValidator(_pairs), Field(json_schema_extra=_since(_LABELS))] = Field(
-        default_factory=dict
-    )
+    label_map: LabelMap = Field(default_factory=dict)
     """Which number each label is that is no number, as in `{ yes = 1, no = 0 }`. A label that is not in it makes a dead
     letter."""
     weight: FieldPath = OWN_MESSAGE.weight
@@ -63,16 +69,11 @@ class InputSettings(Section):
     timestamp: FieldPath = OWN_MESSAGE.timestamp
     """The field that holds the event time: milliseconds or seconds since 1970, or ISO 8601. Without it the record's own
     timestamp counts."""
-    features: Annotated[
-        str, Field(pattern=r"^[^\x00-\x1f]{1,200}$", json_schema_extra=_since(f"{_FIELD[:-24]}, or '*'"))
-    ] = OWN_MESSAGE.features
+    features: FeaturesPath = OWN_MESSAGE.features
     """The field whose map holds the features; `*`: every field that has no role here is a feature. Numbers are numbers;
     texts, true and false are categories; null, NaN and an empty text are absent. A map is a namespace, at any depth; a
     list of texts is a set of categories, a list of numbers a namespace with the features 0, 1, 2 and so on."""
-    separator: Annotated[
-        str,
-        Field(pattern=r"^[^\x00-\x1f=]{1,3}$", json_schema_extra=_since("1 to 3 characters without '='", expert=True)),
-    ] = OWN_MESSAGE.separator
+    separator: Separator = OWN_MESSAGE.separator
     """What stands between the names of a path. A field `user.zip` and the field `zip` of a map `user` are the same
     feature."""
     ignore: FieldPaths = ()
@@ -83,13 +84,9 @@ class InputSettings(Section):
     """Fields whose texts spell numbers, and whose true and false are 1 and 0."""
     times: FieldPaths = ()
     """Fields that hold a time, in the forms of `timestamp`: they become the categories hour, weekday and month."""
-    time_zone: Annotated[
-        str, AfterValidator(_zone), Field(json_schema_extra=_since("a time zone, such as 'Europe/Berlin'"))
-    ] = OWN_MESSAGE.time_zone
+    time_zone: ZoneName = OWN_MESSAGE.time_zone
     """The zone of the hours, weekdays and months of `times`."""
-    unreadable: Annotated[Literal["refuse", "leave_out"], Field(json_schema_extra={"since": "0.2.0"})] = (
-        OWN_MESSAGE.unreadable
-    )
+    unreadable: Literal["refuse", "leave_out"] = OWN_MESSAGE.unreadable
     """What becomes of a feature that can't be read (a list of maps, infinity, a text among `numbers` that spells none):
     `refuse` makes a dead letter of its record; `leave_out` learns from the others, and counts it in
     `stream_apple_features_left_out_total`."""

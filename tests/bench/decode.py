@@ -19,8 +19,11 @@ from report import figure, header
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.record_reader import MappedReader
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
+LIMITS = Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False)
 
 
 def nanoseconds(name: str, work: Callable[[], object], parts: int, part: str) -> str:
@@ -64,6 +67,20 @@ def batches() -> dict[str, list[bytes]]:
     }
 
 
+def flat_records() -> dict[str, tuple[list[bytes], list[bytes]]]:
+    """Records of ten fields, five numbers and five texts: as messages of the product's own, and flat."""
+    random = np.random.default_rng(3)
+    rows = [
+        {f"n{field}": random.random() for field in range(5)} | {f"t{field}": f"v{row % 97}" for field in range(5)}
+        for row in range(RECORDS)
+    ]
+    own, flat = [{"label": 1, "features": row} for row in rows], [{"clicked": 1, **row} for row in rows]
+    found: dict[str, tuple[list[bytes], list[bytes]]] = {}
+    for form, write in {"msgpack": msgpack.packb, "JSON": lambda row: json.dumps(row).encode()}.items():
+        found[f"{form} of ten fields"] = [write(row) for row in own], [write(row) for row in flat]
+    return found
+
+
 def _written(example: object, form: str) -> bytes:
     packed: bytes = msgpack.packb(example, use_single_float=True)
     return json.dumps(example).encode() if form.startswith("JSON") else packed
@@ -80,7 +97,7 @@ def main() -> None:
     """Print what was measured, on what."""
     print(header("numba", "numpy", "msgpack"))
     print(f"{RECORDS} records of {FEATURES} features, median of {ROUNDS} rounds, one thread")
-    decoder = Decoder(Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False))
+    decoder = Decoder(LIMITS)
     for form, values in batches().items():
         size = sum(map(len, values)) / RECORDS
         spent = nanoseconds(f"decode, {form}", partial(decoder.decode, values), RECORDS * FEATURES, "feature")
@@ -89,6 +106,12 @@ def main() -> None:
             work = partial(decode_by_msgspec, decoder, values)
             spent = nanoseconds(f"decode, {form}, by msgspec", work, RECORDS * FEATURES, "feature")
             print(f"        {'by msgspec':46}  {spent} a feature")
+    mapped = Decoder(LIMITS, reader=MappedReader(InputMapping(label="clicked", features="*")))
+    for form, pair in flat_records().items():
+        for way, chosen in {"as features": decoder, "by [input]": mapped}.items():
+            name, given = f"{form}, {way}", pair[chosen is mapped]
+            spent = nanoseconds(f"decode, {name}", partial(chosen.decode, given), RECORDS, "record")
+            print(f"decode  {name:50}  {spent} a record")
     decoded = decoder.decode(batches()["names"])
     encoder = PredictionEncoder("examples", 3, "0123456789abcdef")
     numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456

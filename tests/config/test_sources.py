@@ -16,6 +16,8 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "personalise",
     "from_model",
 }
+FIELDS = {"label", "weight", "id", "timestamp", "features", "separator", "ignore", "categories", "numbers", "times"}
+"""Of the section `input`: any text is the path of a field."""
 WRONG = {"from_model": "two\nlines"}
 """What is refused of those that take white space."""
 NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
@@ -28,10 +30,13 @@ class TestSources:
     @pytest.mark.parametrize(("section", "key"), KEYS)
     def test_every_setting_has_a_variable(self, section: str, key: str) -> None:
         """Each setting can be given by its variable, and a wrong text is refused by that name."""
-        if key in TEXTS:
+        if key in TEXTS and section != "input":
             config = load(None, {variable(section, key): "some-name", **NEEDED.get(key, {})})
             assert getattr(getattr(config, section), key) == "some-name"
         wrong = WRONG.get(key, "white space" if key in TEXTS else "many")
+        if section == "input" and key in FIELDS:
+            assert load(None, {variable(section, key): "a b"}).input != load(None, {}).input
+            wrong = "two\nlines"
         (fault,) = faults_of(None, {variable(section, key): wrong, **NEEDED.get(key, {})})
         assert fault.startswith(f"{section}.{key} (from {variable(section, key)}): expected ")
         assert fault.endswith(f", found {wrong!r}")

@@ -63,7 +63,7 @@ class TestFaults:
             ("[wrker]\nid = 1", "wrker (in {}): unknown section; the nearest known one is worker"),
             (
                 "[zzz]",
-                "zzz: unknown section; known are kafka, topics, worker, learner, epochs, merge, http, limits",
+                "zzz: unknown section; known are kafka, topics, worker, input, learner, epochs, merge, http, limits",
             ),
             (
                 '[topics]\nmodels = "examples"',

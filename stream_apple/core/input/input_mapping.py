@@ -1,10 +1,12 @@
 """What a user says of the fields of a record: which have a role, and how the others become features."""
 
 from collections.abc import Mapping
+from datetime import UTC, tzinfo
 from enum import Enum, auto
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
 ALL = "*"
 """As `features`: every field that has no role."""
@@ -82,3 +84,8 @@ class InputMapping(NamedTuple):
 
 OWN_MESSAGE = InputMapping()
 """The product's own message, which `codec/parse.py` reads without any mapping."""
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return the time zone of this name; KeyError, ValueError or OSError if there is none. UTC needs no database."""
+    return UTC if name == OWN_MESSAGE.time_zone else ZoneInfo(name)

@@ -18,11 +18,10 @@ from decimal import Decimal
 from math import isfinite, isnan
 from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from stream_apple.core.codec.example import Example, Features
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.input.input_mapping import ALL, Feature, FieldKind, InputMapping
+from stream_apple.core.input.input_mapping import ALL, Feature, FieldKind, InputMapping, zone_of
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.input.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
 from stream_apple.core.input.timestamps import milliseconds
@@ -50,7 +49,7 @@ class RecordMapper:
 
     def __init__(self, mapping: InputMapping) -> None:
         self.mapping = mapping
-        self._zone = ZoneInfo(mapping.time_zone)
+        self._zone = zone_of(mapping.time_zone)
         self._known: dict[str, Feature] = {}
 
     def example(self, record: object) -> Mapped:
@@ -156,7 +155,10 @@ class RecordMapper:
 
     def parts_of_time(self, value: object) -> list[str]:
         """Return hour, weekday and month of a time in the mapping's zone, as categories; ParseError if it is none."""
-        local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
+        try:
+            local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
+        except OverflowError:
+            raise ParseError(f"a time that is before the year 10000 in {self.mapping.time_zone}, too", value) from None
         return [f"hour={local.hour}", f"weekday={_WEEKDAYS[local.weekday()]}", f"month={local.month}"]
 
 

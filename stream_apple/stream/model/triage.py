@@ -34,7 +34,7 @@ class Triaged(NamedTuple):
     decoded     the examples, m rows
     records     the m records that they came from
     offsets     int64[m]
-    timestamps  int64[m], milliseconds since 1970
+    timestamps  int64[m], of the records, milliseconds since 1970
     epochs      int64[m], the epoch that each is learned in; one has ended where the number rises
     published   how many of the m come first whose outputs are committed already
     rejects     of records whose outputs are not committed yet, in the order of their offsets
@@ -138,6 +138,8 @@ class Triage:
         if not timely.all():
             decoded, epochs, timestamps = decoded.select(np.flatnonzero(timely)), epochs[timely], timestamps[timely]
         rows = decoded.rows
+        if decoded.timestamps is not None:
+            timestamps = timestamps_of(records)[rows]  # answers have the time of the record, whatever its values say
         examples = records if len(rows) == len(records) else [records[row] for row in rows.tolist()]
         published = int(np.searchsorted(rows, replayed))
         return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed, behind)

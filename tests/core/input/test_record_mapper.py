@@ -126,6 +126,7 @@ def test_lists_by_name_or_pattern() -> None:
     }
     assert refusal({"price": "3,50"}, mapping).reason is Reason.WRONG_TYPE
     assert refusal({"at": "yesterday"}, mapping).reason is Reason.BAD_VALUE
+    assert "year 10000 in Asia/Tokyo" in str(refusal({"at": "9999-12-31T23:59:59Z"}, mapping))
 
 
 class TestRoles:

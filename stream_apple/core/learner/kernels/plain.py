@@ -28,18 +28,16 @@ from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
-    bounds_of,
     count_learned,
-    include_label,
     is_learned,
-    publish,
+    publish_clipped,
     row_features,
 )
 from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
 from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import EXAMPLES, Decay, LearningRule, Model, Tuples
 from stream_apple.core.learner.state.table import U0, U1, Index, Slots
-from stream_apple.core.learner.state.work import ActiveFeatures, Origins, Work
+from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64, Origins, Work
 
 
 @kernel
@@ -57,7 +55,7 @@ def process_plain(
     only. Returns -1; or the row whose score is not finite, which was not learned.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
-    labels, counts = model.scalars.labels, model.scalars.counts
+    counts = model.scalars.counts
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
@@ -81,19 +79,14 @@ def process_plain(
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, old)
             return row
-        if learning and not rule.logistic:
-            include_label(labels, label)
-        low, high = bounds_of(rule, labels)
         raw = mixing[APPLE]
-        mixing[APPLE] = score = min(max(raw, low), high)
-        mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
-        publish(scores, row, rule, score, mixing, label)
+        bounds = publish_clipped(scores, row, model, mixing, label, learning)
         if not learning:
             clear_active(slots, features, old)
             continue
-        target = Target(score, label, batch.weights[row])
+        target = Target(mixing[APPLE], label, batch.weights[row])
         if tuples is not None and rule.tuples.ablating:
-            add_ablations(model, features, old, raw, target, (low, high))
+            add_ablations(model, features, old, raw, target, bounds)
         found = admit(model, decay, work, old, wanted)
         count_learned(counts, example, found)
         if trust is not None:
@@ -105,13 +98,26 @@ def process_plain(
         if unlikely(rule.plain_l2 > 0.0):
             learn_by_plain_descent(model, features, found, target, mixing[LINEAR])
             continue
-        learn_apple(model, decay, features, U0 if wider else old, found, target)
-        if rule.alongside:
-            linear = Target(mixing[LINEAR], label, target.importance)
-            learn_linear(model, decay, features, base, old, found, linear)
-        if decay is not None:
-            settle_if_small(model.table, decay, rule.decay)
+        learn_by_adaptive_descent(model, decay, features, (base, old, found), wider, mixing, target)
     return -1
+
+
+@part
+def learn_by_adaptive_descent(
+    model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
+    wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
+) -> None:  # fmt: skip
+    """Update both predictors, each by its own score, with the adaptive, normalised, invariant step of `update.py`.
+
+    ends  where the base features end, where the features that were found end, and where the newcomers behind them do
+    """
+    base, old, found = ends
+    learn_apple(model, decay, features, U0 if wider else old, found, target)
+    if model.rule.alongside:
+        linear = Target(mixing[LINEAR], target.label, target.importance)
+        learn_linear(model, decay, features, base, old, found, linear)
+    if decay is not None:
+        settle_if_small(model.table, decay, model.rule.decay)
 
 
 @part

@@ -10,7 +10,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.update import loss_of
-from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Bounds, Counts, LearningRule
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Bounds, Counts, LearningRule, Model
 from stream_apple.core.learner.state.table import U8, Index
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
@@ -90,6 +90,25 @@ def include_label(bounds: Bounds, label: float) -> float:
 def bounds_of(rule: LearningRule, labels: Bounds) -> tuple[float, float]:
     """Return the lowest and the highest score: scores are clipped to them."""
     return (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (labels[0], labels[1])
+
+
+@part
+def publish_clipped(
+    scores: Scores,
+    row: int,
+    model: Model,
+    mixing: Numbers64,
+    label: float,
+    learning: bool,  # noqa: FBT001
+) -> tuple[float, float]:
+    """Clip the scores of apple and of the linear predictor, publish apple's, and return the bounds."""
+    if learning and not model.rule.logistic:
+        include_label(model.scalars.labels, label)
+    low, high = bounds_of(model.rule, model.scalars.labels)
+    for k in range(APPLE + 1):
+        mixing[k] = min(max(mixing[k], low), high)
+    publish(scores, row, model.rule, mixing[APPLE], mixing, label)
+    return low, high
 
 
 @part

@@ -7,11 +7,9 @@ from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
-    bounds_of,
     count_learned,
-    include_label,
     is_learned,
-    publish,
+    publish_clipped,
     row_features,
 )
 from stream_apple.core.learner.kernels.shared_expansion import expand_shared, score_shared, use_base_values
@@ -28,7 +26,6 @@ def process_shared(
 ) -> int:  # fmt: skip
     """Do what `process_plain` does; slots that are used for the first time are taken while an example is expanded."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
-    labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         found, shared = expand_shared(model, decay, example, learning, work)
@@ -41,17 +38,12 @@ def process_shared(
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, found)
             return row
-        if learning and not rule.logistic:
-            include_label(labels, label)
-        low, high = bounds_of(rule, labels)
-        mixing[APPLE] = score = min(max(mixing[APPLE], low), high)
-        mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
-        publish(scores, row, rule, score, mixing, label)
+        publish_clipped(scores, row, model, mixing, label, learning)
         if not learning:
             clear_active(slots, features, found)
             continue
-        target = Target(score, label, batch.weights[row])
-        count_learned(counts, example, found)
+        target = Target(mixing[APPLE], label, batch.weights[row])
+        count_learned(model.scalars.counts, example, found)
         learn_apple(model, decay, features, U0 if wider else found, found, target)
         if rule.alongside:
             use_base_values(model, work, base)

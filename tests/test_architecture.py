@@ -205,7 +205,7 @@ ALLOWED: dict[str, set[str]] = {
         "study.report",
         "study.runs",
     },
-    "cli.options": {"config", "core.learner.options", "files", "terminal", "whole_files"},
+    "cli.options": {"config", "core.input", "core.learner.options", "files", "terminal", "whole_files"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.update import write_losses
+from stream_apple.core.learner.kernels.losses import write_losses
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
+from stream_apple.core.learner.kernels.losses import loss_of
 from stream_apple.core.learner.kernels.rows import Scores
-from stream_apple.core.learner.kernels.update import loss_of
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 
 PREDICTORS = ("published", "linear", "apple")

@@ -7,7 +7,8 @@ stands beside the feature's slot; a tuple's is that of its features.
 """
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.update import Target, loss_of
+from stream_apple.core.learner.kernels.losses import loss_of
+from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Index
 from stream_apple.core.learner.state.work import ActiveFeatures

@@ -12,19 +12,11 @@ from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import PREDICTORS, blend, learn_mixture, temper
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
-from stream_apple.core.learner.kernels.rows import (
-    Scores,
-    are_finite,
-    bounds_of,
-    count_learned,
-    include_label,
-    is_learned,
-    publish,
-    row_features,
-)
+from stream_apple.core.learner.kernels.rows import Scores, are_finite, count_learned, is_learned, publish, row_features
 from stream_apple.core.learner.kernels.update import Target, clear_active
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent

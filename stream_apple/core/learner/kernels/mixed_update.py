@@ -20,6 +20,7 @@ from stream_apple.core.learner.kernels.decay import (
     catch_up_linear,
     catch_up_slot,
 )
+from stream_apple.core.learner.kernels.losses import squared_slope
 from stream_apple.core.learner.kernels.mixture import (
     APPLE,
     AVERAGE,
@@ -37,7 +38,6 @@ from stream_apple.core.learner.kernels.update import (
     decay_and_change,
     norm_and_sensitivity,
     normalise,
-    squared_slope,
     widen,
     within_bounds,
 )

@@ -24,7 +24,8 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.update import Target, loss_of
+from stream_apple.core.learner.kernels.losses import loss_of
+from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.work import Numbers64
 

@@ -12,7 +12,8 @@ regularised like all others. An importance weight is a factor of the slope.
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.update import Target, slope_of, within_bounds
+from stream_apple.core.learner.kernels.losses import slope_of
+from stream_apple.core.learner.kernels.update import Target, within_bounds
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Index
 from stream_apple.core.learner.state.work import ActiveFeatures

@@ -7,7 +7,8 @@ monomial. For the logistic loss the residual is the loss's derivative. The sums 
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.update import Target, squared_slope
+from stream_apple.core.learner.kernels.losses import squared_slope
+from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Element, Index
 from stream_apple.core.learner.state.work import ActiveFeatures

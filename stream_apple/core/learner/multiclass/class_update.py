@@ -18,8 +18,9 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.losses import SATURATED_MARGIN, invariant_step
 from stream_apple.core.learner.kernels.mixed_update import HORIZON, MOST_SIGHTS
-from stream_apple.core.learner.kernels.update import SATURATED_MARGIN, invariant_step, widen, within_bounds
+from stream_apple.core.learner.kernels.update import widen, within_bounds
 from stream_apple.core.learner.multiclass.layout import (
     BLOCK_OF_AVERAGES,
     BLOCK_OF_LINEAR_WEIGHTS,

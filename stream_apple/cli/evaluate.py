@@ -35,6 +35,7 @@ from stream_apple.files import TimeLike
 from stream_apple.offline.dataset import read_batch, read_timed_batch
 from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.offline.event_epochs import Dealt, deal_by_time
+from stream_apple.offline.late_labels import known_after_examples, known_after_time
 from stream_apple.offline.plot import draw_learning_curve, picture_file
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
@@ -60,6 +61,13 @@ class _Spans(NamedTuple):
 
     epoch_length: int | None
     max_ahead: int
+
+
+class _Delay(NamedTuple):
+    """The options on labels that come later than the features: milliseconds, or examples; None where not given."""
+
+    label_delay: int | None
+    label_delay_examples: int | None
 
 
 class _Output(NamedTuple):
@@ -89,6 +97,19 @@ class _Output(NamedTuple):
     metavar="DURATION",
     help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
 )
+@click.option(
+    "--label-delay",
+    callback=duration(least=0),
+    metavar="DURATION",
+    help="With --epoch-length: each label is known so long after its example, such as 8h. Measures are those of the "
+    "scores when examples come.",
+)
+@click.option(
+    "--label-delay-examples",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Instead: each label is known when the N-th example after its own comes; 1 is no delay.",
+)
 @shard_options
 @column_options
 @times_options(start="the beginning of an epoch")
@@ -109,6 +130,7 @@ class _Output(NamedTuple):
     learner=LearnerChoice,
     share=_Pass,
     spans=_Spans,
+    delay=_Delay,
     times=Times,
     output=_Output,
     columns=ColumnOptions,
@@ -119,6 +141,7 @@ def command(
     learner: LearnerChoice,
     share: _Pass,
     spans: _Spans,
+    delay: _Delay,
     times: Times,
     output: _Output,
     columns: ColumnOptions,
@@ -140,6 +163,7 @@ def command(
     """
     times = columns.timed(times)
     _check(spans, times)
+    _check_delay(delay, spans, share, shards)
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)
@@ -158,6 +182,7 @@ def command(
     check_models_fit(options, models=1 if sharding is None else sharding.models)
     schedule, found = Schedule(**share._asdict()), dict[str, object]()
     dealt: Dealt | None = None
+    known: NDArray[np.int64] | None = None
     if spans.epoch_length is None:
         time_like = TimeLike()
         batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
@@ -168,8 +193,12 @@ def command(
             files, limits, event_times, roles, options.wanted_columns(), columns.key_field
         )
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
+        if delay.label_delay is not None:
+            known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+    if delay.label_delay_examples is not None:
+        known = known_after_examples(len(batch.labels), delay.label_delay_examples)
     if sharding is None:
-        run = evaluate(batch, options, schedule)
+        run = evaluate(batch, options, schedule, known)
     else:
         together = evaluate_together(batch, options, schedule, sharding, dealt)
         run = together.run
@@ -248,6 +277,20 @@ def _check(spans: _Spans, times: Times) -> None:
         raise click.UsageError(
             "--epoch-length needs the examples' times: expected --timestamp-field or --interval, found neither"
         )
+
+
+def _check_delay(delay: _Delay, spans: _Spans, share: _Pass, shards: ShardChoice) -> None:
+    """Raise click.UsageError for options that contradict each other."""
+    if delay == _Delay(None, None):
+        return
+    if None not in delay:
+        raise click.UsageError("--label-delay and --label-delay-examples say the same: expected one of them")
+    if shards.shards is not None:
+        raise click.UsageError("--shards learn each label at once: --label-delay does not apply")
+    if delay.label_delay is not None and spans.epoch_length is None:
+        raise click.UsageError("--label-delay needs the examples' times: expected --epoch-length, found none")
+    if delay.label_delay_examples is not None and spans.epoch_length is None and not share.keep_order:
+        raise click.UsageError("--label-delay-examples goes by the order of the files: expected --no-shuffle")
 
 
 def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], max_ahead_ms: int) -> None:

@@ -51,6 +51,7 @@ class PartitionMetrics:
             metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), self._label
         )
         self._left_out = metrics["features_left_out_total"].labels(self._label)
+        self._features_left_out = 0.0
         codes = (reason.code for reason in Reason if reason is not Reason.OK)
         self._reasons = Tally(metrics["dead_letters_total"], codes, self._label)
         self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), self._label)
@@ -92,6 +93,7 @@ class PartitionMetrics:
             **self._learned.facts(),
             "parent_changes": dict(self._changes.counts),
             "examples": dict(self._outcomes.counts),
+            "features_left_out_total": self._features_left_out,
             **self._degrees,
             "digest": None if digest is None else {"epoch": digest[0], "digest": digest[1]},
             **self._gauges,
@@ -114,6 +116,7 @@ class PartitionMetrics:
         self._outcomes.add("rejected", len(result.rejects))
         self._outcomes.add("replayed", result.replayed)
         self._left_out.inc(result.left_out)
+        self._features_left_out += result.left_out
         for reject in result.rejects:
             self._reasons.add(reject.reason.code)
         for end in result.ends:

@@ -6,12 +6,14 @@ The protocol of Agarwal et al. 2014, section 3.1: a random split, one pass, epoc
 import itertools
 import math
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import write_losses
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
@@ -162,24 +164,57 @@ class Learned(NamedTuple):
     seconds: float
 
 
-def evaluate(batch: Batch, options: Options, schedule: Schedule) -> Run:
-    """Learn the first part of the batch in one pass, then score the rest."""
+def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[np.int64] | None = None) -> Run:
+    """Learn the first part of the batch in one pass, then score the rest.
+
+    known  int64[n], ascending: how many of the examples have their labels known when each of them comes, so that they
+           are learned before it is scored (`late_labels.py`); None: all before it. Measures are those of the scores at
+           that time.
+    """
     trained, tested = split(batch, schedule)
     trained_size = len(trained.labels)
     learner, scores = Learner(options), Scores.empty(trained_size)
     learner.warm_up()
 
-    started = time.perf_counter()
-    for start, stop in itertools.pairwise([0, *epoch_ends(trained_size, schedule)]):
-        learner.learn(trained, start, stop, scores)
-        if stop < trained_size:
-            learner.end_epoch()
+    started, progress = time.perf_counter(), learner.progress
+    ends = epoch_ends(trained_size, schedule)
+    if known is None:
+        _learn(learner, trained, 0, trained_size, ends, scores)
+    else:
+        progress = _learn_late(learner, trained, known[:trained_size], ends, scores)
     test_scores = learner.score(tested)
     seconds = time.perf_counter() - started
 
     features = learner.features_per_example if learner.examples else None
-    learned = Learned(learner.progress, features, parents_of(learner), seconds)
+    learned = Learned(progress, features, parents_of(learner), seconds)
     return run_of(options, learned, (trained, scores), (tested, test_scores))
+
+
+def _learn(learner: Learner, batch: Batch, first: int, last: int, ends: Sequence[int], scores: Scores) -> None:
+    """Learn rows [first, last), and end the epochs that end there; but not at the end of the batch."""
+    within = [end for end in ends if first < end < last]
+    for start, stop in itertools.pairwise([first, *within, last]):
+        learner.learn(batch, start, stop, scores)
+        if stop in ends and stop < len(batch.labels):
+            learner.end_epoch()
+
+
+def _learn_late(
+    learner: Learner, batch: Batch, known: NDArray[np.int64], ends: Sequence[int], scores: Scores
+) -> ProgressiveLoss:
+    """Score each row when it comes, and learn it when its label does; return the losses of these scores."""
+    later, learned, asked = Scores.empty(len(known)), 0, progress_of(learner.options)
+    starts = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist()]
+    for start, stop in itertools.pairwise([*starts, len(known)]):
+        count = int(known[start])
+        if count > learned:
+            _learn(learner, batch, learned, count, ends, later)
+            learned = count
+        learner.score_rows(batch, start, stop, scores)
+    if learned < len(known):
+        _learn(learner, batch, learned, len(known), ends, later)
+    asked.add(batch, scores, 0, len(known))
+    return asked
 
 
 def parents_of(learner: Learner) -> int:

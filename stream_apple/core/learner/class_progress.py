@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.rows import Scores
+from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 from stream_apple.core.learner.progressive_loss import LossReport, ProgressiveLoss, add_example, has_label
 
@@ -155,3 +156,10 @@ class ClassProgress(ProgressiveLoss):
 
     def _new_quality(self) -> PredictorQuality:
         return ClassQuality(self._count)
+
+
+def progress_of(options: Options) -> ProgressiveLoss:
+    """Return a count of the losses of such models that has counted nothing yet."""
+    if options.classes:
+        return ClassProgress(classes=options.classes, mixed=options.mixed)
+    return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.class_progress import ClassProgress
+from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
@@ -26,7 +26,6 @@ from stream_apple.core.learner.new_model import empty_model, empty_scratch
 from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
-from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.state.model import (
     DEFERRED,
@@ -55,11 +54,7 @@ class Learner:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.progress = (
-            ClassProgress(classes=options.classes, mixed=options.mixed)
-            if options.classes
-            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)
-        )
+        self.progress = progress_of(options)
         self.preparation = Preparation(options)
         self.selection = TupleSelection(options)
         self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
@@ -89,13 +84,17 @@ class Learner:
     def score(self, batch: Batch) -> Scores:
         """Return the scores of all rows, with losses and the linear predictor's scores; the model does not change."""
         scores = Scores.empty(len(batch.labels))
-        if not self.preparation.active:
-            self._process(batch, 0, len(batch.labels), scores, learn=False)
-            return scores
-        for start, stop in self.preparation.portions(batch, 0, len(batch.labels)):
-            prepared = self.preparation.prepare(batch.select(np.arange(start, stop)))
-            self._process(prepared, 0, stop - start, _rows(scores, start, stop), learn=False, first=start)
+        self.score_rows(batch, 0, len(batch.labels), scores)
         return scores
+
+    def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
+        """Write the scores of rows [start, stop), as `score` returns them; the model does not change."""
+        if not self.preparation.active:
+            self._process(batch, start, stop, scores, learn=False)
+            return
+        for begin, end in self.preparation.portions(batch, start, stop):
+            prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
+            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.class_progress import ClassProgress
+from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES
 from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
 from stream_apple.offline.event_epochs import Dealt
@@ -90,7 +89,7 @@ def evaluate_together(
     scores = Scores.empty(size)
     for number, shard in enumerate(lockstep.shards):
         _put(scores, np.flatnonzero(shards[:size] == number), shard.scores)
-    progress = _progress_of(options)
+    progress = progress_of(options)
     progress.add(trained, scores, 0, size)
     parents = max(parents_of(shard.learner) for shard in lockstep.shards)
     learned = Learned(progress, _features(lockstep.shards, last=False), parents, seconds)
@@ -109,10 +108,3 @@ def _features(shards: list[Shard], *, last: bool) -> float | None:
     counts = [shard.last_pass if last else shard.learned for shard in shards]
     examples = sum(int(each[EXAMPLES]) for each in counts)
     return sum(int(each[FEATURES]) for each in counts) / examples if examples else None
-
-
-def _progress_of(options: Options) -> ProgressiveLoss:
-    """A loss that has counted nothing yet, for the rows of all shards in their order."""
-    if options.classes:
-        return ClassProgress(classes=options.classes, mixed=options.mixed)
-    return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)

@@ -1,0 +1,114 @@
+"""Labels that come later than the features: what is known when, and that scores are those of River's own delay."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pytest
+from river import base, metrics
+from river.evaluate import progressive_val_score
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.late_labels import known_after_examples, known_after_time
+
+COUNT = 300
+LINEAR = Options(method="linear", bits=10, loss="logistic")
+IN_ORDER = Schedule(epochs=1, test_fraction=0.0, keep_order=True)
+
+
+def stream(count: int = COUNT) -> Batch:
+    """Five of forty features an example, whose signs are learned soon."""
+    rng = np.random.default_rng(5)
+    keys = np.concatenate([rng.choice(np.arange(1, 41, dtype=np.uint64), 5, replace=False) for _ in range(count)])
+    weights = rng.normal(size=41)
+    labels = np.sign(weights[keys.reshape(count, 5).astype(int)].sum(axis=1))
+    return Batch(np.arange(0, 5 * count + 1, 5), keys, np.ones(5 * count, np.float32), labels, np.ones(count))
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"), [(1, [0, 1, 2, 3, 4]), (2, [0, 0, 1, 2, 3]), (4, [0, 0, 0, 0, 1]), (9, [0] * 5)]
+)
+def test_a_delay_in_examples(delay: int, expected: list[int]) -> None:
+    """With 1 each label is known when the next example comes."""
+    assert known_after_examples(5, delay).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"), [(0, [0, 1, 2, 3, 4]), (5, [0, 0, 0, 0, 4]), (10, [0, 0, 0, 0, 3]), (11, [0, 0, 0, 0, 1])]
+)
+def test_a_delay_in_time(delay: int, expected: list[int]) -> None:
+    """Late examples come when the highest time before them did; what is due at the same time is known."""
+    assert known_after_time(np.array([99, 100, 98, 100 + 2, 110]), delay).tolist() == expected
+
+
+class Asked(base.Classifier):
+    """Ours as a model of River's: rows of the stream are learned and scored one by one, when River says so."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.learner = Learner(LINEAR)
+        self.scores: list[float] = []
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:  # noqa: ARG002  the batch has it
+        """Learn the row that the features name."""
+        self.learner.learn(self.batch, x["row"], x["row"] + 1, Scores.empty(len(self.batch.labels)))
+
+    def predict_proba_one(self, x: dict[Any, Any], **_: Any) -> dict[Any, float]:
+        """Note the score."""
+        scores = Scores.empty(len(self.batch.labels))
+        self.learner.score_rows(self.batch, x["row"], x["row"] + 1, scores)
+        self.scores.append(float(scores.predictions[x["row"]]))
+        chance = 1.0 / (1.0 + np.exp(-self.scores[-1]))
+        return {True: chance, False: 1.0 - chance}
+
+
+def asked_by_river(batch: Batch, moment: Any, delay: Any) -> list[float]:
+    """The scores that River's progressive validation asks for."""
+    model = Asked(batch)
+    data: list[tuple[dict[Any, Any], Any]] = [
+        ({"row": row, "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=row)}, label > 0)
+        for row, label in enumerate(batch.labels)
+    ]
+    log_loss = metrics.LogLoss()  # type: ignore[no-untyped-call]
+    progressive_val_score(data, model, log_loss, moment=moment, delay=delay)
+    return model.scores
+
+
+@pytest.mark.parametrize("delay", [1, 7, 100, 1000])
+def test_scores_are_those_that_river_asks_for(delay: int) -> None:
+    """To the bit, by examples and by time."""
+    batch = stream()
+    run = evaluate(batch, LINEAR, IN_ORDER, known_after_examples(COUNT, delay))
+    assert run.scores.predictions.tolist() == asked_by_river(batch, None, delay)
+    times = 1000 * np.arange(COUNT)
+    by_time = evaluate(batch, LINEAR, IN_ORDER, known_after_time(times, 1000 * delay))
+    assert by_time.scores.predictions.tolist() == asked_by_river(batch, "at", dt.timedelta(seconds=delay))
+
+
+@pytest.mark.parametrize(
+    "options", [LINEAR, Options(bits=12, loss="logistic"), Options(bits=12, loss="logistic", discretise="auto")]
+)
+def test_without_a_delay_it_is_progressive_validation(options: Options) -> None:
+    """Scores and measures, of epochs too, whatever prepares the examples.
+
+    With the squared loss the usual score is clipped to a range that has the example's own label in it already.
+    """
+    batch, schedule = stream(), IN_ORDER._replace(epochs=4)
+    usual, asked = (
+        evaluate(batch, options, schedule),
+        evaluate(batch, options, schedule, known_after_examples(COUNT, 1)),
+    )
+    assert asked.scores.predictions.tolist() == usual.scores.predictions.tolist()
+    assert asked.result._replace(seconds=0) == usual.result._replace(seconds=0)
+
+
+def test_what_comes_too_late_is_of_no_use() -> None:
+    """A label that is never known while examples come leaves every score at its start; all is learned in the end."""
+    batch = stream()
+    run = evaluate(batch, LINEAR, IN_ORDER._replace(test_fraction=0.2), known_after_examples(COUNT, COUNT))
+    assert run.result.progressive_loss == pytest.approx(np.log(2))
+    assert run.result.test_loss is not None
+    assert run.result.test_loss < np.log(2) - 0.05

@@ -1,0 +1,103 @@
+"""`stream-apple evaluate --input` and `--label-delay`: files of any shape, and labels that come late."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stream_apple.cli.evaluate import command
+
+FLAT = [
+    "--input",
+    "label=late",
+    "--input",
+    "features=*",
+    "--input",
+    "timestamp=at",
+    "--loss",
+    "logistic",
+    "--bits",
+    "10",
+]
+BY_TIME = ["--epoch-length", "1h", "--test-fraction", "0", "--json"]
+
+
+def evaluate(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    """One a minute; each hour all of one carrier's are late, of another carrier in the next."""
+    rng = random.Random(3)
+    path = tmp_path / "flights.jsonl"
+    rows = [
+        {
+            "at": 1_700_000_000 + 60 * minute,
+            "carrier": (carrier := rng.choice("ABC")),
+            "late": "ABC"[hour % 3] == carrier,
+        }
+        for minute in range(1800)
+        for hour in [minute // 60]
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def loss(result: Result) -> float:
+    """The progressive loss of a run that went well."""
+    assert result.exit_code == 0, result.output
+    return float(json.loads(result.stdout)["progressive_loss"])
+
+
+def test_what_is_known_too_late_is_of_less_use(flights: Path) -> None:
+    """Who is late changes each hour: known at once it helps, known hours later it misleads."""
+    at_once = loss(evaluate(flights, *FLAT, *BY_TIME))
+    assert loss(evaluate(flights, *FLAT, *BY_TIME, "--label-delay", "0s")) == at_once
+    assert loss(evaluate(flights, *FLAT, *BY_TIME, "--label-delay-examples", 1)) == at_once
+    late = loss(evaluate(flights, *FLAT, *BY_TIME, "--label-delay", "2h"))
+    assert late > 1.05 * at_once
+    assert loss(evaluate(flights, *FLAT, *BY_TIME, "--label-delay-examples", 120)) == pytest.approx(late, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--label-delay", "1h"], "expected --epoch-length, found none"),
+        (["--label-delay-examples", 5], "expected --no-shuffle"),
+        ([*BY_TIME, "--label-delay", "1h", "--label-delay-examples", 5], "expected one of them"),
+        ([*BY_TIME, "--label-delay", "1h", "--shards", 2], "--label-delay does not apply"),
+        (["--column", "label=late"], "expected one of them"),
+    ],
+)
+def test_what_contradicts_itself(flights: Path, options: list[object], told: str) -> None:
+    """It is refused before anything is read."""
+    result = evaluate(flights, *FLAT, *options)
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("labl=late", "unknown setting; the nearest known one is label"),
+        ("time_zone=Mars", "expected a time zone, such as 'Europe/Berlin', found 'Mars'"),
+        ("weight=label", "found 'label' twice"),
+        ("label_map=yes", "expected a table from labels"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_the_words_of_the_configuration(flights: Path, setting: str, told: str) -> None:
+    """As of a configuration file, and it says where it was given."""
+    result = evaluate(flights, "--input", setting)
+    assert result.exit_code != 0
+    assert told in str(result.exception)
+
+
+def test_a_setting_without_a_value(flights: Path) -> None:
+    """The form is named."""
+    result = evaluate(flights, "--input", "label")
+    assert result.exit_code == 2
+    assert "expected SETTING=VALUE, such as label=clicked, found 'label'" in " ".join(result.output.split())

@@ -14,6 +14,7 @@ from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
+from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.kernels.mixed import process_mixed
 from stream_apple.core.learner.kernels.mixture import effective_weights
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
@@ -58,7 +59,7 @@ class Learner:
         self.progress = (
             ClassProgress(classes=options.classes, mixed=options.mixed)
             if options.classes
-            else ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)
+            else ProgressiveLoss(loss=loss_number(options.loss), mixed=options.mixed)
         )
         self.preparation = Preparation(options)
         self.selection = TupleSelection(options)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import ClassProgress
+from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -115,4 +116,4 @@ def _progress_of(options: Options) -> ProgressiveLoss:
     """A loss that has counted nothing yet, for the rows of all shards in their order."""
     if options.classes:
         return ClassProgress(classes=options.classes, mixed=options.mixed)
-    return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)
+    return ProgressiveLoss(loss=loss_number(options.loss), mixed=options.mixed)

@@ -21,6 +21,7 @@ from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, starting_score
 from stream_apple.core.learner.kernels.plain_descent import learn_by_plain_descent
@@ -28,9 +29,7 @@ from stream_apple.core.learner.kernels.residuals import add_residuals
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
-    bounds_of,
     count_learned,
-    include_label,
     is_learned,
     publish,
     row_features,
@@ -81,9 +80,9 @@ def process_plain(
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, old)
             return row
-        if learning and not rule.logistic:
-            include_label(labels, label)
-        low, high = bounds_of(rule, labels)
+        if learning:
+            include_label(rule.loss, labels, label)
+        low, high = bounds_of(rule.loss, labels)
         raw = mixing[APPLE]
         mixing[APPLE] = score = min(max(raw, low), high)
         mixing[LINEAR] = min(max(mixing[LINEAR], low), high)

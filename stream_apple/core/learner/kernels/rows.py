@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.losses import loss_of
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
-from stream_apple.core.learner.kernels.update import loss_of
-from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Bounds, Counts, LearningRule
+from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule
 from stream_apple.core.learner.state.table import U8, Index
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
-LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
 PREFETCH_DISTANCE = np.uint64(512)  # base features: learning as many takes longer than memory
 
 
@@ -74,29 +73,10 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def include_label(bounds: Bounds, label: float) -> float:
-    """Extend the bounds of scores to include the label; return the old width over the new one, at most 1.
-
-    With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit.
-    """
-    before = bounds[1] - bounds[0]
-    bounds[0] = min(bounds[0], label)
-    bounds[1] = max(bounds[1], label)
-    after = bounds[1] - bounds[0]
-    return before / after if after > before else 1.0
-
-
-@part
-def bounds_of(rule: LearningRule, labels: Bounds) -> tuple[float, float]:
-    """Return the lowest and the highest score: scores are clipped to them."""
-    return (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (labels[0], labels[1])
-
-
-@part
 def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
     """Write the row of `scores`; `mixing` has the scores of apple and of the linear predictor."""
     scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
-    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
+    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.loss, score, label)
 
 
 @part

@@ -3,13 +3,12 @@
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
+from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
-    bounds_of,
     count_learned,
-    include_label,
     is_learned,
     publish,
     row_features,
@@ -41,9 +40,9 @@ def process_shared(
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, found)
             return row
-        if learning and not rule.logistic:
-            include_label(labels, label)
-        low, high = bounds_of(rule, labels)
+        if learning:
+            include_label(rule.loss, labels, label)
+        low, high = bounds_of(rule.loss, labels)
         mixing[APPLE] = score = min(max(mixing[APPLE], low), high)
         mixing[LINEAR] = min(max(mixing[LINEAR], low), high)
         publish(scores, row, rule, score, mixing, label)

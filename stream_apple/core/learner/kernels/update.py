@@ -1,4 +1,4 @@
-"""How one predictor learns one example: losses, importance-invariant steps, and the adaptive, normalised update.
+"""How one predictor learns one example: the adaptive, normalised update, by an importance-invariant step.
 
 Adaptive: Duchi, Hazan, Singer 2011. Normalised: Ross, Mineiro, Langford 2013. Invariant to importance weights:
 Karampatziakis, Langford 2011. Term for term it is Vowpal Wabbit's default. What the predictors of a mixture add to it
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.jit import kernel, part, routine
+from stream_apple.core.jit import part, routine
 from stream_apple.core.learner.kernels.decay import (
     OF_APPLE,
     OF_LINEAR,
@@ -20,12 +20,12 @@ from stream_apple.core.learner.kernels.decay import (
     in_table_units,
     shrink,
 )
+from stream_apple.core.learner.kernels.losses import invariant_step, slope_of, squared_slope
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
-from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
+from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
-SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 
 
 class Target(NamedTuple):
@@ -34,68 +34,6 @@ class Target(NamedTuple):
     score: float
     label: float
     importance: float
-
-
-@routine
-def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """Return the loss. Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
-    if not logistic:
-        miss = score - label
-        return miss * miss
-    margin = score * label
-    return math.log1p(math.exp(-abs(margin))) - min(margin, 0.0)
-
-
-@kernel
-def write_losses(logistic: bool, scores: Numbers64, labels: Numbers64, losses: Numbers64) -> None:  # noqa: FBT001
-    """Write the loss of each score, float64[n] each; NaN without a label."""
-    for k in range(len(scores)):
-        losses[k] = loss_of(logistic, scores[k], labels[k])
-
-
-@routine
-def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """Return the square of the loss's derivative by the score; 0 above SATURATED_MARGIN."""
-    if not logistic:
-        miss = score - label
-        return 4.0 * (miss * miss)
-    margin = score * label
-    slope = 1.0 / (1.0 + math.exp(margin))
-    return 0.0 if margin > SATURATED_MARGIN else slope * slope
-
-
-@routine
-def slope_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """Return the loss's derivative by the score."""
-    return -label / (1.0 + math.exp(score * label)) if logistic else 2.0 * (score - label)
-
-
-@routine
-def invariant_step(logistic: bool, score: float, label: float, rate: float, sensitivity: float) -> float:  # noqa: FBT001
-    """Return the length of the step along the gradient: the limit of many small steps whose rates sum to `rate`.
-
-    `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
-    logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's
-    W: one iteration of Fritsch, Shafer and Crowley 1973 from Vowpal Wabbit's first guess, so that runs can be
-    compared to 1e-5. It is within 9e-5 of W.
-    """
-    span = rate * sensitivity
-    if not logistic:
-        if span < 1e-6:
-            return 2.0 * (label - score) * rate
-        return -(label - score) * math.expm1(-2.0 * span) / sensitivity
-    margin = score * label
-    grown = math.exp(margin)
-    if span < 1e-6:
-        return label * rate / (1.0 + grown)
-    z = span + margin + grown
-    guess = 0.86 * z + 0.01 if z >= 1.0 else math.exp(0.8 * z - 0.65)
-    residual = z - guess - math.log(guess)
-    scale = 1.0 + guess
-    quadratic = 2.0 * scale * (scale + 2.0 * residual / 3.0)
-    lambert = guess * (1.0 + residual / scale * (quadratic - residual) / (quadratic - 2.0 * residual))
-    move = max(z - lambert - margin, 0.0)  # never backwards, whatever the approximation's error
-    return label * move / sensitivity
 
 
 @part
@@ -139,7 +77,7 @@ def normalise(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
     """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); return its normaliser and sensitivity."""
-    slope = squared_slope(rule.logistic, target.score, target.label)
+    slope = squared_slope(rule.loss, target.score, target.label)
     accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
     norm, sensitivity = norm_and_sensitivity(features, size)
     scalars.norm[which] += target.importance * norm
@@ -151,7 +89,7 @@ def normalise(
 @part
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
     """Return the factor of each feature's step by which its weight changes, when it is learned at `rate`."""
-    by = invariant_step(rule.logistic, target.score, target.label, rate * target.importance, sensitivity * normaliser)
+    by = invariant_step(rule.loss, target.score, target.label, rate * target.importance, sensitivity * normaliser)
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
@@ -165,10 +103,10 @@ def decay_and_change(
     step_scale  normaliser and sensitivity
     """
     normaliser, sensitivity = step_scale
-    logistic, score, label = rule.logistic, target.score, target.label
+    loss, score, label = rule.loss, target.score, target.label
     most = rate * target.importance
-    by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
-    shrink(decay, rule.decay, which, (by, slope_of(logistic, score, label)), most)
+    by = invariant_step(loss, score, label, most, sensitivity * normaliser)
+    shrink(decay, rule.decay, which, (by, slope_of(loss, score, label)), most)
     return in_table_units(by * normaliser, decay.scale[which])
 
 
@@ -198,7 +136,7 @@ def learn_apple(
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         clear_active(slots, features, found)
         return
     for t in range(within, found):
@@ -237,7 +175,7 @@ def learn_linear(
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return
     for t in range(old, found):
         if slots[slot[t]]["degree"] == 1:

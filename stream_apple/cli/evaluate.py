@@ -101,13 +101,13 @@ class _Output(NamedTuple):
     "--label-delay",
     callback=duration(least=0),
     metavar="DURATION",
-    help="With --epoch-length: each label is known so long after its example, such as 8h. Measures are those of the "
-    "scores when examples come.",
+    help="With --epoch-length: each label is known so long after its example, such as 8h.",
 )
 @click.option(
     "--label-delay-examples",
     type=click.IntRange(1),
     metavar="N",
+    hidden=True,
     help="Instead: each label is known when the N-th example after its own comes; 1 is no delay.",
 )
 @shard_options

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.losses import places_of
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins
 
@@ -54,8 +55,8 @@ def quality_of(
     labels: NDArray[np.float64],
     trained: tuple[Batch, Scores],
     tested: tuple[Batch, Scores],
+    loss: int,
     *,
-    logistic: bool,
     mixed: bool,
 ) -> Quality:
     """Measure the scores of both parts: all is None unless `labels`, float64[n] of all examples, are just two."""
@@ -64,7 +65,7 @@ def quality_of(
         return NO_QUALITY
 
     def measured(part: Batch, scores: NDArray[np.float64]) -> BinaryMeasures:
-        return binary_measures(part.labels, part.weights, places_of(scores, pair, logistic=logistic), float(pair[1]))
+        return binary_measures(part.labels, part.weights, places_of(loss, scores, pair), float(pair[1]))
 
     return Quality(
         *(
@@ -73,15 +74,6 @@ def quality_of(
             for each in (scores.predictions, scores.linear, scores.apple)
         )
     )
-
-
-def places_of(scores: NDArray[np.float64], pair: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
-    """The probabilities, float64[n], that scores stand for: log-odds, or what lies between the pair of labels."""
-    if logistic:
-        odds = np.exp(-np.abs(scores))
-        return np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
-    low, high = float(pair.min()), float(pair.max())
-    return np.clip((scores - low) / (high - low), 0.0, 1.0)
 
 
 def binary_measures(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import progress_of
-from stream_apple.core.learner.kernels.losses import write_losses
+from stream_apple.core.learner.kernels.losses import SOFTMAX, loss_number, write_losses
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
@@ -104,7 +104,7 @@ class Run(NamedTuple):
     quality: Quality
     scores: Scores
     trained: Batch
-    logistic: bool
+    loss: int
     errors: ClassErrors | None = None
 
     @property
@@ -123,11 +123,11 @@ class Run(NamedTuple):
 
     def apple_losses(self) -> NDArray[np.float64]:
         """float64[n]: the loss of apple's own score of each training example; NaN without a label."""
-        return _apple_losses(self.scores, self.trained, logistic=self.logistic)
+        return _apple_losses(self.scores, self.trained, self.loss)
 
     def linear_losses(self) -> NDArray[np.float64]:
         """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
-        return _linear_losses(self.scores, self.trained, logistic=self.logistic)
+        return _linear_losses(self.scores, self.trained, self.loss)
 
 
 def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
@@ -225,7 +225,7 @@ def parents_of(learner: Learner) -> int:
 def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
     """Measure the examples learned and those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
-    logistic = options.loss == "logistic"
+    loss = loss_number(options.loss)
     progress = learned.progress
     labels = np.concatenate([trained.labels, tested.labels])
     errors = class_errors(training, testing) if options.classes else None
@@ -237,7 +237,7 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
         best_constant_loss=_number(progress.best_constant_loss),
         progressive_error=errors.progressive_error if errors else _error(labels, trained, scores.predictions),
         test_loss=_mean(test_scores.losses, tested),
-        linear_test_loss=_mean(_linear_losses(test_scores, tested, logistic=logistic), tested),
+        linear_test_loss=_mean(_linear_losses(test_scores, tested, loss), tested),
         test_error=errors.test_error if errors else _error(labels, tested, test_scores.predictions),
         features_per_example=learned.features_per_example,
         parents=learned.parents,
@@ -246,13 +246,13 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
     alone = AppleAlone()
     if options.mixed:
         alone = AppleAlone(
-            _mean(_apple_losses(scores, trained, logistic=logistic), trained),
-            _mean(_apple_losses(test_scores, tested, logistic=logistic), tested),
+            _mean(_apple_losses(scores, trained, loss), trained),
+            _mean(_apple_losses(test_scores, tested, loss), tested),
         )
     quality = NO_QUALITY
     if errors is None:
-        quality = quality_of(labels, training, testing, logistic=logistic, mixed=options.mixed)
-    return Run(result, alone, quality, scores, trained, logistic, errors)
+        quality = quality_of(labels, training, testing, loss, mixed=options.mixed)
+    return Run(result, alone, quality, scores, trained, loss, errors)
 
 
 def _difference(change: float) -> str:
@@ -264,20 +264,18 @@ def _number(loss: float) -> float | None:
     return None if math.isnan(loss) else loss
 
 
-def _apple_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
-    found = scores.apple_losses  # of classes: NaN else
-    return _losses(scores.apple, part.labels, logistic=logistic) if np.isnan(found).all() else found
+def _apple_losses(scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
+    return scores.apple_losses if loss == SOFTMAX else _losses(scores.apple, part.labels, loss)
 
 
-def _linear_losses(scores: Scores, part: Batch, *, logistic: bool) -> NDArray[np.float64]:
-    found = scores.linear_losses
-    return _losses(scores.linear, part.labels, logistic=logistic) if np.isnan(found).all() else found
+def _linear_losses(scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
+    return scores.linear_losses if loss == SOFTMAX else _losses(scores.linear, part.labels, loss)
 
 
-def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], *, logistic: bool) -> NDArray[np.float64]:
+def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], loss: int) -> NDArray[np.float64]:
     """Return the loss of each score against its label, as float64[n]."""
     losses = np.empty(len(scores))
-    write_losses(logistic, scores, labels, losses)
+    write_losses(loss, scores, labels, losses)
     return losses
 
 

@@ -11,9 +11,10 @@ from support.required import SharedFile
 
 from stream_apple.config import load
 from stream_apple.core.batch import Limits
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SQUARED, places_of
 from stream_apple.core.learner.options import Loss, Options
 from stream_apple.core.learner.predictor_quality import PredictorQuality
-from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures, places_of
+from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import Schedule, evaluate
 
@@ -44,9 +45,9 @@ def test_they_are_by_definition(examples: list[Predicted], pair: tuple[float, fl
 
 def test_places_are_probabilities() -> None:
     """Of log-odds, far from 0 too; and of scores within, and beyond, the pair of labels."""
-    odds = places_of(np.array([-50.0, -math.log(3), 0.0, 50.0]), np.array([-1.0, 1.0]), logistic=True)
+    odds = places_of(LOGISTIC, np.array([-50.0, -math.log(3), 0.0, 50.0]), np.array([-1.0, 1.0]))
     assert odds == pytest.approx([math.exp(-50), 0.25, 0.5, 1.0], rel=1e-12)
-    between = places_of(np.array([0.0, 1.0, 1.25, 2.0, 3.0]), np.array([1.0, 2.0]), logistic=False)
+    between = places_of(SQUARED, np.array([0.0, 1.0, 1.25, 2.0, 3.0]), np.array([1.0, 2.0]))
     assert between.tolist() == [0.0, 0.0, 0.25, 1.0, 1.0]
 
 
@@ -58,7 +59,7 @@ def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, s
     bounds = Limits(limits.max_features_per_example - 1, 1 << 30, limits.max_weight, -1e9, 1e9, loss == "logistic")
     batch = read_batch([shared(f"data/{name}.svm.gz")], bounds)
     run = evaluate(batch, Options(loss=loss, bits=16), Schedule())
-    quality = PredictorQuality(logistic=run.logistic, predictors=2)
+    quality = PredictorQuality(loss=run.loss, predictors=2)
     scores = (run.scores.predictions, run.scores.linear)
     quality.add(run.trained.labels, run.trained.weights, scores, 0, len(run.trained.labels))
     for which, exact in enumerate((run.quality.progressive, run.quality.linear_progressive)):

@@ -175,8 +175,7 @@ _input_option = click.option(
     multiple=True,
     callback=_settings,
     metavar="SETTING=VALUE",
-    help="A setting of the section `input`, as for a topic: label=clicked, features=*, categories=zip,user.id, "
-    "label_map=yes=1,no=0.",
+    help="A setting of the section `input`: label=clicked, features=*, label_map=yes=1,no=0.",
 )
 _key_option = click.option(
     "--key-field",

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.losses import SOFTMAX, loss_number
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
-from stream_apple.core.learner.progressive_loss import LossReport, ProgressiveLoss, add_example, has_label
+from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 
 _SPANS: tuple[Span, ...] = ("whole", "epoch", "recent", "last_epoch")
 _PRESENT = 3  # of them, those that examples are added to
@@ -23,20 +24,18 @@ _ROW_OF_RECENT = _SPANS.index("recent")
 
 
 @kernel
-def _add(
-    batch: Batch, scores: Scores, start: int, stop: int, spans: tuple[NDArray[np.float64], ...],
-    classes: NDArray[np.float64], quality: tuple[NDArray[np.float64], NDArray[np.float64]], examples: NDArray[np.int64],
+def _add_classes(
+    batch: Batch, scores: Scores, start: int, stop: int, classes: NDArray[np.float64],
+    quality: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> None:  # fmt: skip
     """Add rows [start, stop) to the whole, the epoch and the recent: the rows of `classes` and of `quality`."""
     losses, wrong = quality
     keep = 1.0 - 1.0 / RECENT
     for row in range(start, stop):
         label, weight = batch.labels[row], batch.weights[row]
-        if not has_label(examples, label):
+        if math.isnan(label):
             continue
         y = np.int64(label)
-        right = np.float64(scores.predictions[row] == label)
-        add_example(spans, weight, (scores.losses[row], scores.linear_losses[row]), (right, scores.probabilities[row]))
         for c in range(classes.shape[1]):
             classes[_ROW_OF_RECENT, c] *= keep
             wrong[_ROW_OF_RECENT, 0, c] *= keep
@@ -108,29 +107,20 @@ class ClassProgress(ProgressiveLoss):
 
     def __init__(self, *, classes: int, mixed: bool) -> None:
         self._count = classes
-        super().__init__(logistic=False, mixed=mixed)
+        super().__init__(loss=SOFTMAX, mixed=mixed)
         self._classes = np.zeros((len(_SPANS), classes))  # weight of the examples of each
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
-        spans = (self.whole, self.epoch, self.recent)
+        self._add_sums(batch, scores, start, stop)
         quality = self._class_quality
-        _add(batch, scores, start, stop, spans, self._classes, (quality.losses, quality.wrong), self.examples)
+        _add_classes(batch, scores, start, stop, self._classes, (quality.losses, quality.wrong))
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""
         super().end_epoch()
         self._classes[_SPANS.index("last_epoch")] = self._classes[_SPANS.index("epoch")]
         self._classes[_SPANS.index("epoch")] = 0.0
-
-    def report(self, span: Span) -> LossReport:
-        """Return the means of one span; the best constant predicts the classes' shares."""
-        found = super().report(span)
-        weights = self._classes[_SPANS.index(span)]
-        if (total := float(weights.sum())) <= 0.0:
-            return found
-        shares = weights[weights > 0.0] / total
-        return found._replace(best_constant_loss=-float((shares * np.log(shares)).sum()))
 
     def class_reports(self, span: Span) -> list[ClassReport]:
         """Return a report on each class, in the order of their numbers."""
@@ -154,6 +144,14 @@ class ClassProgress(ProgressiveLoss):
         """Return all state that digests cover, by name."""
         return {**super().arrays(), "class_examples": self._classes.reshape(-1)}
 
+    def _best_constant_loss(self, span: Span, label: float, squared: float, positive: float) -> float:
+        """Return the loss of predicting the classes' shares."""
+        weights = self._classes[_SPANS.index(span)]
+        if (total := float(weights.sum())) <= 0.0:
+            return super()._best_constant_loss(span, label, squared, positive)
+        shares = weights[weights > 0.0] / total
+        return -float((shares * np.log(shares)).sum())
+
     def _new_quality(self) -> PredictorQuality:
         return ClassQuality(self._count)
 
@@ -162,4 +160,4 @@ def progress_of(options: Options) -> ProgressiveLoss:
     """Return a count of the losses of such models that has counted nothing yet."""
     if options.classes:
         return ClassProgress(classes=options.classes, mixed=options.mixed)
-    return ProgressiveLoss(logistic=options.loss == "logistic", mixed=options.mixed)
+    return ProgressiveLoss(loss=loss_number(options.loss), mixed=options.mixed)

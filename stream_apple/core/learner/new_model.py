@@ -1,6 +1,7 @@
 """Models that have learned nothing: the arrays that their options ask for, and the rule by which they learn."""
 
 from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, stamps_of
+from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.kernels.mixture import empty_mixture
 from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.multiclass.process import empty_class_mixture
@@ -73,7 +74,7 @@ def decay_of(options: Options) -> DecayRule:
 
 def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
     return LearningRule(
-        logistic=options.loss == "logistic",
+        loss=loss_number(options.loss),
         rate=options.learning_rate,
         expansion=ExpansionRule(
             exhaustive=options.method in {"quadratic", "cubic"},

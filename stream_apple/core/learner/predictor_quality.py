@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part, routine
+from stream_apple.core.learner.kernels.losses import SQUARED, place_and_loss
 from stream_apple.core.learner.state.table import U0, U1, Index
 
 RECENT = 10_000  # examples whose weight in recent sums has fallen to 1/e
@@ -172,12 +173,12 @@ def _rescale(state: _State, low: float, high: float) -> None:
 
 
 @routine
-def _add_label(state: _State, label: float, logistic: bool) -> None:  # noqa: FBT001
+def _add_label(state: _State, label: float, loss: int) -> None:
     """Take in a label that was not seen before: one of the two, or a third, with which AUC and calibration end."""
     labels, kinds = state.labels, state.kinds
     if kinds[0] < 2:
         labels[kinds[0]] = label
-        if not logistic:
+        if loss == SQUARED:
             # Of one label: as the learner clips its scores, to 0 and the labels learned.
             other = labels[0] if kinds[0] == 1 else 0.0
             _rescale(state, min(label, other), max(label, other) if label != other else 1.0)
@@ -198,7 +199,7 @@ def _rescale_recent(state: _State) -> None:
 @kernel
 def _add(
     labels: NDArray[np.float64], weights: NDArray[np.float64], scores: tuple[NDArray[np.float64], ...],
-    start: int, stop: int, logistic: bool, state: _State,  # noqa: FBT001
+    start: int, stop: int, loss: int, state: _State,
 ) -> None:  # fmt: skip
     """Add rows [start, stop) to the sums of the epoch and to the recent ones."""
     losses, kinds, size = state.losses, state.kinds, len(scores)
@@ -214,24 +215,14 @@ def _add(
         if weight <= 0.0:
             continue
         if kinds[0] <= 2 and label != state.labels[0] and label != state.labels[1]:
-            _add_label(state, label, logistic)
+            _add_label(state, label, loss)
         binary, second = kinds[0] <= 2, U1 if label == state.labels[1] else U0
         recent = weight * growth
         low, width = state.scale[0], state.scale[1] - state.scale[0]
         for which in range(size):
-            score = scores[which][row]
-            if logistic:
-                odds = math.exp(-abs(score))
-                tail, upper = odds / (1.0 + odds), score >= 0.0
-                place = 1.0 - tail if upper else tail
-                loss = math.log1p(odds) - min(score * label, 0.0)  # `loss_of`, whose exponential is at hand
-            else:
-                place = min(max((score - low) / width, 0.0), 1.0)
-                upper = place >= 0.5
-                tail = 1.0 - place if upper else place
-                loss = (score - label) ** 2
-            losses[which, _EPOCH] += weight * loss
-            losses[which, _RECENT] += recent * loss
+            place, tail, upper, lost = place_and_loss(loss, scores[which][row], label, low, width)
+            losses[which, _EPOCH] += weight * lost
+            losses[which, _RECENT] += recent * lost
             if binary:
                 i = _bin_of(tail, upper)
                 state.weights[which, second, i, _EPOCH] += weight
@@ -246,12 +237,12 @@ def _add(
 class PredictorQuality:
     """The quality of `predictors` predictors: since the start, in this epoch, in the last one, and recently.
 
-    Recent sums are exponentially forgotten, as those of ProgressiveLoss: an example RECENT labelled examples ago weighs
-    1/e.
+    `loss` is its number, see `losses.py`. Recent sums are exponentially forgotten, as those of ProgressiveLoss: an
+    example RECENT labelled examples ago weighs 1/e.
     """
 
-    def __init__(self, *, logistic: bool, predictors: int) -> None:
-        self._logistic = logistic
+    def __init__(self, *, loss: int, predictors: int) -> None:
+        self._loss = loss
         self._predictors = predictors
         self._state = _State(
             np.zeros((predictors, 2, BINS, SPANS)),
@@ -278,7 +269,7 @@ class PredictorQuality:
         """
         if len(scores) != self._predictors:
             raise ValueError(f"expected the scores of {self._predictors} predictors, found those of {len(scores)}")
-        _add(labels, weights, scores, start, stop, self._logistic, self._state)
+        _add(labels, weights, scores, start, stop, self._loss, self._state)
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel, part
-from stream_apple.core.learner.kernels.losses import loss_of
+from stream_apple.core.jit import kernel
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 
@@ -40,66 +40,51 @@ class LossReport(NamedTuple):
     apple_loss: float
 
 
-@part
-def has_label(examples: NDArray[np.int64], label: float) -> bool:
-    """Return whether the example has a label, and count it as labelled or unlabelled."""
-    labelled = not np.isnan(label)
-    examples[LABELLED if labelled else UNLABELLED] += 1
-    return labelled
-
-
-@part
-def add_example(
-    spans: tuple[NDArray[np.float64], ...],
-    weight: float,
-    losses: tuple[float, float],
-    label_and_prediction: tuple[float, float],
-) -> None:
-    """Add a labelled example to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
-
-    losses                of what is published, and of the linear predictor
-    label_and_prediction  the label, or what stands in its place, and the prediction
-    """
-    recent, keep = spans[2], 1.0 - 1.0 / RECENT
-    for i in range(len(recent)):
-        recent[i] *= keep
-    for sums in spans:
-        sums[WEIGHT] += weight
-        sums[LOSS] += weight * losses[0]
-        sums[LINEAR_LOSS] += weight * losses[1]
-        sums[LABEL] += weight * label_and_prediction[0]
-        sums[PREDICTION] += weight * label_and_prediction[1]
-
-
 @kernel
 def _add(
-    batch: Batch, scores: Scores, start: int, stop: int, logistic: bool,  # noqa: FBT001
-    spans: tuple[NDArray[np.float64], ...], examples: NDArray[np.int64],
+    batch: Batch, scores: Scores, start: int, stop: int, loss: int, spans: tuple[NDArray[np.float64], ...],
+    examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the sums of the spans."""
+    """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
+
+    Of classes the label's place is taken by whether the prediction is right, and the prediction's by its probability.
+    """
+    recent, keep = spans[2], 1.0 - 1.0 / RECENT
     for row in range(start, stop):
         label, weight = batch.labels[row], batch.weights[row]
-        if not has_label(examples, label):
+        labelled = not math.isnan(label)
+        examples[LABELLED if labelled else UNLABELLED] += 1
+        if not labelled:
             continue
-        linear_loss = loss_of(logistic, scores.linear[row], label)
-        prediction = scores.predictions[row]
-        if logistic:
-            prediction = 1.0 / (1.0 + math.exp(-prediction))
-        add_example(spans, weight, (scores.losses[row], linear_loss), (label, prediction))
+        if loss == SOFTMAX:
+            linear_loss, prediction = scores.linear_losses[row], scores.probabilities[row]
+            shown, squared, positive = np.float64(scores.predictions[row] == label), 0.0, 0.0
+        else:
+            linear_loss = loss_of(loss, scores.linear[row], label)
+            prediction = expected_label(loss, scores.predictions[row])
+            shown, squared, positive = label, weight * label * label, weight * (label > 0.0)
+        for i in range(len(recent)):
+            recent[i] *= keep
         for sums in spans:
-            sums[SQUARED_LABEL] += weight * label * label
-            sums[POSITIVE] += weight * (label > 0.0)
+            sums[WEIGHT] += weight
+            sums[LOSS] += weight * scores.losses[row]
+            sums[LINEAR_LOSS] += weight * linear_loss
+            sums[LABEL] += weight * shown
+            sums[PREDICTION] += weight * prediction
+            sums[SQUARED_LABEL] += squared
+            sums[POSITIVE] += positive
 
 
 class ProgressiveLoss:
     """Running losses since the start, in this epoch, and recently (exponentially forgotten).
 
+    loss        its number, see `losses.py`
     mixed       whether what is published is a mixture, so that apple's own score is another one
     predictors  the names of those whose quality is kept
     """
 
-    def __init__(self, *, logistic: bool, mixed: bool = False) -> None:
-        self._logistic = logistic
+    def __init__(self, *, loss: int, mixed: bool = False) -> None:
+        self._loss = loss
         self._mixed = mixed
         self.whole = np.zeros(7)
         self.epoch = np.zeros(7)
@@ -112,10 +97,13 @@ class ProgressiveLoss:
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
-        spans = (self.whole, self.epoch, self.recent)
-        _add(batch, scores, start, stop, self._logistic, spans, self.examples)
+        self._add_sums(batch, scores, start, stop)
         offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
         self._quality.add(batch.labels, batch.weights, offered, start, stop)
+
+    def _add_sums(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
+        spans = (self.whole, self.epoch, self.recent)
+        _add(batch, scores, start, stop, self._loss, spans, self.examples)
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""
@@ -131,18 +119,16 @@ class ProgressiveLoss:
         weight = float(sums[WEIGHT])
         if weight <= 0.0:
             return LossReport(*[np.nan] * len(LossReport._fields))
-        label = float(sums[LABEL]) / weight
-        if self._logistic:
-            share = float(sums[POSITIVE]) / weight
-            constant = -sum(p * np.log(p) for p in (share, 1.0 - share) if p > 0.0)
-            label = share
-        else:
-            constant = max(float(sums[SQUARED_LABEL]) / weight - label * label, 0.0)
-        loss, linear_loss, prediction = (float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, PREDICTION))
+        loss, linear_loss, label, squared, positive, prediction = (
+            float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION)
+        )
+        constant = self._best_constant_loss(span, label, squared, positive)
+        if self._loss == LOGISTIC:
+            label = positive
         apple_loss = loss
         if self._mixed:
             apple_loss = self._quality.loss(span, _APPLE) if self._observed_all(span) else math.nan
-        return LossReport(loss, linear_loss, float(constant), label, prediction, apple_loss)
+        return LossReport(loss, linear_loss, constant, label, prediction, apple_loss)
 
     def quality(self, span: Span) -> dict[str, QualityReport]:
         """Return AUC and calibration of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
@@ -175,8 +161,14 @@ class ProgressiveLoss:
         self._quality = self._new_quality()
         self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
 
+    def _best_constant_loss(self, _span: Span, label: float, squared: float, positive: float) -> float:
+        """Return the loss of the best constant, from means of the span; of a share, the entropy."""
+        if self._loss == SQUARED:
+            return max(squared - label * label, 0.0)
+        return float(-sum(p * np.log(p) for p in (positive, 1.0 - positive) if p > 0.0))
+
     def _new_quality(self) -> PredictorQuality:
-        return PredictorQuality(logistic=self._logistic, predictors=len(self.predictors))
+        return PredictorQuality(loss=self._loss, predictors=len(self.predictors))
 
     def _sums(self, span: Span) -> NDArray[np.float64]:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.oracles.ranking import Predicted, auc, calibration_error
 
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SQUARED, places_of
 from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, RECENT, PredictorQuality, QualityReport, Span
-from stream_apple.offline.binary_measures import binary_measures, places_of
+from stream_apple.offline.binary_measures import binary_measures
 
 SPANS: tuple[Span, ...] = ("whole", "epoch", "last_epoch", "recent")
 # Each in a bin of its own, so that the histogram's AUC is exact.
@@ -40,7 +41,7 @@ def numbers(items: Sequence[float]) -> Floats:
 
 def quality_of(examples: Sequence[Predicted], label: Callable[[bool], float] = float) -> PredictorQuality:
     """Of one predictor with squared loss; the place is the score."""
-    quality = PredictorQuality(logistic=False, predictors=1)
+    quality = PredictorQuality(loss=SQUARED, predictors=1)
     labels, weights = numbers([label(e.positive) for e in examples]), numbers([e.weight for e in examples])
     quality.add(labels, weights, (numbers([e.place for e in examples]),), 0, len(examples))
     return quality
@@ -102,12 +103,12 @@ def test_calibration_is_exact_for_any_scores(examples: list[Predicted]) -> None:
 def test_auc_of_a_rare_label_is_right_to_a_thousandth(logistic: bool) -> None:  # noqa: FBT001
     """A million examples, a thousand of which are positive."""
     labels, weights, scores = rare(1_000_000, logistic=logistic)
-    quality = PredictorQuality(logistic=logistic, predictors=3)
+    quality = PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=3)
     quality.add(labels, weights, scores, 0, len(labels))
     pair = np.unique(labels)
     for which, each in enumerate(scores):
         report = quality.report("whole", which)
-        places = places_of(each, pair, logistic=logistic)
+        places = places_of(LOGISTIC if logistic else SQUARED, each, pair)
         exact = binary_measures(labels, weights, places, 1.0)
         assert report.auc == pytest.approx(exact.auc, abs=1e-3)
         assert report.calibration_error == pytest.approx(exact.calibration_error, rel=1e-9)
@@ -121,7 +122,7 @@ def test_no_result_depends_on_where_the_stream_is_cut(logistic: bool) -> None:  
     """To the bit; recent sums are divided twice on the way."""
     labels, weights, scores = rare(1_000_000, logistic=logistic)
     cuts = [0, *np.sort(np.random.default_rng(2).integers(0, 1_000_000, 500)).tolist(), 1_000_000]
-    whole, parts = (PredictorQuality(logistic=logistic, predictors=3) for _ in range(2))
+    whole, parts = (PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=3) for _ in range(2))
     whole.add(labels, weights, scores, 0, 1_000_000)
     for start, stop in pairwise(cuts):
         parts.add(labels, weights, scores, start, stop)
@@ -133,7 +134,7 @@ def test_a_copy_of_the_arrays_has_the_same_future() -> None:
     labels, weights, scores = rare(3000, logistic=False)
     labels[1500] = weights[1500] = 1.0
     for at in (0, 1, 1000, 2000):
-        old, new = (PredictorQuality(logistic=False, predictors=3) for _ in range(2))
+        old, new = (PredictorQuality(loss=SQUARED, predictors=3) for _ in range(2))
         old.add(labels, weights, scores, 0, at)
         old.end_epoch()
         for name, array in new.arrays().items():
@@ -151,7 +152,7 @@ def test_spans_are_of_the_examples_that_they_name() -> None:
     size, ends = 900, [0, 300, 500, 900]
     places, weights = rng.choice(APART, size), rng.integers(0, 3, size).astype(np.float64)
     labels = np.where(rng.random(size) < 0.1, np.nan, (rng.random(size) < places).astype(np.float64))
-    quality = PredictorQuality(logistic=False, predictors=1)
+    quality = PredictorQuality(loss=SQUARED, predictors=1)
     for start, stop in pairwise(ends):
         if start:
             quality.end_epoch()
@@ -172,7 +173,7 @@ def test_spans_are_of_the_examples_that_they_name() -> None:
 
 def test_recent_sums_stay_right_for_long() -> None:
     """They forget what was there before, however many examples come."""
-    quality = PredictorQuality(logistic=False, predictors=1)
+    quality = PredictorQuality(loss=SQUARED, predictors=1)
     places = np.tile([0.25, 0.75], 500_000)
     right, wrong = np.tile([0.0, 1.0], 500_000), np.tile([1.0, 0.0], 500_000)
     for labels, expected in ((right, 1.0), (wrong, 0.0), (right, 1.0)):
@@ -188,7 +189,7 @@ def test_importance_is_repetition() -> None:
     labels, _, scores = rare(4000, logistic=True)
     labels[::50] = 1.0
     times = np.random.default_rng(4).integers(0, 4, 4000)
-    weighted, repeated = (PredictorQuality(logistic=True, predictors=3) for _ in range(2))
+    weighted, repeated = (PredictorQuality(loss=LOGISTIC, predictors=3) for _ in range(2))
     weighted.add(labels, times.astype(np.float64), scores, 0, 4000)
     again = tuple(np.repeat(each, times) for each in scores)
     repeated.add(np.repeat(labels, times), np.ones(times.sum()), again, 0, int(times.sum()))
@@ -204,7 +205,7 @@ class TestLabels:
     @pytest.mark.parametrize("label", [math.nan, -1.0, 1.0])
     def test_one_label_is_not_enough(self, label: float, logistic: bool) -> None:  # noqa: FBT001
         """Without labels not even a loss is known."""
-        quality = PredictorQuality(logistic=logistic, predictors=1)
+        quality = PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=1)
         quality.add(np.full(9, label), np.ones(9), (np.full(9, 0.5),), 0, 9)
         for span in SPANS:
             report = quality.report(span, 0)
@@ -246,9 +247,9 @@ class TestLabels:
         truth = rng.normal(labels, high - low)
         scores = np.clip(truth, min(low, 0.0), max(high, 0.0))
         scores[:3000] = np.clip(truth[:3000], *seen)
-        quality = PredictorQuality(logistic=False, predictors=1)
+        quality = PredictorQuality(loss=SQUARED, predictors=1)
         quality.add(labels, np.ones(6000), (scores,), 0, 6000)
-        exact = binary_measures(labels, np.ones(6000), places_of(scores, labels, logistic=False), high)
+        exact = binary_measures(labels, np.ones(6000), places_of(SQUARED, scores, labels), high)
         report = quality.report("whole", 0)
         assert report.positives == (labels == high).sum()
         assert report.auc == pytest.approx(exact.auc, abs=2e-3)
@@ -259,7 +260,7 @@ def test_extreme_scores_have_bins_of_their_own() -> None:
     """Scores at the bounds, and log-odds at which a probability is 1 in floating point."""
     squared = quality_of([Predicted(NO, 1.0, 0.0), Predicted(YES, 1.0, 2.0**-24), Predicted(YES, 1.0, 1.0)])
     assert squared.report("whole", 0).auc == 1.0
-    logistic = PredictorQuality(logistic=True, predictors=1)
+    logistic = PredictorQuality(loss=LOGISTIC, predictors=1)
     labels, scores = np.array([-1.0, -1.0, 1.0, 1.0]), np.array([-50.0, -9.0, 9.0, 50.0])
     logistic.add(labels, np.ones(4), (scores,), 0, 4)
     report = logistic.report("whole", 0)
@@ -270,11 +271,11 @@ def test_extreme_scores_have_bins_of_their_own() -> None:
 
 def test_the_state_is_small() -> None:
     """It is in every snapshot."""
-    arrays = PredictorQuality(logistic=False, predictors=3).arrays().values()
+    arrays = PredictorQuality(loss=SQUARED, predictors=3).arrays().values()
     assert sum(array.nbytes for array in arrays) < 1 << 16
 
 
 def test_another_number_of_predictors_is_refused() -> None:
     """The arrays have room for those that were told."""
     with pytest.raises(ValueError, match="expected the scores of 2 predictors, found those of 1"):
-        PredictorQuality(logistic=False, predictors=2).add(np.ones(1), np.ones(1), (np.ones(1),), 0, 1)
+        PredictorQuality(loss=SQUARED, predictors=2).add(np.ones(1), np.ones(1), (np.ones(1),), 0, 1)

@@ -27,11 +27,10 @@ def add_ablations(
     """
     slots, ablations = model.table.slots, model.table.ablations
     low, high = bounds
-    logistic = model.rule.logistic
-    loss = loss_of(logistic, target.score, target.label)
+    before = loss_of(model.rule.loss, target.score, target.label)
     for t in range(old):
         place = features.slot[t]
         if slots[place]["degree"] > 0:
             without = min(max(score - float(features.weight[t] * features.x[t]), low), high)
-            gained = target.importance * (loss_of(logistic, without, target.label) - loss)
+            gained = target.importance * (loss_of(model.rule.loss, without, target.label) - before)
             ablations[place] = min(max(ablations[place] + gained, -MOST_ABLATED), MOST_ABLATED)

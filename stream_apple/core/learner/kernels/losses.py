@@ -1,22 +1,35 @@
-"""What is minimised: value, slope, step and bounds of the squared loss and of the logistic one, of one score.
+"""The losses that are minimised: the value of each, its slope and curvature, its bounds, and what a score stands for.
 
-The softmax loss, of one score for each class, has its own in `multiclass/class_update.py`; bounds are the same.
+With label y and score s:
+
+    SQUARED   (s - y)^2             s is the expected label; it is clipped to the labels seen so far
+    LOGISTIC  log(1 + exp(-s * y))  y is -1 or 1, s the log-odds of 1, within +-LOG_ODDS_BOUND
+    SOFTMAX   -log p[y]             y is one of k classes, each of which has a score; p is `softmax` of these
+
+The softmax loss is the logistic one of label 1 at a margin that `multiclass/class_update.py` derives, so that its slope
+and its step are those of LOGISTIC; only its bounds and what its scores stand for are its own.
 """
 
 import math
 
+import numpy as np
+
 from stream_apple.core.jit import kernel, part, routine
-from stream_apple.core.learner.state.model import Bounds, LearningRule
+from stream_apple.core.learner.state.model import Bounds
+from stream_apple.core.learner.state.table import Index
 from stream_apple.core.learner.state.work import Numbers64
 
-LOG_ODDS_BOUND = 50.0  # logistic scores are clipped to +-50 (as in Vowpal Wabbit)
+SQUARED, LOGISTIC, SOFTMAX = range(3)
+LOSSES = ("squared", "logistic", "softmax")
+"""Their names in options, in this order."""
+LOG_ODDS_BOUND = 50.0  # as in Vowpal Wabbit; a class's score is at most so far below the largest
 SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
 
 
 @routine
-def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
-    """Return the loss. Squared: (score - label)^2. Logistic: log(1 + exp(-score * label)), label -1 or 1."""
-    if not logistic:
+def loss_of(loss: int, score: float, label: float) -> float:
+    """Return the loss of a score."""
+    if loss == SQUARED:
         miss = score - label
         return miss * miss
     margin = score * label
@@ -24,22 +37,22 @@ def loss_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT00
 
 
 @kernel
-def write_losses(logistic: bool, scores: Numbers64, labels: Numbers64, losses: Numbers64) -> None:  # noqa: FBT001
+def write_losses(loss: int, scores: Numbers64, labels: Numbers64, losses: Numbers64) -> None:
     """Write the loss of each score, float64[n] each; NaN without a label."""
     for k in range(len(scores)):
-        losses[k] = loss_of(logistic, scores[k], labels[k])
+        losses[k] = loss_of(loss, scores[k], labels[k])
 
 
 @routine
-def slope_of(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
+def slope_of(loss: int, score: float, label: float) -> float:
     """Return the loss's derivative by the score."""
-    return -label / (1.0 + math.exp(score * label)) if logistic else 2.0 * (score - label)
+    return 2.0 * (score - label) if loss == SQUARED else -label / (1.0 + math.exp(score * label))
 
 
 @routine
-def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa: FBT001
+def squared_slope(loss: int, score: float, label: float) -> float:
     """Return the square of the loss's derivative by the score; 0 above SATURATED_MARGIN."""
-    if not logistic:
+    if loss == SQUARED:
         miss = score - label
         return 4.0 * (miss * miss)
     margin = score * label
@@ -47,8 +60,20 @@ def squared_slope(logistic: bool, score: float, label: float) -> float:  # noqa:
     return 0.0 if margin > SATURATED_MARGIN else slope * slope
 
 
+@part
+def descent_of(loss: int, score: float, label: float) -> tuple[float, float]:
+    """Return how fast the loss falls with the score, and its curvature, for Newton's method; of half the squared loss.
+
+    A logistic curvature is never below the squared slope: where there is no doubt it would be next to nothing.
+    """
+    if loss == SQUARED:
+        return label - score, 1.0
+    slope = label / (1.0 + math.exp(score * label))
+    return slope, max(slope * slope, abs(slope) * (1.0 - abs(slope)))
+
+
 @routine
-def invariant_step(logistic: bool, score: float, label: float, rate: float, sensitivity: float) -> float:  # noqa: FBT001
+def invariant_step(loss: int, score: float, label: float, rate: float, sensitivity: float) -> float:
     """Return the length of the step along the gradient: the limit of many small steps whose rates sum to `rate`.
 
     `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
@@ -57,7 +82,7 @@ def invariant_step(logistic: bool, score: float, label: float, rate: float, sens
     compared to 1e-5. It is within 9e-5 of W.
     """
     span = rate * sensitivity
-    if not logistic:
+    if loss == SQUARED:
         if span < 1e-6:
             return 2.0 * (label - score) * rate
         return -(label - score) * math.expm1(-2.0 * span) / sensitivity
@@ -76,19 +101,83 @@ def invariant_step(logistic: bool, score: float, label: float, rate: float, sens
 
 
 @part
-def include_label(bounds: Bounds, label: float) -> float:
-    """Extend the bounds of scores to include the label; return the old width over the new one, at most 1.
+def bounds_of(loss: int, labels: Bounds) -> tuple[float, float]:
+    """Return the lowest and the highest score; `labels` are the smallest and largest of 0 and those learned."""
+    return (labels[0], labels[1]) if loss == SQUARED else (-LOG_ODDS_BOUND, LOG_ODDS_BOUND)
 
-    With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit.
+
+@part
+def include_label(loss: int, labels: Bounds, label: float) -> float:
+    """Extend the bounds of scores to include a label; return the old width over the new one, at most 1.
+
+    With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit; others have fixed
+    ones.
     """
-    before = bounds[1] - bounds[0]
-    bounds[0] = min(bounds[0], label)
-    bounds[1] = max(bounds[1], label)
-    after = bounds[1] - bounds[0]
+    if loss != SQUARED:
+        return 1.0
+    before = labels[1] - labels[0]
+    labels[0] = min(labels[0], label)
+    labels[1] = max(labels[1], label)
+    after = labels[1] - labels[0]
     return before / after if after > before else 1.0
 
 
 @part
-def bounds_of(rule: LearningRule, labels: Bounds) -> tuple[float, float]:
-    """Return the lowest and the highest score: scores are clipped to them."""
-    return (-LOG_ODDS_BOUND, LOG_ODDS_BOUND) if rule.logistic else (labels[0], labels[1])
+def unit_of(loss: int, spread: float) -> float:
+    """Return the unit in which losses and their curvatures are compared; `spread` is the range of scores."""
+    return spread * spread if loss == SQUARED else 1.0
+
+
+@part
+def expected_label(loss: int, score: float) -> float:
+    """Return what is expected by a score: the label (squared), or the probability of label 1 (logistic)."""
+    return score if loss == SQUARED else 1.0 / (1.0 + math.exp(-score))
+
+
+@part
+def place_and_loss(loss: int, score: float, label: float, low: float, width: float) -> tuple[float, float, bool, float]:
+    """Return a score's place from 0 to 1, its distance to the nearer end, whether that end is 1, and its loss.
+
+    A place is the probability of label 1, or how far the score is from `low` to `low` + `width`.
+    """
+    if loss == SQUARED:
+        place = min(max((score - low) / width, 0.0), 1.0)
+        upper = place >= 0.5
+        miss = score - label
+        return place, 1.0 - place if upper else place, upper, miss * miss
+    odds = math.exp(-abs(score))
+    tail, upper = odds / (1.0 + odds), score >= 0.0
+    return 1.0 - tail if upper else tail, tail, upper, math.log1p(odds) - min(score * label, 0.0)
+
+
+@part
+def softmax(scores: Numbers64, probabilities: Numbers64, first: Index, stop: Index) -> bool:
+    """Write the probabilities of scores[first:stop], whose largest becomes 0; return False if one is not finite."""
+    finite, largest, total = True, scores[first], 0.0
+    for i in range(first, stop):
+        finite &= math.isfinite(scores[i])
+        largest = max(largest, scores[i])
+    if not finite:
+        return False
+    for i in range(first, stop):
+        scores[i] = max(scores[i] - largest, -LOG_ODDS_BOUND)
+        probabilities[i] = math.exp(scores[i])
+        total += probabilities[i]
+    for i in range(first, stop):
+        probabilities[i] /= total
+    return True
+
+
+def loss_number(name: str) -> int:
+    """Return the number of the loss of this name."""
+    return LOSSES.index(name)
+
+
+def places_of(loss: int, scores: Numbers64, pair: Numbers64) -> Numbers64:
+    """Return the places, float64[n], of scores; `pair` has the two labels that there are."""
+    if loss == SQUARED:
+        low, high = float(pair.min()), float(pair.max())
+        return np.clip((scores - low) / (high - low), 0.0, 1.0)
+    odds = np.exp(-np.abs(scores))
+    places: Numbers64 = np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
+    return places

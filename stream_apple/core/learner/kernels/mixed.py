@@ -16,7 +16,14 @@ from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import PREDICTORS, blend, learn_mixture, temper
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
-from stream_apple.core.learner.kernels.rows import Scores, are_finite, count_learned, is_learned, publish, row_features
+from stream_apple.core.learner.kernels.rows import (
+    Scores,
+    are_finite,
+    count_learned,
+    is_learned,
+    publish,
+    row_features,
+)
 from stream_apple.core.learner.kernels.update import Target, clear_active
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent
@@ -45,12 +52,12 @@ def process_mixed(
         if not are_finite(mixing, PREDICTORS):
             clear_active(slots, features, old)
             return row
-        if learning and not rule.logistic:
-            share = include_label(labels, label)
+        if learning:
+            share = include_label(rule.loss, labels, label)
             if share < 1.0:
                 temper(model.mixture, share * share)
-        low, high = bounds_of(rule, labels)
-        score = blend(model.mixture, mixing, rule.logistic, low, high)
+        low, high = bounds_of(rule.loss, labels)
+        score = blend(model.mixture, mixing, rule.loss, low, high)
         publish(scores, row, rule, score, mixing, label)
         if not learning:
             clear_active(slots, features, old)
@@ -63,7 +70,7 @@ def process_mixed(
         if origins is not None:
             count_example(model, features, found, target)
         keep_recent(model.recent, example)
-        learn_mixture(model.mixture, mixing, rule.logistic, target, high - low)
+        learn_mixture(model.mixture, mixing, rule.loss, target, high - low)
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)
         if decay is not None:

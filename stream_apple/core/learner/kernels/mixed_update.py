@@ -143,7 +143,7 @@ def learn_expanded(
 @part
 def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], target: Target) -> np.float32:
     """Return what `change_of` does, or 0 where the score needs no correction."""
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return change_of(rule, rate, step_scale[0], step_scale[1], target)
 
@@ -153,7 +153,7 @@ def decayed_change_at(
     rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
     """Return what `change_at` does, and decay the predictor's weights, unless its score needs no correction."""
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return decay_and_change(rule, decay, which, rate, step_scale, target)
 
@@ -257,7 +257,7 @@ def step_scale_of(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
     """Return what `normalise` does, also where this predictor's own score needs no correction."""
-    if squared_slope(rule.logistic, target.score, target.label) > 0.0:
+    if squared_slope(rule.loss, target.score, target.label) > 0.0:
         return normalise(scalars, which, rule, features, size, target)
     accumulate_nothing(features, size)
     _, sensitivity = norm_and_sensitivity(features, size)

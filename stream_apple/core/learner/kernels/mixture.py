@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.losses import loss_of
+from stream_apple.core.learner.kernels.losses import LOG_ODDS_BOUND, LOGISTIC, SQUARED, descent_of, loss_of, unit_of
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.work import Numbers64
@@ -64,7 +64,7 @@ def effective_weights(mixture: Mixture) -> Numbers64:
 
 
 @part
-def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high: float) -> float:  # noqa: FBT001
+def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: float) -> float:
     """Clip the scores mixing[:6] to [low, high], append the stack's, and return the published score."""
     stacked = 0.0
     for k in range(PREDICTORS):
@@ -72,7 +72,7 @@ def blend(mixture: Mixture, mixing: Numbers64, logistic: bool, low: float, high:
         stacked += mixture.stack[k] * mixing[k]
     mixing[STACK + 1] = stacked
     mixing[STACK] = min(max(stacked, low), high)
-    if logistic:
+    if loss == LOGISTIC:
         positive, negative = 0.0, 0.0
         for which in range(3):
             score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
@@ -111,33 +111,30 @@ def temper(mixture: Mixture, ratio: float) -> None:
 
 
 @part
-def learn_mixture(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, spread: float) -> None:  # noqa: FBT001
+def learn_mixture(mixture: Mixture, mixing: Numbers64, loss: int, target: Target, spread: float) -> None:
     """Update shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
-    if not logistic and spread <= LEAST_SPREAD:
+    if loss == SQUARED and spread <= LEAST_SPREAD:
         return
-    unit = 1.0 if logistic else spread * spread
+    unit = unit_of(loss, spread)
     heaviest = mixture.heaviest[0]
     if target.importance > heaviest:
         temper(mixture, heaviest / target.importance)
         mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
-    _learn_shares(mixture, mixing, logistic, target, (1.0 if logistic else 2.0 / unit) / heaviest)
+    _learn_shares(mixture, mixing, loss, target, (2.0 / unit if loss == SQUARED else 1.0) / heaviest)
     stacked = mixing[STACK + 1]
-    if logistic:
-        odds = min(max(stacked, -50.0), 50.0)
-        slope = target.label / (1.0 + math.exp(odds * target.label))
-        curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
-    else:
-        slope, curvature = target.label - stacked, 1.0
+    if loss == LOGISTIC:
+        stacked = min(max(stacked, -LOG_ODDS_BOUND), LOG_ODDS_BOUND)
+    slope, curvature = descent_of(loss, stacked, target.label)
     _step(mixture, mixing, target.importance * slope, target.importance * curvature, RIDGE * unit)
 
 
 @part
-def _learn_shares(mixture: Mixture, mixing: Numbers64, logistic: bool, target: Target, rate: float) -> None:  # noqa: FBT001
+def _learn_shares(mixture: Mixture, mixing: Numbers64, loss: int, target: Target, rate: float) -> None:
     shares, least, total = mixture.shares, math.inf, 0.0
     for which in range(3):
-        least = min(least, loss_of(logistic, mixing[_predictor_of_share(which)], target.label))
+        least = min(least, loss_of(loss, mixing[_predictor_of_share(which)], target.label))
     for which in range(3):
-        beyond = loss_of(logistic, mixing[_predictor_of_share(which)], target.label) - least
+        beyond = loss_of(loss, mixing[_predictor_of_share(which)], target.label) - least
         shares[which] *= math.exp(-rate * target.importance * beyond)
         total += shares[which]
     for which in range(3):

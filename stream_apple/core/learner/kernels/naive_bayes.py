@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
+from stream_apple.core.learner.kernels.losses import LOGISTIC, descent_of
 from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
@@ -97,8 +98,7 @@ def start_expanded(mixing: Numbers64, score: float) -> None:
 @part
 def learn_trust(trust: NDArray[np.float64], odds: float, target: Target) -> None:
     """Move trust along the loss of the starting score alone, by a Newton step; before the example is counted."""
-    slope = target.label / (1.0 + math.exp(starting_score(trust, odds) * target.label))
-    curvature = max(slope * slope, abs(slope) * (1.0 - abs(slope)))
+    slope, curvature = descent_of(LOGISTIC, starting_score(trust, odds), target.label)
     trust[CURVATURE] = KEEP * trust[CURVATURE] + target.importance * curvature * odds * odds
     moved = trust[TRUST] + target.importance * slope * odds / (trust[CURVATURE] + 1.0)
     trust[TRUST] = min(max(moved, 0.0), MOST_TRUST)

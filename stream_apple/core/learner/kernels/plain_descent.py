@@ -12,7 +12,7 @@ regularised like all others. An importance weight is a factor of the slope.
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.losses import slope_of
+from stream_apple.core.learner.kernels.losses import LOGISTIC, slope_of
 from stream_apple.core.learner.kernels.update import Target, within_bounds
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Index
@@ -26,8 +26,8 @@ def learn_by_plain_descent(
     """Update apple by its target and the linear predictor by its own score, and clear the active marks."""
     slots, l2 = model.table.slots, model.rule.plain_l2
     scale = target.importance / l2
-    change = scale * slope_of(True, target.score, target.label)  # noqa: FBT003  by position: it is compiled
-    linear_change = scale * slope_of(True, linear_score, target.label) if model.rule.alongside else 0.0  # noqa: FBT003
+    change = scale * slope_of(LOGISTIC, target.score, target.label)
+    linear_change = scale * slope_of(LOGISTIC, linear_score, target.label) if model.rule.alongside else 0.0
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
         owner["weight"] = within_bounds(owner["weight"] - np.float32(change * x))

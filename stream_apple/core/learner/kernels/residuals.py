@@ -7,7 +7,7 @@ monomial. For the logistic loss the residual is the loss's derivative. The sums 
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.losses import squared_slope
+from stream_apple.core.learner.kernels.losses import SQUARED, squared_slope
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import Element, Index
@@ -17,8 +17,8 @@ from stream_apple.core.learner.state.work import ActiveFeatures
 @part
 def add_residuals(model: Model, features: ActiveFeatures, found: Index, target: Target) -> None:
     """Add the example to both sums of each of its features[:found]."""
-    squared = squared_slope(model.rule.logistic, target.score, target.label)
-    if not model.rule.logistic:
+    squared = squared_slope(model.rule.loss, target.score, target.label)
+    if model.rule.loss == SQUARED:
         squared *= 0.25  # the derivative is twice the residual
     for t in range(found):
         sums = model.table.residuals[features.slot[t]]

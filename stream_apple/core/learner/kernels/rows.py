@@ -82,9 +82,9 @@ def publish_clipped(
     learning: bool,  # noqa: FBT001
 ) -> tuple[float, float]:
     """Clip the scores of apple and of the linear predictor, publish apple's, and return the bounds."""
-    if learning and not model.rule.logistic:
-        include_label(model.scalars.labels, label)
-    low, high = bounds_of(model.rule, model.scalars.labels)
+    if learning:
+        include_label(model.rule.loss, model.scalars.labels, label)
+    low, high = bounds_of(model.rule.loss, model.scalars.labels)
     for k in range(APPLE + 1):
         mixing[k] = min(max(mixing[k], low), high)
     publish(scores, row, model.rule, mixing[APPLE], mixing, label)
@@ -95,7 +95,7 @@ def publish_clipped(
 def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
     """Write the row of `scores`; `mixing` has the scores of apple and of the linear predictor."""
     scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
-    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.logistic, score, label)
+    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.loss, score, label)
 
 
 @part

@@ -1,4 +1,4 @@
-"""How one predictor learns one example: the adaptive, normalised update, invariant to importance weights.
+"""How one predictor learns one example: the adaptive, normalised update, by an importance-invariant step.
 
 Adaptive: Duchi, Hazan, Singer 2011. Normalised: Ross, Mineiro, Langford 2013. Invariant to importance weights:
 Karampatziakis, Langford 2011. Term for term it is Vowpal Wabbit's default. What the predictors of a mixture add to it
@@ -77,7 +77,7 @@ def normalise(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
     """Accumulate features[:size] of one predictor (which: 0 apple, 1 linear); return its normaliser and sensitivity."""
-    slope = squared_slope(rule.logistic, target.score, target.label)
+    slope = squared_slope(rule.loss, target.score, target.label)
     accumulate(features, size, np.float32(min(target.importance * slope, _LARGEST)))
     norm, sensitivity = norm_and_sensitivity(features, size)
     scalars.norm[which] += target.importance * norm
@@ -89,7 +89,7 @@ def normalise(
 @part
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
     """Return the factor of each feature's step by which its weight changes, when it is learned at `rate`."""
-    by = invariant_step(rule.logistic, target.score, target.label, rate * target.importance, sensitivity * normaliser)
+    by = invariant_step(rule.loss, target.score, target.label, rate * target.importance, sensitivity * normaliser)
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
@@ -103,10 +103,10 @@ def decay_and_change(
     step_scale  normaliser and sensitivity
     """
     normaliser, sensitivity = step_scale
-    logistic, score, label = rule.logistic, target.score, target.label
+    loss, score, label = rule.loss, target.score, target.label
     most = rate * target.importance
-    by = invariant_step(logistic, score, label, most, sensitivity * normaliser)
-    shrink(decay, rule.decay, which, (by, slope_of(logistic, score, label)), most)
+    by = invariant_step(loss, score, label, most, sensitivity * normaliser)
+    shrink(decay, rule.decay, which, (by, slope_of(loss, score, label)), most)
     return in_table_units(by * normaliser, decay.scale[which])
 
 
@@ -136,7 +136,7 @@ def learn_apple(
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         clear_active(slots, features, found)
         return
     for t in range(within, found):
@@ -175,7 +175,7 @@ def learn_linear(
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    if squared_slope(rule.logistic, target.score, target.label) <= 0.0:
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return
     for t in range(old, found):
         if slots[slot[t]]["degree"] == 1:

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.buckets import (
     COUNTED,
@@ -103,7 +104,7 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
         merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, scratch, counted)
     last = len(out.slots) - 1
     merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), scratch)
-    sums = merge_totals([each.sums for each in given], squared=options.loss == "squared")
+    sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist()))
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.learner.kernels.losses import SQUARED
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, PREDICTORS, RIDGE
 from stream_apple.core.learner.kernels.naive_bayes import CURVATURE, TRUST
 
@@ -36,8 +37,8 @@ MERGED_SUMS = frozenset(
 """The names of those of `Learner.sums` that are merged; the others belong to the stream that a model has learned."""
 
 
-def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], *, squared: bool) -> Sums:
-    """Return the totals of the merged model, by name; `squared`: their loss is squared, in units of labels squared."""
+def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: int) -> Sums:
+    """Return the totals of the merged model, by name; `loss`: its number."""
     rows = {name: [model[name] for model in models] for name in models[0]}
     merged = {name: _merge_means(rows["weight"], rows[name]) for name in ("norm", "weight")}
     merged["labels"] = np.array(
@@ -48,7 +49,8 @@ def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], *, squared
         merged["heaviest"] = np.array([max(float(row[0]) for row in rows["heaviest"])])
         merged["shares"] = _merge_shares(rows["shares"], rows["heaviest"], shares_of)
         spread = float(merged["labels"][1] - merged["labels"][0])
-        merged["stack"] = _merge_stack(rows["stack"], rows["curvature"], shares_of, spread * spread if squared else 1.0)
+        unit = spread * spread if loss == SQUARED else 1.0
+        merged["stack"] = _merge_stack(rows["stack"], rows["curvature"], shares_of, unit)
         merged["curvature"] = _mean(rows["curvature"], shares_of)
     if "start" in rows:
         curvatures = _proportions([float(start[CURVATURE]) for start in rows["start"]])

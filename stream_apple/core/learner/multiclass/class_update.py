@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, prefetch
-from stream_apple.core.learner.kernels.losses import SATURATED_MARGIN, invariant_step
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SATURATED_MARGIN, invariant_step
 from stream_apple.core.learner.kernels.mixed_update import HORIZON, MOST_SIGHTS
 from stream_apple.core.learner.kernels.update import widen, within_bounds
 from stream_apple.core.learner.multiclass.layout import (
@@ -33,8 +33,6 @@ from stream_apple.core.learner.state.model import LearningRule, Model
 from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, U0, U1, Index
 from stream_apple.core.learner.state.work import ActiveFeatures
 
-LOWEST = -50.0
-"""A score is at most so far below the largest, as the logistic loss's scores are within +-50."""
 _LARGEST = float(MOST)
 _PREFETCH_DISTANCE = np.uint64(4)  # features: to score as many takes as long as memory
 
@@ -74,26 +72,6 @@ def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_w
             for c in range(k):
                 scores[linear_scores + c] += np.float64(rows[place, linear + c] * x)
     return base, wider
-
-
-@part
-def bound_and_exponentiate(class_work: ClassWork, which: int, classes: int) -> bool:
-    """Bound a predictor's scores, and write its probabilities; return False if a score is not finite."""
-    scores, probabilities, first = class_work.scores, class_work.probabilities, np.uint64(which * classes)
-    stop = first + np.uint64(classes)
-    finite, largest, total = True, scores[first], 0.0
-    for i in range(first, stop):
-        finite &= math.isfinite(scores[i])
-        largest = max(largest, scores[i])
-    if not finite:
-        return False
-    for i in range(first, stop):
-        scores[i] = max(scores[i] - largest, LOWEST)
-        probabilities[i] = math.exp(scores[i])
-        total += probabilities[i]
-    for i in range(first, stop):
-        probabilities[i] /= total
-    return True
 
 
 @part
@@ -190,7 +168,7 @@ def prepare_step(
     for c in range(k):
         sensitivity += class_work.rivals[c] * class_work.rivals[c] * class_work.sensitivity[c]
     rate = rate_of(rule) * importance
-    by = normaliser * invariant_step(True, margin, 1.0, rate, sensitivity * normaliser)  # noqa: FBT003  by position
+    by = normaliser * invariant_step(LOGISTIC, margin, 1.0, rate, sensitivity * normaliser)
     for c in range(k):
         change = by if c == y else -by * class_work.rivals[c]
         class_work.changes[c] = min(max(change, -_LARGEST), _LARGEST)

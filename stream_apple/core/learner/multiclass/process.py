@@ -15,12 +15,12 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.expansion import expand
+from stream_apple.core.learner.kernels.losses import softmax
 from stream_apple.core.learner.kernels.mixture import APPLE, FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
 from stream_apple.core.learner.kernels.update import clear_active
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
-    bound_and_exponentiate,
     gather_base,
     gather_classes,
     prepare_step,
@@ -58,7 +58,8 @@ def process_classes(
         base, wider = gather_classes(model, features, old, class_work)
         finite = True
         for which in range(predictors):
-            finite &= bound_and_exponentiate(class_work, which, rule.classes)
+            first, end = np.uint64(which * rule.classes), np.uint64((which + 1) * rule.classes)
+            finite &= softmax(class_work.scores, class_work.probabilities, first, end)
         if not finite:
             clear_active(slots, features, old)
             return row

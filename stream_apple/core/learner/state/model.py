@@ -78,6 +78,7 @@ class Decay(NamedTuple):
 class LearningRule(NamedTuple):
     """The options that kernels need; they do not change during a run.
 
+    loss       its number, see `losses.py`
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
@@ -86,7 +87,7 @@ class LearningRule(NamedTuple):
     decay      the regularisation of the adaptive update
     """
 
-    logistic: bool
+    loss: int
     rate: float
     expansion: ExpansionRule
     tuples: TupleRule

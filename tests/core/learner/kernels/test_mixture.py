@@ -11,6 +11,7 @@ from support.oracles.mixture import MixtureOracle
 
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels import mixture as mixtures
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SQUARED
 from stream_apple.core.learner.kernels.mixture import LINEAR, PREDICTORS, SHARE, STACK, effective_weights, empty_mixture
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
@@ -23,16 +24,14 @@ Rows = NDArray[np.float64]
 
 
 @kernel
-def _publish(
-    mixture: Mixture, mixing: Rows, logistic: bool, low: float, high: float  # noqa: FBT001
-) -> float:  # fmt: skip
+def _publish(mixture: Mixture, mixing: Rows, loss: int, low: float, high: float) -> float:
     """What kernels call can't be called from here."""
-    return mixtures.blend(mixture, mixing, logistic, low, high)
+    return mixtures.blend(mixture, mixing, loss, low, high)
 
 
 @kernel
-def _learn(mixture: Mixture, mixing: Rows, logistic: bool, target: Target, spread: float) -> None:  # noqa: FBT001
-    mixtures.learn_mixture(mixture, mixing, logistic, target, spread)
+def _learn(mixture: Mixture, mixing: Rows, loss: int, target: Target, spread: float) -> None:
+    mixtures.learn_mixture(mixture, mixing, loss, target, spread)
 
 
 class Published:
@@ -40,16 +39,16 @@ class Published:
 
     def __init__(self, *, logistic: bool) -> None:
         self.mixture, self.mixing = empty_mixture(mixed=True), np.zeros(MIXING)
-        self.logistic = logistic
+        self.loss = LOGISTIC if logistic else SQUARED
 
     def score(self, raw: Rows, low: float, high: float) -> float:
         """What is published."""
         self.mixing[:PREDICTORS] = raw
-        return float(_publish(self.mixture, self.mixing, self.logistic, low, high))
+        return float(_publish(self.mixture, self.mixing, self.loss, low, high))
 
     def learn(self, label: float, importance: float, spread: float, score: float = 0.0) -> None:
         """From the example that was scored last."""
-        _learn(self.mixture, self.mixing, self.logistic, Target(score, label, importance), spread)
+        _learn(self.mixture, self.mixing, self.loss, Target(score, label, importance), spread)
 
 
 def loss_of(score: float, label: float, *, logistic: bool) -> float:

@@ -119,13 +119,31 @@ def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) ->
 
 
 def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
-    topics, provenance = config.topics, Provenance.of(config)
+    ours = _models_of_the_group(config, cluster)
+    while ours is not None:
+        found = list(_findings_beside(config, cluster, ours))
+        before = ours
+        if any(finding.verdict == "fault" for finding in found):
+            # Another worker of this group may have committed its first answers since the offsets were read.
+            ours = _models_of_the_group(config, cluster)
+        if ours == before:
+            yield from found
+            return
+
+
+def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, frozenset[str]] | None:
+    """Return all fingerprints that each partition's model has had; None if the offsets are of another configuration."""
+    provenance = Provenance.of(config)
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
-        noted = logs.committed(range(cluster.topics.get(topics.examples, 0)))
+        noted = logs.committed(range(cluster.topics.get(config.topics.examples, 0)))
     try:
-        ours = {number: _models(provenance, number, each) for number, each in noted.items() if each is not None}
+        return {number: _models(provenance, number, each) for number, each in noted.items() if each is not None}
     except ConfigurationError:
-        return  # of another configuration
+        return None
+
+
+def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, frozenset[str]]) -> Iterator[Finding]:
+    topics = config.topics
     roles = [_Role("topics.predictions", topics.predictions, _prediction)]
     if not ours:
         roles.append(_Role("topics.dead_letters", topics.dead_letters, _dead_letter))

@@ -1,6 +1,7 @@
 """Whose an output topic is: a second group on the first one's topics is told so, and never the first one."""
 
 import uuid
+from collections.abc import Mapping
 
 import msgpack
 import pytest
@@ -11,6 +12,7 @@ from support.topics import TopicFactory, create_worker_topics
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.app.startup import open_up
 from stream_apple.app.topic_owner import check_output_topics, refuse_topics_of_others
 from stream_apple.cli import main
@@ -147,6 +149,24 @@ def test_a_group_of_the_same_settings_is_refused(kafka: str, topics: dict[str, s
     assert twin.model(0) == first.model(0)
     (fault,) = twin.told("fault")
     assert f" of group {first.name}, while group {twin.name} has no offset of " in fault
+
+
+def test_a_worker_that_starts_beside_another_one_s_first_commit_is_not_refused(
+    kafka: str, topics: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The offsets are read, the other worker commits, the answers are read: offsets are asked for again."""
+    group, begin = Group(kafka, topics), CommittedReader.begin
+
+    def commit_first(reader: CommittedReader, starts: Mapping[tuple[str, int], int]) -> None:
+        monkeypatch.setattr(CommittedReader, "begin", begin)
+        group.commit(10)
+        begin(reader, starts)
+
+    group.answer(0, 10)
+    assert len(group.told("fault")) == 1
+    monkeypatch.setattr(CommittedReader, "begin", commit_first)
+    refuse_topics_of_others(group.config, Cluster(group.config.kafka))
+    assert CommittedReader.begin is begin
 
 
 def test_a_group_that_moves_to_another_s_topic_is_refused(first: Group, second: Group, topic: TopicFactory) -> None:

@@ -139,6 +139,7 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "errors",
     },
+    "adapters.registry": {"core.codec", "core.input", "config", "errors"},
     "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
@@ -147,6 +148,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
+        "adapters.registry",
         "config",
         "monitoring",
         "signals",
@@ -229,6 +231,9 @@ HOMES = {
     "logging": {"logs", "adapters"},
     "signal": {"signals", "cli", "demo", "study"},
     "tomllib": {"config", "study"},
+    "fastavro": {"adapters"},
+    "google": {"adapters"},
+    "grpc_tools": {"adapters"},
     "sklearn": {"study"},
     "river": {"study"},
 }

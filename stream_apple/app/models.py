@@ -2,6 +2,7 @@
 
 import sys
 
+from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
@@ -34,6 +35,7 @@ def settings_of(config: Config) -> ModelSettings:
         reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
         merge_every=config.merge.every if config.merging else 0,
         mapping=config.input.mapping(),
+        schemas=registry_of(config),
     )
 
 

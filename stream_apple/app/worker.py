@@ -21,6 +21,7 @@ from stream_apple.app.startup import Opening
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.input.framing import Schemas
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
@@ -83,7 +84,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             opening.start_fencing()
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
-        loop, owned = assemble(config, kafka, new_model, Monitoring(metrics, health, observer), provenance)
+        monitoring = Monitoring(metrics, health, observer)
+        loop, owned = assemble(config, kafka, new_model, monitoring, provenance, settings.schemas)
         observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         def finish() -> None:
@@ -147,11 +149,17 @@ def assemble(
     new_model: ModelFactory,
     monitoring: Monitoring,
     provenance: Provenance | None = None,
+    schemas: Schemas | None = None,
 ) -> Assembly:
-    """Assemble a loop; `provenance`: that of `config`, if it is known."""
+    """Assemble a loop.
+
+    provenance  that of `config`, if it is known
+    schemas     by which `new_model` reads framed records
+    """
     worker = config.worker
     provenance = Provenance.of(config) if provenance is None else provenance
-    owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, Exceptions.of(config))
+    exceptions = Exceptions.of(config)
+    owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, exceptions, schemas=schemas)
     settings = LoopSettings(
         worker.fetch_records,
         worker.commit_records,

@@ -4,7 +4,7 @@
     input_settings.py      which fields of a record are what
     learner_settings.py    the learner's, which are made of the declarations in core/learner/options
     section.py             what all sections are made of
-    kafka_passthrough.py   which librdkafka properties pass through, and which are refused with a reason
+    passed_through.py      which properties of clients pass through, and which are refused with a reason
     duration.py            "250ms", "5m", "1h30m"
     secrets.py             which values are secrets, and that none is shown
     sources.py             TOML, environment and `file:` values, each remembered with its origin

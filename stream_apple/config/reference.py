@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from stream_apple.config.input_settings import PART_OF_THE_MODEL
-from stream_apple.config.kafka_passthrough import DEFAULTS, OWNED
 from stream_apple.config.learner_settings import LearnerSettings
+from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
@@ -101,6 +101,28 @@ What can't work together is refused at the start, before a predecessor is fenced
 have room for the largest message that `limits` allow. Whether the brokers accept `session.timeout.ms` and
 `transaction.timeout.ms` is compared by `stream-apple check`, if it may read the brokers' settings (DESCRIBE_CONFIGS on
 the cluster), and by a worker that was refused: it ends with 78 and the bound, and has read nothing.
+
+## registry
+
+The schema registry, for records that are framed by its schemas: Avro, Protocol Buffers and JSON Schema
+([wire format](wire-format.md#records-with-a-schema)). Every property of confluent-kafka's registry client is passed
+through under its own name; `url` must be among them. Without this section there is no registry. That there is one is
+part of the model; what its properties are is not. The libraries come with the extra `registry`, which the image has.
+
+```toml
+[registry]
+url = "https://registry:8081"
+"ssl.ca.location" = "/etc/ssl/registry.pem"
+"basic.auth.user.info" = "file:/run/secrets/registry"    # user:password
+```
+
+| property | what it is |
+|---|---|
+| `url` | addresses, separated by commas: the next one is asked where one fails |
+| `basic.auth.user.info` | `user:password` |
+| `bearer.auth.credentials.source` and others that begin with `bearer.auth.` | tokens, fixed or of an OAuth server |
+| `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | TLS |
+| `proxy`, `timeout`, `max.retries`, `cache.capacity` | by default 10 s and no retries: the worker itself asks again |
 
 ## Other variables of the environment
 

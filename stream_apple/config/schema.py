@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
 from stream_apple.config.input_settings import InputSettings
-from stream_apple.config.kafka_passthrough import DEFAULTS, KafkaProperties
 from stream_apple.config.learner_settings import LearnerSettings, field_of
+from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import Integer, Number, Section
 from stream_apple.core.learner.options import DECLARED, IntegerBounds, why_not_merged
@@ -294,6 +294,7 @@ class Config(Section):
     topics: TopicSettings = TopicSettings()
     worker: WorkerSettings = WorkerSettings()
     input: InputSettings = InputSettings()
+    registry: RegistryProperties = Field(default_factory=dict)
     learner: LearnerSettings = LearnerSettings()
     epochs: EpochSettings = EpochSettings()
     merge: MergingSettings = MergingSettings()
@@ -335,11 +336,12 @@ class Config(Section):
             include={"epochs": True, "limits": True},
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
         )
-        mapped = self.input.identity()
+        mapped = self.input.identity() | ({"registry": True} if self.registry else {})
         return {"learner": self.learner.identity()} | settings | ({"input": mapped} if mapped else {})
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """Return all settings in JSON types for a log, durations as text, secrets as `***`."""
         settings: dict[str, dict[str, Any]] = self.model_dump(mode="json")
-        settings["kafka"] = {name: shown(name, value) for name, value in settings["kafka"].items()}
+        for section in ("kafka", "registry"):
+            settings[section] = {name: shown(name, value) for name, value in settings[section].items()}
         return settings

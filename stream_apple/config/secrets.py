@@ -8,7 +8,16 @@ import re
 
 HIDDEN = "***"
 
-_PARTS = ("password", "passphrase", "secret", "key.pem", "jaas.config", "oauthbearer.config")
+_PARTS = (
+    "password",
+    "passphrase",
+    "secret",
+    "key.pem",
+    "jaas.config",
+    "oauthbearer.config",
+    "auth.user.info",
+    "auth.token",
+)
 
 # Of the properties about authentication and encryption, those that are none; one that is not known may be a misspelled
 # password, and is hidden.
@@ -75,7 +84,7 @@ _concealed: dict[str, re.Pattern[str]] = {}
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the value of this librdkafka property, or of one that it may be a misspelling of, is secret."""
+    """Return whether the value of this property of a client, or of one that it may be a misspelling of, is secret."""
     name = name.lower().replace("_", ".")
     return _is_certainly_secret(name) or (name.startswith(_DELICATE) and name not in _PUBLIC)
 

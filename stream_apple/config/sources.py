@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_apple.config.kafka_passthrough import property_of_variable
+from stream_apple.config.passed_through import property_of_variable
 from stream_apple.config.secrets import holds_key, is_secret, shown
 from stream_apple.errors import ConfigurationError
 from stream_apple.untrusted import UnreadableFileError, read_file
@@ -17,6 +17,8 @@ from stream_apple.untrusted import UnreadableFileError, read_file
 VARIABLE_PREFIX = "STREAM_APPLE_"
 """Every environment variable that is a setting begins with it."""
 _FILE = "file:/"
+PASSED_THROUGH = frozenset({"kafka", "registry"})
+"""Sections whose settings are properties of a client, whose names have dots in them."""
 
 # A Service called stream-apple-... makes Kubernetes put these into every pod of its namespace.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
@@ -58,7 +60,7 @@ def from_toml(path: Path) -> Settings:
                 f"{path}: expected a section [{section}], found the single value {shown(section, table)!r}"
             )
         # TOML reads an unquoted bootstrap.servers as a table in a table; the operator meant the property.
-        entries = _joined(table) if section == "kafka" else table.items()
+        entries = _joined(table) if section in PASSED_THROUGH else table.items()
         settings[section] = {key: Setting(value, f"in {path}") for key, value in entries}
     return settings
 
@@ -75,7 +77,7 @@ def is_secret_in_file(section: str, key: str, setting: Setting) -> bool:
     """Return whether a setting of the configuration file is a secret, and not the name of a file that holds it."""
     value = setting.value
     named = isinstance(value, str) and value.startswith(_FILE)
-    return section == "kafka" and not named and (is_secret(key) or holds_key(value))
+    return section in PASSED_THROUGH and not named and (is_secret(key) or holds_key(value))
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -90,7 +92,7 @@ def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         if not separator or name != name.upper():
             unknown.append(name)
             continue
-        if section == "kafka":
+        if section in PASSED_THROUGH:
             key = property_of_variable(key)
         settings.setdefault(section, {})[key] = Setting(value, f"from {name}")
     return settings, unknown

@@ -8,14 +8,16 @@ from pydantic_core import ErrorDetails
 from stream_apple.config.duration import format_duration
 from stream_apple.config.schema import Config
 from stream_apple.config.secrets import HIDDEN, is_secret, shown
-from stream_apple.config.sources import VARIABLE_PREFIX, Setting, Settings, variable
+from stream_apple.config.sources import PASSED_THROUGH, VARIABLE_PREFIX, Setting, Settings, variable
 from stream_apple.nearest_names import nearest_names
 from stream_apple.untrusted import in_short
 
 _LONGEST_VALUE_SHOWN = 100
 
-SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items() if name != "kafka"}
-"""Section name -> its model; `kafka` has no fixed set of keys."""
+SECTIONS: dict[str, Any] = {
+    name: field.annotation for name, field in Config.model_fields.items() if name not in PASSED_THROUGH
+}
+"""Section name -> its model, of those that have a fixed set of keys."""
 
 
 def describe(error: ErrorDetails, settings: Settings) -> str:
@@ -32,7 +34,7 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
     where = f"{section}.{key} ({setting.origin})"
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown setting; {_nearest_setting(section, key, setting)}"
-    if section == "kafka":
+    if section in PASSED_THROUGH:
         return f"{where}: {_message(error)}, found {_shown(key, setting.value)}"
     schema = SECTIONS[section].model_json_schema()["properties"][key]
     return f"{where}: expected {expected(schema)}, found {_shown(key, setting.value)}"
@@ -80,10 +82,11 @@ def secret_in_file(section: str, key: str, setting: Setting) -> str:
 def unknown_variable(name: str) -> str:
     """Return one line for a variable with our prefix that names no section, or is not in capital letters."""
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
-    known.append(variable("kafka", "bootstrap.servers"))
+    known += [variable("kafka", "bootstrap.servers"), variable("registry", "url")]
     if name != (capital := name.upper()):
-        # A property of Kafka's client may have any name; of ours, the nearest is named.
-        wanted = capital if capital.startswith(variable("kafka", "")) else [*nearest_names(capital, known), capital][0]
+        # A property of a client may have any name; of ours, the nearest is named.
+        passed = capital.startswith(tuple(variable(section, "") for section in PASSED_THROUGH))
+        wanted = capital if passed else [*nearest_names(capital, known), capital][0]
         return f"{name}: expected a variable in capital letters, such as {wanted}"
     return f"{name}: unknown variable; {_nearest(name, known)}"
 

@@ -53,6 +53,12 @@ METRICS = (
         'Features that could not be read, where input.unreadable is "leave_out".',
         BY_PARTITION,
     ),
+    Metric(
+        "schema_wait_seconds",
+        Gauge,
+        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
+        BY_PARTITION,
+    ),
     Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
     Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
     Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),

@@ -128,6 +128,8 @@ class PartitionMetrics:
     def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft, at: float) -> None:
         """Show where the model stands `at` monotonic seconds; nothing of one that is still being read."""
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
+        awaited = partition.awaited_schema
+        self._show({"schema_wait_seconds": 0.0 if awaited is None else max(at - awaited.since, 0.0)})
         if partition.model.held is None:  # else it waits for others, not behind
             recovering = partition.state in RECOVERING | INCOMPLETE
             self._pace.look(at, partition.sent_offset, backlog, left, recovering=recovering)

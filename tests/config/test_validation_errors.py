@@ -6,7 +6,7 @@ import pytest
 from config.refusals import KEYS, faults_of, written
 
 from stream_apple.config import load
-from stream_apple.config.kafka_passthrough import OWNED
+from stream_apple.config.passed_through import OWNED
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected
 from stream_apple.errors import ConfigurationError

@@ -1,4 +1,4 @@
-"""From the bytes of a record to what they hold: JSON and msgpack, each key once in a map.
+"""From the bytes of a record to what they hold: JSON and msgpack, each key once in a map, and what a schema describes.
 
 What is read here becomes Python's own types, for the mapping. The product's own message never passes here: the kernels
 of `core/codec` read it.
@@ -12,6 +12,7 @@ import msgpack
 
 from stream_apple.core.codec.json_faults import is_json
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.framing import FRAME_BYTES, Schemas, schema_of
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
 _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
@@ -98,17 +99,29 @@ def _refuse_lone_surrogates(found: object) -> None:
         raise RefusedError(Reason.MALFORMED, "text that UTF-8 can hold", half) from None
 
 
-def parsed_record(value: bytes) -> object:
-    """Return what a record holds: JSON if its first byte is `{`, perhaps after white space, else msgpack.
+def parsed_json_bytes(value: bytes) -> object:
+    """Return what JSON in UTF-8 holds; RefusedError if it is none."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(Reason.MALFORMED, "JSON in UTF-8", f"byte 0x{value[error.start]:02x}") from None
+    return parsed_json(text)
 
-    RefusedError if it is neither.
+
+def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
+    """Return what a record holds: by its schema if it is framed, JSON if its first byte is `{`, perhaps after white
+    space, else msgpack.
+
+    RefusedError if it is none of them; BrokerError as of `Schemas.parsed`.
     """
+    schema = schema_of(value)
+    if schema is not None and schemas is not None:
+        return schemas.parsed(schema, value[FRAME_BYTES:])
+    if schema is not None:
+        found = f"a record framed by schema {schema} of a registry (registry.url names it)"
+        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", found)
     if is_json(value):
-        try:
-            text = value.decode()
-        except UnicodeDecodeError as error:
-            raise RefusedError(Reason.MALFORMED, "JSON in UTF-8", f"byte 0x{value[error.start]:02x}") from None
-        return parsed_json(text)
+        return parsed_json_bytes(value)
     parts = Parts()
     try:
         return msgpack.unpackb(

@@ -7,6 +7,7 @@ import numpy as np
 from stream_apple.core.codec.decode import ReadRecords
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.parsing import RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import Mapped, RecordMapper
@@ -14,13 +15,17 @@ from stream_apple.core.input.spelling import ParseError
 
 
 class MappedReader:
-    """Reads records by a mapping; several threads may use it at once."""
+    """Reads records by a mapping; several threads may use it at once.
 
-    def __init__(self, mapping: InputMapping) -> None:
+    schemas  of a registry, for records that are framed; None: such records are refused
+    """
+
+    def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
         self._mapper = RecordMapper(mapping)
+        self._schemas = schemas
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
-        """Return the values of `n` records as messages."""
+        """Return the values of `n` records as messages; BrokerError as of `Schemas.parsed`."""
         n = len(values)
         messages: list[bytes | None] = [None] * n
         reasons, faults = np.zeros(n, np.uint8), dict[int, str]()
@@ -40,7 +45,10 @@ class MappedReader:
         return ReadRecords(messages, reasons, faults, timestamps if timed else None, left_out)
 
     def mapped(self, value: bytes, max_record_bytes: int) -> Mapped:
-        """Return the example that a record holds; RefusedError if it holds none."""
+        """Return the example that a record holds; RefusedError if it holds none.
+
+        BrokerError as of `Schemas.parsed`.
+        """
         if len(value) > max_record_bytes:
             raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_record_bytes} bytes", len(value))
-        return self._mapper.example(parsed_record(value))
+        return self._mapper.example(parsed_record(value, self._schemas))

@@ -4,13 +4,14 @@
     a smaller number              seconds since 1970, with decimals or not
     text that spells a number     the same
     other text                    ISO 8601; without an offset it is UTC
-    a msgpack timestamp
+    a timestamp of msgpack, Avro or Protocol Buffers
+    a date of Avro, which is its midnight in UTC
 
 1e11 milliseconds is March 1973, 1e11 seconds is the year 5138: no time that anybody streams is read wrongly.
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from math import isfinite
 
 from stream_apple.core.input.spelling import ParseError, spells_plainly
@@ -55,6 +56,8 @@ def _read(value: object) -> int | None:
             return _from_text(value)
         case datetime():
             return _from_datetime(value)
+        case date():
+            return _from_datetime(datetime.combine(value, time(), UTC))
         case _:
             return None
 

@@ -123,6 +123,7 @@ class Loop:
             if self._owned.restoring:
                 self._owned.restore()
                 self._budget.lap(Phase.RESTORE)
+            self._owned.go_on_where_schemas_came()
             merged = self._merging.iterate()
             self._save_what_is_due()
             if merged or self._commit_is_due():

@@ -10,8 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
 
+from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.log.columns import runs_by_partition
 from stream_apple.stream.log.ports import Broker, Record, Start
+from stream_apple.stream.loop.schema_gate import SchemaGate
 from stream_apple.stream.loop.watchers import LoopRecorder
 from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
@@ -30,6 +32,7 @@ class OwnedPartitions:
     provenance  whose models they are
     new_model   makes a model that has learned nothing
     exceptions  what the operator lets models leave out
+    schemas     of a registry, for records that are framed; None: there are none
 
     told          whether the group has said what is ours, and has not taken it back since
     progress      of the recoveries, for logs and metrics
@@ -45,6 +48,7 @@ class OwnedPartitions:
         metrics: LoopRecorder,
         exceptions: Exceptions = NO_EXCEPTIONS,
         now: Callable[[], float] = time.monotonic,
+        schemas: Schemas | None = None,
     ) -> None:
         self.provenance = provenance
         self.told = False
@@ -58,6 +62,7 @@ class OwnedPartitions:
         self._now = now
         self._restorer = Restorer(broker, provenance, metrics, now)
         self._kept: dict[int, PartitionModel] = {}
+        self._gate = SchemaGate(broker, schemas, now)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.by_number.values())
@@ -67,14 +72,23 @@ class OwnedPartitions:
         return self.by_number.get(number)
 
     def sort(self, records: Sequence[Record]) -> Iterator[tuple[Partition, list[Record]]]:
-        """Each partition's records; what comes for one that is no longer ours is its new owner's to learn."""
+        """Each partition's records, up to the first that can't be read yet.
+
+        What comes for a partition that is no longer ours is its new owner's to learn.
+        """
         groups: dict[int, list[Record]] = defaultdict(list)
         for number, run in runs_by_partition(records):
             groups[number].extend(run)
         for number, group in groups.items():
             partition = self.by_number.get(number)
             if partition is not None and partition.model.held is None:  # else they come again
-                yield partition, group
+                readable = self._gate.readable(partition, group)
+                if readable:
+                    yield partition, readable
+
+    def go_on_where_schemas_came(self) -> None:
+        """Have partitions delivered again whose next record can be read by now."""
+        self._gate.iterate(self)
 
     @property
     def restoring(self) -> bool:

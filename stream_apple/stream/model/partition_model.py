@@ -20,7 +20,8 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
-from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.framing import Schemas
+from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.learner import Learner, Scores
@@ -46,6 +47,7 @@ class ModelSettings(NamedTuple):
     merge_every  epochs of a round, 0 if nothing is merged
     start        what every model starts from; None: from nothing
     mapping      which fields of a record are what; None: records are messages of the product's own
+    schemas      of a registry, for records that are framed; with one, all are read by a mapping
     """
 
     options: Options
@@ -56,10 +58,12 @@ class ModelSettings(NamedTuple):
     merge_every: int = 0
     start: Mergeable | None = None
     mapping: InputMapping | None = None
+    schemas: Schemas | None = None
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
-        reader = None if self.mapping is None else MappedReader(self.mapping)
+        own = self.mapping is None and self.schemas is None
+        reader = None if own else MappedReader(self.mapping or OWN_MESSAGE, self.schemas)
         return Decoder(self.limits, self.options.wanted_columns(), reader)
 
 

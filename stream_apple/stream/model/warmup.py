@@ -59,7 +59,7 @@ def _what(settings: ModelSettings) -> str:
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
     # The table's size changes no code.
-    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None)
+    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None, schemas=None)
     Learner(small.options).warm_up()
     if settings.merge_every:
         warm_up_merging(small.options)

@@ -9,6 +9,7 @@ that is found at the end of a round goes on there: what is noted with its commit
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -77,6 +78,19 @@ ANSWERING = frozenset(
 """States in which every further record is published and committed, at the end of a round after a wait."""
 
 
+class AwaitedSchema(NamedTuple):
+    """A schema without which the record at `offset` can't be read.
+
+    since  seconds of the worker's clock since when it is waited for
+    told   whether that has been logged
+    """
+
+    schema: int
+    offset: int
+    since: float
+    told: bool = False
+
+
 class Partition:
     """One partition of the examples topic that this worker owns, or has just given back.
 
@@ -90,6 +104,7 @@ class Partition:
     epoch_ended       whether an epoch has ended since the newest snapshot
     recovered         it has become live after a recovery, and nothing of it has been committed since
     lineage           what its model descended from when it had learned what is sent
+    awaited_schema    what it waits for before it is delivered any further; None: for no schema
     """
 
     def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
@@ -105,6 +120,7 @@ class Partition:
         self.epoch_ended = False
         self.recovered = False
         self.lineage = plan.lineage
+        self.awaited_schema: AwaitedSchema | None = None
 
     @property
     def number(self) -> int:

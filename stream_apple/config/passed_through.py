@@ -1,4 +1,4 @@
-"""librdkafka properties: passed through as they are, except those that the promises rest on."""
+"""Properties of clients, passed through as they are: librdkafka's, but those that promises rest on; a registry's."""
 
 import re
 from typing import Annotated
@@ -39,6 +39,9 @@ _BROKERS = "bootstrap.servers"
 _ADDRESS = re.compile(r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:[0-9]{1,5})?/?\Z")
 _PORT = re.compile(r":([0-9]{1,5})/?\Z")
 _LARGEST = 65_535
+_NUMBERS = frozenset(
+    {"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity", "cache.latest.ttl.sec"}
+)
 
 
 def property_of_variable(key: str) -> str:
@@ -86,6 +89,25 @@ def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str |
     return given
 
 
+def _with_url(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """Return the properties; ValueError if there are any without the address that all of them are about."""
+    if given and not str(given.get("url", "")).startswith(("http://", "https://")):
+        found = repr(given["url"]) if "url" in given else "none"
+        raise ValueError(f"url: expected the address of a registry, such as http://registry:8081, found {found}")
+    return given
+
+
+def _with_numbers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """Return the properties with numbers where the registry's client takes nothing else: the environment has texts."""
+    found = dict(given)
+    for name in _NUMBERS.intersection(given):
+        try:
+            found[name] = float(given[name])
+        except ValueError:
+            raise ValueError(f"{name}: expected a number, found {given[name]!r}") from None
+    return found
+
+
 KafkaProperties = Annotated[
     dict[
         Annotated[str, AfterValidator(_passed_through)],
@@ -96,3 +118,11 @@ KafkaProperties = Annotated[
     AfterValidator(lambda given: DEFAULTS | given),
 ]
 """Property name -> value, as `confluent_kafka` takes it; bootstrap.servers is always there."""
+
+RegistryProperties = Annotated[
+    dict[str, Annotated[str | int | float | bool, BeforeValidator(_scalar)]],
+    AfterValidator(_without_credentials),
+    AfterValidator(_with_url),
+    AfterValidator(_with_numbers),
+]
+"""Property name -> value, as the registry client of `confluent_kafka` takes it; none, or `url` is there."""

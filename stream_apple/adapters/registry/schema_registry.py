@@ -1,0 +1,141 @@
+"""The schemas of a registry that speaks Confluent's protocol, asked for once and kept.
+
+A schema that the registry does not tell, because it is down or has no such number, is asked for again and again: its
+records can be read one day, so they must never become dead letters.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from stream_apple.config import Config
+from stream_apple.config.secrets import conceal
+from stream_apple.core.input.parsing import parsed_json_bytes
+from stream_apple.errors import BrokerError, ConfigurationError
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+Parse = Callable[[bytes], object]
+"""What a payload of one schema holds; RefusedError if it is none."""
+
+PATIENCE_S = 60.0
+"""So long a command waits for a schema that it has to know; a worker holds the partition instead."""
+_AGAIN_S, _AGAIN_MOST_S = 0.5, 15.0
+_DEFAULTS: dict[str, str | float | bool] = {"timeout": 10.0, "max.retries": 0}  # who asks again is this module
+_EXTRA = "install the extra `registry`: pip install 'stream-apple[registry]'"
+
+
+class _Asked(NamedTuple):
+    """A schema that is not known yet.
+
+    fault   why
+    again   seconds of the clock at which it is asked for again; infinite while it is
+    wait_s  between the last two times
+    """
+
+    fault: str
+    again: float
+    wait_s: float
+
+
+class SchemaRegistry:
+    """Tells what framed records hold. Any thread may ask; ConfigurationError for properties that no client takes."""
+
+    def __init__(self, properties: Mapping[str, str | float | bool], now: Callable[[], float] = time.monotonic) -> None:
+        self._url = str(properties["url"])
+        self._client = _client(_DEFAULTS | dict(properties))
+        self._now = now
+        self._parsers: dict[int, Parse] = {}
+        self._asked: dict[int, _Asked] = {}
+        self._lock = threading.Lock()
+
+    def known(self, schema: int) -> bool:
+        """Whether the schema is known; if not, another thread asks for it, unless it has just been asked for."""
+        if schema in self._parsers:
+            return True
+        with self._lock:
+            last = self._asked.get(schema, _Asked("it has not answered yet", self._now(), _AGAIN_S))
+            if last.again <= self._now():
+                self._asked[schema] = last._replace(again=float("inf"))
+                threading.Thread(target=self._ask, args=(schema, last), name="schema", daemon=True).start()
+        return False
+
+    def fault(self, schema: int) -> str:
+        """Return why the schema is not known yet."""
+        asked = self._asked.get(schema)
+        return "" if asked is None else asked.fault
+
+    def parsed(self, schema: int, payload: bytes) -> object:
+        """Return what a payload of this schema holds; RefusedError if it is none, BrokerError if nobody tells."""
+        parse = self._parsers.get(schema) or self._awaited(schema)
+        return parse(payload)
+
+    def _awaited(self, schema: int) -> Parse:
+        deadline = self._now() + PATIENCE_S
+        while not self.known(schema):
+            if self._now() > deadline:
+                raise BrokerError(
+                    f"registry.url: expected schema {schema} from {self._url} within {PATIENCE_S:g} s, "
+                    f"found: {self.fault(schema)}"
+                )
+            time.sleep(0.02)
+        return self._parsers[schema]
+
+    def _ask(self, schema: int, last: _Asked) -> None:
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            parser = self._parser(self._client.get_schema(schema))
+        except SchemaRegistryError as error:
+            fault = str(error)
+        except Exception as error:  # noqa: BLE001  of the HTTP client, or of a schema that no library reads: all is told
+            fault = f"{type(error).__name__}: {error}"
+        else:
+            self._parsers[schema] = parser
+            return
+        with self._lock:
+            self._asked[schema] = _Asked(conceal(fault), self._now() + last.wait_s, min(2 * last.wait_s, _AGAIN_MOST_S))
+
+    def _parser(self, schema: "Schema") -> Parse:
+        """Return the parser of the payloads of one schema."""
+        text, kind = schema.schema_str or "", schema.schema_type or "AVRO"
+        referenced = dict(self._references(schema))
+        if kind == "JSON":
+            return parsed_json_bytes
+        # Each brings a library along, which a topic of the other format does without.
+        if kind == "AVRO":
+            from stream_apple.adapters.registry.avro_payloads import avro_parser
+
+            return avro_parser(text, list(referenced.values()))
+        if kind == "PROTOBUF":
+            from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
+
+            return protobuf_parser(text, referenced)
+        raise ValueError(f"expected a schema of type AVRO, PROTOBUF or JSON, found {kind}")
+
+    def _references(self, schema: "Schema") -> Iterator[tuple[str, str]]:
+        """Yield name and text of all schemas that this one refers to, those that others build on first."""
+        for reference in schema.references or ():
+            found = self._client.get_version(str(reference.subject), int(reference.version or 0)).schema
+            yield from self._references(found)
+            yield str(reference.name), str(found.schema_str)
+
+
+def registry_of(config: Config) -> SchemaRegistry | None:
+    """Return the registry that the configuration names, None if it names none; ConfigurationError as above."""
+    return SchemaRegistry(config.registry) if config.registry else None
+
+
+def _client(properties: dict[str, str | float | bool]) -> "SchemaRegistryClient":
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ImportError as error:
+        raise ConfigurationError(f"registry: expected the libraries of a registry, found {error}: {_EXTRA}") from error
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else a line for each request
+    try:
+        return SchemaRegistryClient(properties)
+    except (ValueError, TypeError, OSError) as error:
+        raise ConfigurationError(f"registry: {conceal(str(error))}") from error

@@ -1,0 +1,62 @@
+"""Holds a partition back at a record whose schema is not known yet, while the others go on.
+
+Such a record can be read as soon as the registry tells its schema. So it waits, and what comes after it in its
+partition; it is never a dead letter.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from stream_apple.core.input.framing import Schemas, first_unknown
+from stream_apple.stream.log.columns import values_of
+from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.partitions.partition import AwaitedSchema, Partition
+
+TOLD_AFTER_S = 1.0
+"""A schema that is new, and not missing, comes sooner."""
+
+_log = structlog.get_logger()
+
+
+class SchemaGate:
+    """Lets the records of a partition pass up to the first that can't be read yet.
+
+    schemas  of a registry; None: everything passes
+    """
+
+    def __init__(self, broker: Broker, schemas: Schemas | None, now: Callable[[], float] = time.monotonic) -> None:
+        self._broker = broker
+        self._schemas = schemas
+        self._now = now
+
+    def readable(self, partition: Partition, records: list[Record]) -> list[Record]:
+        """Return the records before the first that can't be read; AbortableError if the others can't be had again."""
+        found = None if self._schemas is None else first_unknown(values_of(records), self._schemas)
+        if found is None:
+            return records
+        number, schema = found
+        partition.awaited_schema = AwaitedSchema(schema, records[number].offset(), self._now())
+        self._broker.hold(partition.number, records[number].offset())
+        return records[:number]
+
+    def iterate(self, owned: Iterable[Partition]) -> None:
+        """Let partitions go on whose schema has come."""
+        if self._schemas is None:
+            return
+        for partition in owned:
+            awaited = partition.awaited_schema
+            if awaited is None:
+                continue
+            facts = {"partition": partition.number, "offset": awaited.offset, "schema": awaited.schema}
+            waited_s = self._now() - awaited.since
+            if self._schemas.known(awaited.schema):
+                partition.awaited_schema = None
+                if awaited.told:
+                    _log.info("schema_found", **facts, waited_s=round(waited_s, 1))
+                if partition.model.held is None:  # else whoever holds it since then delivers the record again
+                    self._broker.release(partition.number)
+            elif not awaited.told and waited_s >= TOLD_AFTER_S:
+                partition.awaited_schema = awaited._replace(told=True)
+                _log.warning("schema_awaited", **facts, fault=self._schemas.fault(awaited.schema))

@@ -1,0 +1,225 @@
+"""Payloads in Avro and Protocol Buffers become Python's own types, or are refused in words that are always the same."""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_apple.adapters.registry.avro_payloads import avro_parser
+from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.parsing import RefusedError
+from stream_apple.core.input.record_mapper import RecordMapper
+
+CARRIER = '{"type": "enum", "name": "air.Carrier", "symbols": ["AA", "DL"]}'
+FLIGHT: dict[str, Any] = {
+    "type": "record",
+    "name": "Flight",
+    "fields": [
+        {"name": "delayed", "type": ["null", "boolean"]},
+        {"name": "carrier", "type": "air.Carrier"},
+        {"name": "scheduled", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}},
+        {"name": "trip", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "stops", "type": {"type": "array", "items": "string"}},
+        {"name": "at", "type": {"type": "map", "values": "double"}},
+    ],
+}
+HELD = {
+    "delayed": True,
+    "carrier": "DL",
+    "scheduled": datetime(2026, 1, 5, 7, tzinfo=UTC),
+    "day": date(2026, 1, 5),
+    "fare": Decimal("99.50"),
+    "trip": UUID(int=5),
+    "stops": ["ORD"],
+    "at": {"height": 2.5},
+}
+PROTO = """
+syntax = "proto3";
+package air;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "air/carrier.proto";
+message Flight {
+  message Leg { string from = 1; }
+  bool delayed = 1;
+  optional double fare = 2;
+  Carrier carrier = 3;
+  google.protobuf.Timestamp scheduled = 4;
+  google.protobuf.Int64Value seats = 5;
+  repeated string stops = 6;
+  map<bool, double> at = 7;
+  repeated Leg legs = 8;
+  oneof gate { int32 number = 9; string name = 10; }
+}
+message Other { int32 n = 1; }
+"""
+IMPORTED = {"air/carrier.proto": 'syntax = "proto3"; package air; enum Carrier { NONE = 0; DL = 1; }'}
+
+
+def avro(schema: Any, held: object) -> bytes:
+    """The payload, without its frame."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema, {}, _write_hint=False), held)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def flight() -> Callable[[bytes], object]:
+    """The parser of Avro."""
+    return avro_parser(json.dumps(FLIGHT), [CARRIER])
+
+
+@pytest.fixture(scope="module")
+def proto() -> Callable[[bytes], object]:
+    """The parser of Protocol Buffers."""
+    return protobuf_parser(PROTO, IMPORTED)
+
+
+def own_schema() -> dict[str, Any]:
+    """The schema with what it refers to inside."""
+    fields = [each | {"type": json.loads(CARRIER)} if each["name"] == "carrier" else each for each in FLIGHT["fields"]]
+    return FLIGHT | {"fields": fields}
+
+
+def test_avro_keeps_every_logical_type_and_its_features_are_those_of_the_mapping(
+    flight: Callable[[bytes], object],
+) -> None:
+    """A date is its midnight, a decimal a number, an enum and a UUID are categories."""
+    found = flight(avro(own_schema(), HELD))
+    assert found == HELD
+    mapping = InputMapping(label="delayed", features="*", timestamp="scheduled", times=("day",), separator="^")
+    example = RecordMapper(mapping).example(found).example
+    assert example.label == 1.0
+    assert example.timestamp_ms == 1_767_596_400_000
+    assert example.features == {
+        "": {"carrier=DL": 1.0, "fare": 99.5, f"trip={UUID(int=5)}": 1.0, "stops=ORD": 1.0},
+        "day": {"hour=0": 1.0, "weekday=monday": 1.0, "month=1": 1.0},
+        "at": {"height": 2.5},
+    }
+
+
+def test_protobuf_tells_what_is_set(proto: Callable[[bytes], object]) -> None:
+    """What a writer can leave unset is absent; what it can't has its default; the numbers in front name the message."""
+    assert proto(b"\0") == {"delayed": False, "carrier": "NONE", "stops": [], "at": {}, "legs": []}
+    when = Timestamp(seconds=1_700_000_000, nanos=500_000_000).SerializeToString()
+    body = (
+        b"\x08\x01\x11" + bytes(8) + b"\x18\x01\x22" + bytes([len(when)]) + when + b"\x2a\x02\x08\x07"
+        b"\x32\x03ORD\x3a\x0b\x08\x01\x11" + bytes(7) + b"\x40" + b"\x42\x05\x0a\x03JFK\x52\x01B"
+    )
+    assert proto(b"\x02\x00" + body) == {
+        "delayed": True,
+        "fare": 0.0,
+        "carrier": "DL",
+        "scheduled": 1_700_000_000.5,
+        "seats": 7,
+        "stops": ["ORD"],
+        "at": {"true": 2.0},
+        "legs": [{"from": "JFK"}],
+        "name": "B",
+    }
+    assert proto(b"\x02\x02\x08\x05") == {"n": 5}
+    assert proto(b"\x04\x00\x00\x0a\x01x") == {"from": "x"}
+    assert proto(b"\0\x18\x63") == {"delayed": False, "carrier": 99, "stops": [], "at": {}, "legs": []}
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(
+    flight: Callable[[bytes], object], proto: Callable[[bytes], object], payload: bytes
+) -> None:
+    """Twice with the same words, as a dead letter is made again by whoever replays."""
+    for parse in (flight, proto):
+        told = []
+        for _ in range(2):
+            try:
+                assert isinstance(parse(payload), dict)
+            except RefusedError as error:
+                told.append((error.reason, str(error)))
+        assert len(set(told)) <= 1
+        assert len(told) != 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "expected"),
+    [
+        ("avro", b"", "expected Avro of its schema, found other bytes (EOFError)"),
+        ("avro", b"\x02\x01\x04", "found other bytes"),
+        ("avro", avro(own_schema(), HELD) + b"x", "found 1 bytes behind it"),
+        ("proto", b"", "expected the number of a message of its schema"),
+        ("proto", b"\xff\xff\xff\xff\xff\xff", "expected the number of a message of its schema"),
+        ("proto", b"\x80\x02", "at most 16 numbers of a message"),
+        ("proto", b"\x02\x06", "expected one of 2 messages of its schema, found number 3"),
+        ("proto", b"\0\x08", "expected a Protocol Buffers message of its schema"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    flight: Callable[[bytes], object], proto: Callable[[bytes], object], kind: str, payload: bytes, expected: str
+) -> None:
+    """And it is one record that is wrong, not the schema."""
+    with pytest.raises(RefusedError) as caught:
+        (flight if kind == "avro" else proto)(payload)
+    assert caught.value.reason is Reason.MALFORMED
+    assert expected in str(caught.value)
+
+
+def test_records_within_records_end_somewhere() -> None:
+    """A schema may refer to itself, and a hostile record be as deep as it is long."""
+    schema = '{"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}'
+    with pytest.raises(RefusedError) as caught:
+        avro_parser(schema, [])(b"\x02" * 500_000)
+    assert caught.value.reason is Reason.TOO_DEEP
+    own = {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}
+    assert avro_parser(schema, [])(avro(own, {"r": {"r": None}})) == {"r": {"r": None}}
+    nested = protobuf_parser('syntax = "proto3"; message R { R r = 1; }', {})
+    body = b""
+    for _ in range(200):
+        length = len(body)
+        size = bytes([length]) if length < 128 else bytes([length & 0x7F | 0x80, length >> 7])
+        body = b"\x0a" + size + body
+    with pytest.raises(RefusedError):
+        nested(b"\0" + body)
+
+
+def test_a_decimal_is_a_number_and_not_a_day_of_computing() -> None:
+    """A million bytes of digits would take over a minute."""
+    parse = avro_parser('{"type": "bytes", "logicalType": "decimal", "precision": 90, "scale": 3}', [])
+    assert parse(b"\x02\xff") == Decimal("-0.001")
+    assert parse(b"\x80\x01" + bytes([1] * 64)) == Decimal(int.from_bytes(bytes([1] * 64), "big")).scaleb(-3)
+    with pytest.raises(RefusedError, match="ValueError"):
+        parse(b"\x82\x01" + bytes([1] * 65))
+
+
+@pytest.mark.parametrize(
+    ("parser", "arguments", "expected"),
+    [
+        (protobuf_parser, ("syntax = oops", {}), "found: schema_of_the_topic.proto:1:"),
+        (protobuf_parser, ('syntax = "proto3"; import "gone.proto";', {}), "gone.proto"),
+        (protobuf_parser, ('syntax = "proto3";', {"../../outside.proto": ""}), "expected the name of an imported file"),
+        (avro_parser, ('{"type": "record", "name": "R", "fields": [{"name": "x", "type": "Gone"}]}', []), "Gone"),
+        (avro_parser, ('{"type": "array", "items": "null"}', []), "a list of empty ones"),
+        (
+            avro_parser,
+            (
+                '{"type": "map", "values": {"type": "array", "items": "E"}}',
+                ['{"type": "record", "name": "E", "fields": [{"name": "e", "type": "null"}]}'],
+            ),
+            "a list of empty ones",
+        ),
+    ],
+)
+def test_a_schema_that_can_not_be_read_says_why(parser: Any, arguments: Any, expected: str) -> None:
+    """It is waited for like one that is missing."""
+    with pytest.raises(Exception, match=expected):
+        parser(*arguments)

@@ -6,7 +6,6 @@
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -17,6 +16,8 @@ from stream_apple import errors
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.cli import SUMMARIES, main
 from stream_apple.config import Config, reference
+from stream_apple.config.sources import PASSED_THROUGH
+from stream_apple.config.validation_errors import SECTIONS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS
 
@@ -34,7 +35,6 @@ DOCUMENTS = sorted(
     for path in folder.glob(pattern)
 )
 MOST_BYTES_OF_THE_README = 8192
-SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items()}
 # Counters and histograms have more series than one.
 _SUFFIXES = ("_bucket", "_sum", "_count")
 
@@ -66,13 +66,13 @@ def test_commands_and_their_options_exist(text: str) -> None:
 
 def test_settings_exist(text: str) -> None:
     """`section.key`, sections of the example of a configuration, and environment variables."""
-    names = re.findall(rf"(?<![\w./-])({'|'.join(set(SECTIONS) - {'kafka'})})\.([a-z][a-z_]+)\b(?!\.)", text)
+    names = re.findall(rf"(?<![\w./-])({'|'.join(SECTIONS)})\.([a-z][a-z_]+)\b(?!\.)", text)
     # The name of a file is no setting.
     unknown = {name for name in names if name[1] not in {*SECTIONS[name[0]].model_fields, "md", "py", "toml", "yaml"}}
     assert unknown == set()
     for section, key in re.findall(r"STREAM_APPLE_([A-Z]+)__([A-Z_]+)", text):
-        assert section.lower() in SECTIONS
-        assert section == "KAFKA" or key.lower() in SECTIONS[section.lower()].model_fields
+        assert section.lower() in Config.model_fields
+        assert section.lower() in PASSED_THROUGH or key.lower() in SECTIONS[section.lower()].model_fields
 
 
 def test_metrics_exist(text: str) -> None:
@@ -209,8 +209,6 @@ def test_the_configuration_s_page_has_every_setting() -> None:
     parts = re.split(r"^## (\w+)$", CONFIGURATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     pages = dict(zip(parts[::2], parts[1::2], strict=True))
     for section, model in SECTIONS.items():
-        if section == "kafka":
-            continue
         rows = [line.strip("| ").split(" | ") for line in pages[section].splitlines() if line.startswith("| `")]
         facts = model.model_json_schema()["properties"]
         apart = sorted(model.model_fields, key=lambda key: facts[key].get("expert", False))

@@ -11,15 +11,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
 
+import fastavro
 import msgpack
 import numpy as np
 from report import figure, header
 
+from stream_apple.adapters.registry.avro_payloads import avro_parser
+from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.parsing import parsed_json_bytes
 from stream_apple.core.input.record_reader import MappedReader
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
@@ -81,6 +87,63 @@ def flat_records() -> dict[str, tuple[list[bytes], list[bytes]]]:
     return found
 
 
+class Known:
+    """The schemas of framed records, by their numbers: Avro, Protocol Buffers, JSON."""
+
+    def __init__(self) -> None:
+        proto = "".join(f"double n{field} = {2 + field}; string t{field} = {7 + field};" for field in range(5))
+        self._parsers = [
+            avro_parser(json.dumps(AVRO), []),
+            protobuf_parser(f'syntax = "proto3"; message R {{ double clicked = 1; {proto} }}', {}),
+            parsed_json_bytes,
+        ]
+
+    def parsed(self, schema: int, payload: bytes) -> object:
+        """Return what the payload holds."""
+        return self._parsers[schema](payload)
+
+    def known(self, schema: int) -> bool:
+        """All are."""
+        return schema < len(self._parsers)
+
+    def fault(self, schema: int) -> str:
+        """Return nothing: there is none."""
+        return f"{schema} is known"
+
+
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "clicked", "type": "double"}]
+    + [{"name": f"n{field}", "type": "double"} for field in range(5)]
+    + [{"name": f"t{field}", "type": "string"} for field in range(5)],
+}
+
+
+def framed_records(rows: list[bytes]) -> dict[str, list[bytes]]:
+    """The same records, which are flat JSON, in the formats that have schemas."""
+    parsed, schema = fastavro.parse_schema(AVRO), range(3)
+    found: dict[str, list[bytes]] = {"Avro": [], "Protocol Buffers": [], "JSON Schema": []}
+    frames = [b"\0" + number.to_bytes(4, "big") for number in schema]
+    for row in rows:
+        held, stream = json.loads(row), BytesIO()
+        fastavro.schemaless_writer(stream, parsed, held)
+        found["Avro"].append(frames[0] + stream.getvalue())
+        found["Protocol Buffers"].append(frames[1] + b"\0" + _protobuf(held))
+        found["JSON Schema"].append(frames[2] + row)
+    return found
+
+
+def _protobuf(held: dict[str, Any]) -> bytes:
+    """The bytes of one message of `Known`, whose fields have single-byte tags and sizes."""
+    parts = [b"\x09" + np.float64(held["clicked"]).tobytes()]
+    for field in range(5):
+        text = str(held[f"t{field}"]).encode()
+        parts.append(bytes([(2 + field) << 3 | 1]) + np.float64(held[f"n{field}"]).tobytes())
+        parts.append(bytes([(7 + field) << 3 | 2, len(text)]) + text)
+    return b"".join(parts)
+
+
 def _written(example: object, form: str) -> bytes:
     packed: bytes = msgpack.packb(example, use_single_float=True)
     return json.dumps(example).encode() if form.startswith("JSON") else packed
@@ -112,6 +175,10 @@ def main() -> None:
             name, given = f"{form}, {way}", pair[chosen is mapped]
             spent = nanoseconds(f"decode, {name}", partial(chosen.decode, given), RECORDS, "record")
             print(f"decode  {name:50}  {spent} a record")
+    by_schema = Decoder(LIMITS, reader=MappedReader(InputMapping(label="clicked", features="*"), Known()))
+    for form, values in framed_records(flat_records()["JSON of ten fields"][1]).items():
+        spent = nanoseconds(f"decode, {form}", partial(by_schema.decode, values), RECORDS, "record")
+        print(f"decode  {f'{form} of ten fields, framed':50}  {spent} a record")
     decoded = decoder.decode(batches()["names"])
     encoder = PredictionEncoder("examples", 3, "0123456789abcdef")
     numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456

@@ -54,6 +54,7 @@ class TestDefaults:
                 "time_zone": "UTC",
                 "unreadable": "refuse",
             },
+            "registry": {},
             "learner": {
                 "method": "apple",
                 "loss": "squared",

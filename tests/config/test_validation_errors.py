@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from config.refusals import KEYS, faults_of, written
 
-from stream_apple.config import load
+from stream_apple.config import Config, load
 from stream_apple.config.passed_through import OWNED
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected
@@ -63,7 +63,7 @@ class TestFaults:
             ("[wrker]\nid = 1", "wrker (in {}): unknown section; the nearest known one is worker"),
             (
                 "[zzz]",
-                "zzz: unknown section; known are kafka, topics, worker, input, learner, epochs, merge, http, limits",
+                f"zzz: unknown section; known are {', '.join(Config.model_fields)}",
             ),
             (
                 '[topics]\nmodels = "examples"',

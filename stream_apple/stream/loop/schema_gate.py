@@ -49,14 +49,16 @@ class SchemaGate:
             awaited = partition.awaited_schema
             if awaited is None:
                 continue
-            facts = {"partition": partition.number, "offset": awaited.offset, "schema": awaited.schema}
+            number, offset, schema = partition.number, awaited.offset, awaited.schema
             waited_s = self._now() - awaited.since
-            if self._schemas.known(awaited.schema):
+            if self._schemas.known(schema):
                 partition.awaited_schema = None
                 if awaited.told:
-                    _log.info("schema_found", **facts, waited_s=round(waited_s, 1))
+                    seconds = round(waited_s, 1)
+                    _log.info("schema_found", partition=number, offset=offset, schema=schema, seconds=seconds)
                 if partition.model.held is None:  # else whoever holds it since then delivers the record again
-                    self._broker.release(partition.number)
+                    self._broker.release(number)
             elif not awaited.told and waited_s >= TOLD_AFTER_S:
                 partition.awaited_schema = awaited._replace(told=True)
-                _log.warning("schema_awaited", **facts, fault=self._schemas.fault(awaited.schema))
+                fault = self._schemas.fault(schema)
+                _log.warning("schema_awaited", partition=number, offset=offset, schema=schema, error=fault)

@@ -141,8 +141,8 @@ def test_a_wait_is_told_once_and_so_is_its_end(gate: Any, registry: Registry, cl
         ("schema_awaited", 1, 10),
         ("schema_found", 1, 10),
     ]
-    assert logs[0]["fault"] == "1 is missing"
-    assert logs[1]["waited_s"] == TOLD_AFTER_S + 5.0
+    assert logs[0]["error"] == "1 is missing"
+    assert logs[1]["seconds"] == TOLD_AFTER_S + 5.0
 
 
 def test_without_a_registry_nothing_is_looked_at(broker: Any) -> None:

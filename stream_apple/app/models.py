@@ -6,6 +6,7 @@ from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.prediction_formats import PredictionFormat, avro_schema
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable
 from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings, PartitionModel
@@ -19,6 +20,12 @@ def settings_of(config: Config) -> ModelSettings:
     options = learner.options(limits.max_features_per_example)
     if config.merging:
         check_mergeable(options)
+    registry = registry_of(config)
+    told = config.output.told(learner.loss)
+    predictions = PredictionFormat(told, config.output.format)
+    if registry is not None and config.output.format == "avro":
+        subject = f"{config.topics.predictions}-value"
+        predictions = predictions._replace(schema=lambda: registry.registered(subject, avro_schema()))
     return ModelSettings(
         options,
         Limits(
@@ -35,7 +42,8 @@ def settings_of(config: Config) -> ModelSettings:
         reject_limits=RejectLimits(limits.max_consecutive_rejects, limits.max_reject_share),
         merge_every=config.merge.every if config.merging else 0,
         mapping=config.input.mapping(),
-        schemas=registry_of(config),
+        schemas=registry,
+        predictions=predictions,
     )
 
 

@@ -90,6 +90,9 @@ def _others(config: Config, provenance: Provenance, manifest: StoredManifest) ->
     if STARTED_FROM in provenance.settings:
         here = config.worker.from_model
         choices.append([_Difference(STARTED_FROM, here, here), _Difference(STARTED_FROM, None, here)])
+    if "output" in provenance.settings:
+        here = provenance.settings["output"]
+        choices.append([_Difference("output", here, here), _Difference("output", None, here)])
     ways = [[each for each in way if each.stored != each.configured] for way in product(*choices)]
     yield from sorted(ways, key=len)
 

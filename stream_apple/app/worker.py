@@ -94,6 +94,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             if config.worker.on_stop == "leave":
                 kafka.leave()
 
+        if settings.predictions.schema is not None:
+            settings.predictions.schema()  # or nobody could read what is published
         permission.result()  # nothing is begun before; and until then, a signal need not wait for anything
         signals.call(finish)
         spare_the_collector()

@@ -124,7 +124,7 @@ def _row(message: PublishedMessage, examples: str, group: str, width: int) -> st
     if message.kind == "prediction":
         remark = "" if told.get("id") is None else str(told["id"])
         if "probability" in told:
-            remark = f"{told['probability']:.3g} sure  {remark}".rstrip()
+            remark = f"probability {told['probability']:.3g}  {remark}".rstrip()
     else:
         remark = f"{told.get('reason', message.kind)}: {told.get('message', '')}"
     numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))

@@ -25,6 +25,7 @@ from stream_apple.config.schema import (
     HttpSettings,
     LimitSettings,
     MergingSettings,
+    OutputSettings,
     TopicSettings,
     WorkerSettings,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "LearnerSettings",
     "LimitSettings",
     "MergingSettings",
+    "OutputSettings",
     "TopicSettings",
     "WorkerSettings",
     "conceal",

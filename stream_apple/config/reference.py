@@ -162,7 +162,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     for key, facts in known.items():
         rows[facts.get("expert", False)].append(
             f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
-            f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
+            f"{'yes' if name in {'learner', 'output'} or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
             f"{facts.get('since', FIRST_VERSION)} | {about[key]} |\n"
         )
     head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|\n"

@@ -251,6 +251,30 @@ class HttpSettings(Section):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
 
 
+class OutputSettings(Section):
+    """What a prediction tells, and in which format."""
+
+    format: Literal["msgpack", "json", "avro"] = "msgpack"
+    """The format of predictions: `msgpack`; `json`, for sinks and SQL engines; `avro` in Confluent's framing, which
+    needs the section `registry`: there its schema is registered as that of `topics.predictions`."""
+    probabilities: Literal["classes", "one", "all"] = "one"
+    """`one`: a prediction has `probability`, that of label 1 (logistic loss) or of the class that it names (softmax).
+    `all`: with softmax, `probabilities` besides, those of all classes in the order of their labels. `classes`: with
+    softmax alone, as before there was this setting; a model of then goes on with it."""
+
+    def told(self, loss: str) -> Literal["none", "one", "all"]:
+        """Return which probabilities predictions of models with this loss have."""
+        if loss == "softmax":
+            return "all" if self.probabilities == "all" else "one"
+        return "none" if loss == "squared" or self.probabilities == "classes" else "one"
+
+    def identity(self, loss: str) -> dict[str, str]:
+        """Return what the bytes of predictions depend on, without what is as it always was."""
+        first, told = {"softmax": "one"}.get(loss, "none"), self.told(loss)
+        found = {} if self.format == "msgpack" else {"format": str(self.format)}
+        return found if told == first else found | {"probabilities": told}
+
+
 class LimitSettings(Section):
     """What one example, and a run of bad ones, may cost."""
 
@@ -297,6 +321,7 @@ class Config(Section):
     registry: RegistryProperties = Field(default_factory=dict)
     learner: LearnerSettings = LearnerSettings()
     epochs: EpochSettings = EpochSettings()
+    output: OutputSettings = OutputSettings()
     merge: MergingSettings = MergingSettings()
     http: HttpSettings = HttpSettings()
     limits: LimitSettings = LimitSettings()
@@ -319,6 +344,14 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_a_registry(self) -> Self:
+        if self.output.format == "avro" and not self.registry:
+            raise ValueError(
+                "output.format, registry.url: expected the address of a registry for predictions in Avro, found none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _can_be_merged(self) -> Self:
         if self.merging and (because := why_not_merged(self.learner.options())):
             raise ValueError(f"merge.mode = {self.merge.mode}, learner: {because}")
@@ -337,7 +370,9 @@ class Config(Section):
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
         )
         mapped = self.input.identity() | ({"registry": True} if self.registry else {})
-        return {"learner": self.learner.identity()} | settings | ({"input": mapped} if mapped else {})
+        others = {"input": mapped, "output": self.output.identity(self.learner.loss)}
+        found = {"learner": self.learner.identity()} | settings
+        return found | {section: identity for section, identity in others.items() if identity}
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """Return all settings in JSON types for a log, durations as text, secrets as `***`."""

@@ -5,7 +5,7 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import BrokerError
 
 _BATCH = 2000

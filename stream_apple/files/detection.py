@@ -14,7 +14,7 @@ import re
 from enum import Enum
 from typing import BinaryIO
 
-from stream_apple.core.codec.example import framing
+from stream_apple.core.codec.first_bytes import framing
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.parquet import MAGIC

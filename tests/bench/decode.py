@@ -24,6 +24,7 @@ from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.codec.prediction_formats import FormatName, PredictionFormat
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.parsing import parsed_json_bytes
 from stream_apple.core.input.record_reader import MappedReader
@@ -184,7 +185,13 @@ def main() -> None:
     numbers, offsets = np.random.default_rng(2).random(RECORDS), np.arange(RECORDS) + 123_456
     encode = partial(encoder.encode, decoded, 0, RECORDS, numbers, numbers, offsets, 489_123)
     spent = nanoseconds("encode", encode, RECORDS, "prediction")
-    print(f"encode  {spent} a prediction")
+    print(f"encode  msgpack  {spent} a prediction")
+    messages = encode()
+    others: tuple[FormatName, ...] = ("json", "avro")
+    for name in others:
+        written = PredictionFormat("one", name, lambda: 1).written
+        spent = nanoseconds(f"encode, {name}", partial(written, messages), RECORDS, "prediction")
+        print(f"encode  {name}, of that  {spent} a prediction")
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.study.experiments.planted_pairs import plant_pairs
 
 BITS, SEED = 18, 7

@@ -30,7 +30,7 @@ def test_the_probability_stands_beside_the_class() -> None:
     """In the facts of JSON, and in the row before the id; a score has none."""
     message = _prediction("predictions", record_of(TOLD))
     assert (message.kind, message.told["probability"], message.told["prediction"]) == ("prediction", 0.8125, 2.0)
-    assert _row(message, "examples", "g", 200).endswith("2           1         1.5  0.812 sure  u1")
+    assert _row(message, "examples", "g", 200).endswith("2           1         1.5  probability 0.812  u1")
     score = {name: value for name, value in TOLD.items() if name != "probability"}
     plain = _prediction("predictions", record_of(score))
     assert "probability" not in plain.told

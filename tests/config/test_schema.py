@@ -82,6 +82,7 @@ class TestDefaults:
                 "l1": 0.0,
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
+            "output": {"format": "msgpack", "probabilities": "one"},
             "merge": {
                 "mode": "off",
                 "every": 1,

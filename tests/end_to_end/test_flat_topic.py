@@ -1,6 +1,7 @@
 """A topic that was not made for this product: flat JSON whose label, time and key have names of their own."""
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,6 @@ from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
-
-from stream_apple.core.codec.encode import decode_prediction
 
 COUNT = 3_000
 INPUT: dict[str, Any] = {
@@ -64,6 +63,7 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
         kafka,
         topics=topics,
         input=INPUT,
+        output={"format": "json"},
         learner={"loss": "logistic", "bits": 12},
         epochs={"length": "1h", "max_ahead": "30d"},
         worker={"group": f"flat-{topics['examples']}", "snapshot_interval": "1s"},
@@ -91,7 +91,9 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
         worker.wait_until(answered, "every record is answered", pause_s=0.3)
         assert metric(worker.http_port, "stream_apple_features_left_out_total", partition="0") == [0.0]
         assert worker.terminate() == 0
-    predictions = [decode_prediction(each.value() or b"") for each in read_to_end(kafka, topics["predictions"], 1)[0]]
+    predictions = [json.loads(each.value() or b"") for each in read_to_end(kafka, topics["predictions"], 1)[0]]
+    for each in predictions:
+        assert math.isclose(each["probability"], 1 / (1 + math.exp(-each["prediction"])), rel_tol=1e-12)
     assert [each["id"] for each in predictions] == [record["flight"] for record in records]
     letters = read_to_end(kafka, topics["dead_letters"], 1)[0]
     assert [each.value() for each in letters] == bad

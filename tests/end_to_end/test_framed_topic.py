@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -26,7 +26,7 @@ from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 
 EACH = 400
 INPUT = {"label": "delayed", "timestamp": "scheduled", "features": "*"}
@@ -237,3 +237,42 @@ def test_each_format_and_a_registry_that_is_down(
 
     verified = run_command("verify", "--config", config)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_answers_in_avro(kafka: str, topic: TopicFactory, registry: Registry, tmp_path: Path) -> None:
+    """Confluent's own deserialiser reads them by the schema that the worker has registered; all of them are proved."""
+    topics = create_worker_topics(topic)
+    config = write_config(
+        tmp_path / "worker.toml",
+        kafka,
+        topics=topics,
+        input=INPUT,
+        registry={"url": registry.url},
+        output={"format": "avro", "probabilities": "all"},
+        learner={"loss": "softmax", "classes": 2, "bits": 12},
+        epochs={"length": "1h", "max_ahead": "30d"},
+    )
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for number, flight in enumerate(flights(EACH)):
+        producer.produce(topics["examples"], json.dumps(flight | {"id": f"f{number}"}).encode(), partition=0)
+    assert producer.flush(DEADLINE_S) == 0
+    with WorkerProcess(config, tmp_path / "worker.log") as worker:
+        worker.wait_until(
+            lambda: len(read_to_end(kafka, topics["predictions"])[0]) == EACH, "all are answered", pause_s=0.3
+        )
+        assert worker.terminate() == 0
+    context = SerializationContext(topics["predictions"], MessageField.VALUE)
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        read = AvroDeserializer(client)
+        told = [read(each.value() or b"", context) for each in read_to_end(kafka, topics["predictions"])[0]]
+        assert client.get_latest_version(f"{topics['predictions']}-value").version == 1
+    for number, each in enumerate(told):
+        assert each is not None
+        assert each["id"] == f"f{number}"
+        assert each["offset"] == number
+        assert max(each["probabilities"]) == each["probability"]
+        assert sum(each["probabilities"]) == pytest.approx(1.0)
+    for command in ("verify", "tail"):
+        done = run_command(command, "--config", config)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "probability" in done.stdout

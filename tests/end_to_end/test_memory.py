@@ -23,8 +23,8 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.config.memory import Queues, RecordLimits, queue_bytes, worker_bytes
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.learner.options import Options
 
 DISTINCT = 20_000

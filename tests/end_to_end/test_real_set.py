@@ -19,7 +19,7 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 

@@ -50,6 +50,7 @@ class SchemaRegistry:
         self._now = now
         self._parsers: dict[int, Parse] = {}
         self._asked: dict[int, _Asked] = {}
+        self._registered: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def known(self, schema: int) -> bool:
@@ -72,6 +73,28 @@ class SchemaRegistry:
         """Return what a payload of this schema holds; RefusedError if it is none, BrokerError if nobody tells."""
         parse = self._parsers.get(schema) or self._awaited(schema)
         return parse(payload)
+
+    def registered(self, subject: str, schema: str) -> int:
+        """Return the number of an Avro schema, registered under `subject` if it is not; BrokerError if that fails.
+
+        The registry is asked once, and again for as long as a command waits for a schema.
+        """
+        from confluent_kafka.schema_registry import Schema
+
+        found = self._registered.get(subject)
+        deadline, fault = self._now() + PATIENCE_S, ""
+        while found is None:
+            if self._now() > deadline:
+                raise BrokerError(
+                    f"registry.url: expected {self._url} to register the schema of {subject}, found: {fault}"
+                )
+            try:
+                found = self._client.register_schema(subject, Schema(schema, "AVRO"))
+            except Exception as error:  # noqa: BLE001  as below
+                fault = conceal(f"{type(error).__name__}: {error}")
+                time.sleep(_AGAIN_S)
+        self._registered[subject] = found
+        return found
 
     def _awaited(self, schema: int) -> Parse:
         deadline = self._now() + PATIENCE_S

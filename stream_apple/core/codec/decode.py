@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
 from stream_apple.core.codec.feature_hashing import USERS, name_key
-from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
 from stream_apple.core.codec.parse import JSON_FOUND, parse

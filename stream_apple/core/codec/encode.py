@@ -4,8 +4,6 @@ A message is the parts that are the same for a whole call, copied, with the numb
 The bytes are those of `msgpack.packb`.
 """
 
-from typing import cast
-
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,9 @@ from stream_apple.core.jit import kernel, routine
 
 _MAP_OF_8, _FLOAT64, _NIL = 0x88, 0xCB, 0xC0
 _LONGEST_NUMBER = 9
+_ARRAY_OF_SIXTEEN_BITS, _ARRAY_OF_NONE, _FEW = 0xDC, 0x90, 16
 _PROBABILITY: bytes = msgpack.packb("probability")
+_PROBABILITIES: bytes = msgpack.packb("probabilities")
 
 
 @routine
@@ -86,6 +86,7 @@ def _encode(
     predictions: NDArray[np.float64],
     losses: NDArray[np.float64],
     probabilities: NDArray[np.float64],
+    all_probabilities: NDArray[np.float64],
     offsets: NDArray[np.int64],
     parts: NDArray[np.uint64],
     sizes: NDArray[np.int64],
@@ -93,10 +94,11 @@ def _encode(
     """Write the messages of the rows [start, stop) one after another.
 
     out    uint8[...], long enough for all and 7 bytes
+    all_probabilities  float64[m, k], of all classes; k = 0 if they are not told
     stops  int64[stop - start], written: where each message ends
-    parts  uint64[...]: the keys id, prediction, label, loss, all from the key epoch to the key offset, and the key
-           probability, each of which begins in a new word
-    sizes  int64[6], bytes of each part; the last is 0 if there are no probabilities
+    parts  uint64[...]: the keys id, prediction, label, loss, all from the key epoch to the key offset, and the keys
+           probability and probabilities, each of which begins in a new word
+    sizes  int64[7], bytes of each part; the last but one is 0 if there is no probability
     """
     # The parts begin at these words.
     prediction = (sizes[0] + 7) >> 3
@@ -104,12 +106,13 @@ def _encode(
     loss = label + ((sizes[2] + 7) >> 3)
     origin = loss + ((sizes[3] + 7) >> 3)
     probability = origin + ((sizes[4] + 7) >> 3)
-    has_probability = sizes[5] > 0
+    every = probability + ((sizes[5] + 7) >> 3)
+    has_probability, classes = sizes[5] > 0, all_probabilities.shape[1]
     at = 0
     for row in range(start, stop):
         first, last = ids[row, 0], ids[row, 1]
         has_id = last > first
-        out[np.uint64(at)] = _MAP_OF_8 + has_id + has_probability
+        out[np.uint64(at)] = _MAP_OF_8 + has_id + has_probability + (classes > 0)
         at += 1
         if has_id:
             at = _put_words(out, at, parts, 0, sizes[0])
@@ -119,6 +122,15 @@ def _encode(
         if has_probability:
             at = _put_words(out, at, parts, probability, sizes[5])
             at = _put_float(out, at, probabilities[row])
+        if classes > 0:
+            at = _put_words(out, at, parts, every, sizes[6])
+            if classes < _FEW:
+                out[np.uint64(at)] = _ARRAY_OF_NONE + classes
+                at += 1
+            else:
+                at = _put_big_endian(out, at, _ARRAY_OF_SIXTEEN_BITS, np.uint64(classes), 2)
+            for c in range(classes):
+                at = _put_float(out, at, all_probabilities[row, c])
         at = _put_words(out, at, parts, label, sizes[2])
         at = _put_float_or_nil(out, at, labels[row])
         at = _put_words(out, at, parts, loss, sizes[3])
@@ -150,21 +162,30 @@ class PredictionEncoder:
         offsets: NDArray[np.int64],
         epoch: int,
         probabilities: NDArray[np.float64] | None = None,
+        all_probabilities: NDArray[np.float64] | None = None,
     ) -> list[bytes]:
         """Return one message for each row in [start, stop), in order.
 
         predictions  float64[m]
         losses       float64[m], NaN where the row has no label: written as nil
         offsets      int64[m], >= 0, of the example in its partition
-        probabilities  float64[m], of predictions that are classes; None: they are scores, and have none
+        probabilities  float64[m], of label 1 or of the class that is the prediction; None: they are not told
+        all_probabilities  float64[m, k], of all classes; None or k = 0: they are not told
         """
+        if all_probabilities is None:
+            all_probabilities = np.empty((0, 0))
         probability = b"" if probabilities is None else _PROBABILITY
-        pieces = [*self._keys, msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin, probability]
+        pieces = [
+            *self._keys,
+            msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin,
+            probability,
+            _PROBABILITIES,
+        ]
         sizes = np.array([len(piece) for piece in pieces])
         words = b"".join(piece + bytes(-len(piece) % 8) for piece in pieces)
         ids = decoded.ids
         id_bytes = int((ids[start:stop, 1] - ids[start:stop, 0]).sum())
-        longest = 1 + int(sizes.sum()) + 5 * _LONGEST_NUMBER
+        longest = 1 + int(sizes.sum()) + (6 + all_probabilities.shape[1]) * _LONGEST_NUMBER
         out = np.empty((stop - start) * longest + id_bytes + 7, np.uint8)
         stops = np.empty(stop - start, np.int64)
         _encode(
@@ -178,6 +199,7 @@ class PredictionEncoder:
             predictions,
             losses,
             losses if probabilities is None else probabilities,
+            all_probabilities,
             offsets,
             np.frombuffer(words, "<u8"),
             sizes,
@@ -185,8 +207,3 @@ class PredictionEncoder:
         ends = stops.tolist()
         written = out[: ends[-1]].tobytes() if ends else b""
         return [written[first:last] for first, last in zip([0, *ends], ends, strict=False)]
-
-
-def decode_prediction(message: bytes) -> dict[str, object]:
-    """Decode a prediction message as readers do; ValueError if it is not msgpack."""
-    return cast("dict[str, object]", msgpack.unpackb(message))

@@ -8,9 +8,6 @@ Features: TypeAlias = dict[str, float] | dict[str, dict[str, float]] | dict[str,
 """name -> value; or namespace -> name -> value; or packed: `indices` and `values` as little-endian bytes."""
 
 
-_FRAME_BYTES = 5
-
-
 class Example(NamedTuple):
     """One example before it is encoded.
 
@@ -58,17 +55,6 @@ def encode_example(example: Example) -> bytes:
     header: bytes = packer.bytes()
     body: bytes = msgpack.packb(features, use_single_float=True)
     return header + body
-
-
-def framing(message: bytes) -> str | None:
-    """Return the name of the framing of a message for a schema registry; None if it has none.
-
-    Neither msgpack that is a map nor JSON begins so.
-    """
-    if len(message) < _FRAME_BYTES or message[0] != 0:
-        return None
-    schema = int.from_bytes(message[1:_FRAME_BYTES], "big")
-    return f"Confluent's framing: a zero byte, then the schema id {schema}"
 
 
 def _compact(value: float | bytes | dict[str, float]) -> object:

@@ -12,7 +12,7 @@ import msgpack
 import numpy as np
 
 from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
-from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import as_msgpack
 from stream_apple.core.ngrams import NgramSizes, ngram_key, size_of
 

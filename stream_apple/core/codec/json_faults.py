@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
 
-_SPACE = b" \t\n\r"
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b'"\\:,{}[]'
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
@@ -19,11 +18,6 @@ _LONGEST_QUOTE = 40
 _LOOKED_AT = 4 * _LONGEST_QUOTE  # bytes, of what is quoted
 _KINDS = {b"{": "an object", b"[": "an array"}
 _WORDS = {b"true": "a bool", b"false": "a bool", b"null": ""}
-
-
-def is_json(value: bytes) -> bool:
-    """Return whether the record is meant to be JSON: no map of msgpack begins so."""
-    return value.lstrip(_SPACE).startswith(b"{")
 
 
 @kernel

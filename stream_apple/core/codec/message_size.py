@@ -15,17 +15,11 @@ DEAD_LETTER_HEADER_BYTES = 65_536
 _KEY_BYTES = 48_588  # a record of the usual limit, and a key of so many bytes, are what Kafka takes by default
 _BATCH_BYTES = 128  # around a message: 61 of its batch, and its lengths, time and offset
 _HEADER_BYTES = 10  # the two lengths of a header
-_PREDICTION_BYTES = 512  # of a prediction without its id; the name of a topic has 249 at most
 
 
 def largest_prediction(max_record_bytes: int) -> int:
     """Return the most bytes of a prediction, in a batch of its own; 1,048,588 by default, as Kafka has it."""
     return max(max_record_bytes, USUAL_RECORD_BYTES) + _KEY_BYTES
-
-
-def largest_key_and_id(max_record_bytes: int) -> int:
-    """Return the most bytes that a record's key and the id in its value may have together."""
-    return largest_prediction(max_record_bytes) - _BATCH_BYTES - _PREDICTION_BYTES
 
 
 def largest_dead_letter(max_record_bytes: int) -> int:

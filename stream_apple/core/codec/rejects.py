@@ -14,7 +14,7 @@ import msgpack
 
 from stream_apple.core.codec import json_faults
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.example import framing
+from stream_apple.core.codec.first_bytes import framing, is_json
 
 if TYPE_CHECKING:
     from stream_apple.core.batch import Limits
@@ -95,7 +95,7 @@ def explain(reason: Reason, place: int, value: bytes | None, limits: Limits, *, 
             return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
     if value is None or reason is Reason.NULL_VALUE:
         return "expected a msgpack map or a JSON object, found a null value"
-    if json_faults.is_json(value):
+    if is_json(value):
         key, ended = json_faults.enclosing_key(value, place)
         if reason is Reason.MALFORMED:
             whole = "a whole JSON object" if place >= len(value) else "JSON in UTF-8"

@@ -1,7 +1,7 @@
 """How a record of any shape becomes an example: the mapping that topics and files share.
 
 input_mapping.py  what a user says of the fields of a record
-framing.py        the number of a schema in front of a record, and who tells what it describes
+framing.py        who tells what records hold that are framed by a schema
 parsing.py        the bytes of a record -> what they hold
 record_reader.py  records of any shape -> messages of the product's own
 record_mapper.py  a parsed record -> an example, by a mapping

@@ -1,10 +1,9 @@
-"""Confluent's framing of a record: a zero, the number of a schema in a registry, and what that schema describes."""
+"""Who tells what records hold that are framed by the schemas of a registry, and which of them can't be read yet."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-_MAGIC = b"\0"
-FRAME_BYTES = 5
+from stream_apple.core.codec.first_bytes import schema_of
 
 
 class Schemas(Protocol):
@@ -24,16 +23,6 @@ class Schemas(Protocol):
     def fault(self, schema: int) -> str:
         """Return why the schema is not known yet."""
         ...
-
-
-def schema_of(value: bytes | None) -> int | None:
-    """Return the number of a record's schema; None if the record is not framed.
-
-    No message of the product's own, in msgpack or JSON, begins with a zero.
-    """
-    if value is None or len(value) < FRAME_BYTES or value[:1] != _MAGIC:
-        return None
-    return int.from_bytes(value[1:FRAME_BYTES], "big")
 
 
 def first_unknown(values: Sequence[bytes | None], schemas: Schemas) -> tuple[int, int] | None:

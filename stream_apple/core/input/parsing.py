@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from stream_apple.core.codec.json_faults import is_json
+from stream_apple.core.codec.first_bytes import FRAME_BYTES, is_json, schema_of
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.input.framing import FRAME_BYTES, Schemas, schema_of
+from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
 _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
+from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.core.learner.growth import Growth
+from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import Mergeable
@@ -48,6 +50,7 @@ class ModelSettings(NamedTuple):
     start        what every model starts from; None: from nothing
     mapping      which fields of a record are what; None: records are messages of the product's own
     schemas      of a registry, for records that are framed; with one, all are read by a mapping
+    predictions  how they are written
     """
 
     options: Options
@@ -59,6 +62,7 @@ class ModelSettings(NamedTuple):
     start: Mergeable | None = None
     mapping: InputMapping | None = None
     schemas: Schemas | None = None
+    predictions: PredictionFormat = MSGPACK
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
@@ -135,7 +139,9 @@ class PartitionModel:
             EpochClock(settings.epoch_length_ms, settings.max_ahead_ms),
             settings.reject_limits,
             Rounds(settings.merge_every) if settings.merge_every else None,
+            settings.predictions,
         )
+        self._predictions = settings.predictions
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
         self._start = settings.start
 
@@ -294,7 +300,8 @@ class PartitionModel:
         if self.rounds is not None and self.rounds.passed and len(triaged.epochs):
             # It has ended the epoch before, at the boundary that lies between.
             epoch, self.rounds.passed = int(triaged.epochs[0]), False
-        scores = Scores.empty(len(triaged.epochs))
+        every = self.learner.options.classes if self._predictions.probabilities == "all" else 0
+        scores = Scores.empty(len(triaged.epochs), every)
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
         for start, stop in triaged.runs():
@@ -307,16 +314,7 @@ class PartitionModel:
             lap(Step.LEARN)
             first = max(start, triaged.published)
             if first < stop:
-                predictions += self._encoder.encode(
-                    triaged.decoded,
-                    first,
-                    stop,
-                    scores.predictions,
-                    scores.losses,
-                    triaged.offsets,
-                    epoch,
-                    scores.probabilities if self.learner.options.classes else None,
-                )
+                predictions += self._encode(triaged, first, stop, scores, epoch)
                 lap(Step.ENCODE)
         if triaged.behind is not None:
             records = [record for record in records if record.offset() < triaged.behind]
@@ -341,6 +339,26 @@ class PartitionModel:
             boundary=boundary,
             left_out=0 if (left := triaged.decoded.left_out) is None else int(left[triaged.published :].sum()),
         )
+
+    def _encode(self, triaged: Triaged, start: int, stop: int, scores: Scores, epoch: int) -> list[bytes]:
+        """Return the messages for these rows."""
+        told, probabilities = self._predictions.probabilities, None
+        if told != "none":
+            probabilities = scores.probabilities
+            if not self.learner.options.classes:
+                write_probabilities(scores.predictions[start:stop], probabilities[start:stop])
+        messages = self._encoder.encode(
+            triaged.decoded,
+            start,
+            stop,
+            scores.predictions,
+            scores.losses,
+            triaged.offsets,
+            epoch,
+            probabilities,
+            scores.all_probabilities,
+        )
+        return self._predictions.written(messages)
 
     def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
         """Let the model grow before the example at `offset` is scored."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder, users_of
-from stream_apple.core.codec.message_size import largest_key_and_id
+from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, ClockPlan, EpochClock
 from stream_apple.errors import TooManyRejectsError
@@ -93,12 +93,14 @@ class Triage:
         clock: EpochClock,
         reject_limits: RejectLimits,
         rounds: Rounds | None = None,
+        predictions: PredictionFormat = MSGPACK,
     ) -> None:
         self.clock = clock
         self.rejects = RejectCounter(reject_limits)
         self._place = place
         self._decoder = decoder
         self.limits = limits
+        self._most_key_and_id = predictions.largest_key_and_id(limits.max_record_bytes, limits.classes)
         self.rounds = rounds
 
     def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
@@ -176,7 +178,7 @@ class Triage:
 
     def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
         """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
-        keys, most = keys_of(records), largest_key_and_id(self.limits.max_record_bytes)
+        keys, most = keys_of(records), self._most_key_and_id
         if max(map(len, filter(None, keys)), default=0) + self.limits.max_record_bytes <= most:
             return decoded
         rows, ids = decoded.rows, decoded.ids
@@ -196,7 +198,7 @@ class Triage:
         value = record.value()
         if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self.limits.max_record_bytes:
             return (
-                f"expected a key and an id of at most {largest_key_and_id(self.limits.max_record_bytes)} bytes "
+                f"expected a key and an id of at most {self._most_key_and_id} bytes "
                 f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
             )
         return explain(reason, place, value, self.limits)

@@ -21,6 +21,7 @@ import msgpack
 
 from stream_apple.config import Config
 from stream_apple.config.duration import FOREVER
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.positions.merge_note import MergeNote
@@ -323,10 +324,12 @@ class Origin(NamedTuple):
 def origin_of_prediction(record: Record) -> Origin | None:
     """The origin of a prediction, from its value; None if it is none."""
     try:
-        told: dict[str, Any] = msgpack.unpackb(record.value() or b"")
-        model, topic, *numbers = (told[name] for name in ("model", "topic", "partition", "offset"))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException):
+        told = decode_prediction(record.value() or b"")
+        model, topic, partition, offset = (told[name] for name in ("model", "topic", "partition", "offset"))
+    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException):
         return None
-    if not (is_fingerprint(model) and isinstance(topic, str) and all(type(n) is int and n >= 0 for n in numbers)):
+    if not (isinstance(partition, int) and isinstance(offset, int) and isinstance(topic, str)):
         return None
-    return Origin(model, topic, *numbers)
+    if isinstance(partition, bool) or isinstance(offset, bool) or partition < 0 or offset < 0:
+        return None
+    return Origin(model, topic, partition, offset) if is_fingerprint(model) else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgpack
 
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.model.dead_letters import header_list, present_form
@@ -183,7 +184,7 @@ def _shown(value: bytes | None, most: int = 200) -> str:
     if value is None:
         return "none"
     try:
-        text = str(msgpack.unpackb(value))
-    except (ValueError, TypeError, msgpack.UnpackException):
+        text = str(decode_prediction(value))
+    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException):
         text = repr(value[: most // 2])
     return text if len(text) <= most else f"{text[:most]}... ({len(value)} bytes)"

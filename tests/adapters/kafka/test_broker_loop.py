@@ -19,7 +19,7 @@ from stream_apple.adapters.kafka.client_properties import Identity
 from stream_apple.adapters.kafka.topics import requirements, written
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics

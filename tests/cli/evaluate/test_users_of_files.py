@@ -12,8 +12,8 @@ from support.records import FakeRecord
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.cli.evaluate import command
 from stream_apple.config import load
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import encode_example, key_of
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.files import read_examples
 from stream_apple.stream.positions.lineage import Lineage
 

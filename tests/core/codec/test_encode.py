@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from support.oracles.wire import LIMITS
 
 from stream_apple.core.codec.decode import Decoded, Decoder
-from stream_apple.core.codec.encode import PredictionEncoder, decode_prediction
+from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 
 Id = str | int | bytes | None

@@ -11,10 +11,10 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.message_size import (
     largest_dead_letter,
-    largest_key_and_id,
     largest_prediction,
     message_bytes,
 )
+from stream_apple.core.codec.prediction_formats import MSGPACK
 
 KAFKA_MESSAGE_BYTES = 1_048_588
 BATCH = (
@@ -63,5 +63,5 @@ def test_the_longest_prediction_fits(size: int) -> None:
     encoder = PredictionEncoder("t" * 249, (1 << 31) - 1, "f" * 16)
     ones, offsets = np.ones(1), np.array([HUGE])
     (message,) = encoder.encode(decoded, 0, 1, ones, ones, offsets, HUGE, ones)
-    key = bytes(largest_key_and_id(1_000_000) - len(msgpack.packb(identifier)))
+    key = bytes(MSGPACK.largest_key_and_id(1_000_000) - len(msgpack.packb(identifier)))
     assert batch_of_one(key, message, []) <= largest_prediction(1_000_000)

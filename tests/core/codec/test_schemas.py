@@ -1,27 +1,27 @@
 """The schemas that others program against describe what the codec really does."""
 
-import base64
 import json
 import re
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgpack
 import numpy as np
 import pytest
+from support.json_schemas import SCHEMAS, as_json, validator
 from support.oracles.wire import LIMITS, judge
 from support.oracles.wire_records import records
 from support.oracles.wire_values import Pairs, read
 
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import PredictionEncoder, decode_prediction
+from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason, explain
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-SCHEMAS, WIRE_FORMAT = REPOSITORY / "schemas", REPOSITORY / "docs" / "wire-format.md"
+WIRE_FORMAT = REPOSITORY / "docs" / "wire-format.md"
 HEADER = "__stream_apple.errors."
 # Faults that a schema without lengths of bins, ranges from the configuration and binary32 can't see.
 BEYOND_THE_SCHEMA = {
@@ -33,31 +33,6 @@ BEYOND_THE_SCHEMA = {
     Reason.BAD_LABEL,
     Reason.BAD_WEIGHT,
 }
-
-
-def validator(name: str) -> Any:
-    """A validator of the schema in file `name`, which is itself checked."""
-    schema = json.loads((SCHEMAS / name).read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def as_json(item: Any) -> Any:
-    """A message as JSON would show it; raises ValueError where it would not."""
-    if isinstance(item, Pairs | dict):
-        pairs = list(item.items()) if isinstance(item, dict) else item
-        if any(not isinstance(key, str) for key, _ in pairs) or len(dict(pairs)) < len(pairs):
-            raise ValueError("JSON has no such keys")
-        return {key: as_json(inner) for key, inner in pairs}
-    if isinstance(item, bytes):
-        return base64.b64encode(item).decode()
-    if isinstance(item, list):
-        return [as_json(inner) for inner in item]
-    if isinstance(item, str):
-        item.encode()  # a name that is not UTF-8 raises
-    elif isinstance(item, tuple | msgpack.Timestamp) or (isinstance(item, float) and not np.isfinite(item)):
-        raise ValueError("JSON has no extensions and no infinities")
-    return item
 
 
 def is_ambiguous(item: Any) -> bool:

@@ -27,7 +27,7 @@ from stream.one_worker import (
 )
 from support.records import FakeRecord, good, stream
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import (
     GapError,
     SnapshotError,

@@ -13,10 +13,10 @@ from support.records import SETTINGS, START, FakeRecord, good, new_model, proces
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.message_size import (
     largest_dead_letter,
-    largest_key_and_id,
     largest_prediction,
     message_bytes,
 )
+from stream_apple.core.codec.prediction_formats import MSGPACK
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.model.dead_letters import Reject, dead_letter, header_list
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
@@ -78,16 +78,15 @@ class TestPredictions:
         assert outcomes(result) == [0, 2]
         (reject,) = result.rejects
         assert (reject.record, reject.reason) == (records[1], Reason.RECORD_TOO_LARGE)
-        expected = (
-            f"expected a key and an id of at most {largest_key_and_id(LIMIT)} bytes together, found a key of {key}"
-        )
+        most = MSGPACK.largest_key_and_id(LIMIT)
+        expected = f"expected a key and an id of at most {most} bytes together, found a key of {key}"
         assert reject.message.startswith(expected)
         (without,) = process_in_batches(model_of(), [records[0], records[2]])
         assert result.predictions == without.predictions
 
     def test_up_to_its_bound_all_is_answered(self) -> None:
         """The last byte that fits, and the first that does not; what the model has learned is the first alone."""
-        most = largest_key_and_id(LIMIT)
+        most = MSGPACK.largest_key_and_id(LIMIT)
         size = 900_000
         fits, not_any_more = (example(at, most - id_bytes(size) + at, size) for at in (0, 1))
         model, other = model_of(), model_of()

@@ -11,7 +11,7 @@ from stream.one_worker import SETUP, Worker, cluster_with, input_log, killed_aft
 from stream.verification.test_verifying_runs import ClusterLogs
 from support.records import DECODER, TOPIC, FakeRecord, good, new_model, stream
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of, merged_digest
 from stream_apple.errors import ConfigurationError

@@ -15,7 +15,7 @@ from stream.one_worker import SETUP, Worker, cluster_with, input_log, offset_of,
 from structlog.typing import EventDict
 from support.records import DECODER, SETTINGS, new_model, process_in_batches, stream
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.stream.log.ports import Record

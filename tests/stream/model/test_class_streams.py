@@ -16,9 +16,9 @@ from stream_apple.app.models import settings_of
 from stream_apple.config import load
 from stream_apple.config.memory import MemoryLimit, check_models_fit
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.codec.prediction_formats import PredictionFormat, decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.options import Options
@@ -41,7 +41,8 @@ LINEAGE = Lineage(0, "0123456789abcdef")
 def new_model(partition: int = 0, lineage: Lineage = LINEAGE, **chosen: Any) -> PartitionModel:
     """A model that has learned nothing."""
     options = Options(loss="softmax", classes=CLASSES, bits=8, **chosen)
-    return PartitionModel(TOPIC, partition, lineage, SETTINGS._replace(options=options, limits=LIMITS), DECODER)
+    settings = SETTINGS._replace(options=options, limits=LIMITS, predictions=PredictionFormat("all"))
+    return PartitionModel(TOPIC, partition, lineage, settings, DECODER)
 
 
 def class_records(count: int = COUNT, partition: int = 0) -> list[FakeRecord]:
@@ -68,6 +69,10 @@ def test_predictions_are_classes_with_probabilities() -> None:
     for message in result.predictions:
         told = decode_prediction(message)
         assert told["prediction"] in {0.0, 1.0, 2.0}
+        every: Any = told["probabilities"]
+        assert len(every) == CLASSES
+        assert sum(every) == pytest.approx(1.0)
+        assert every[int(told["prediction"])] == max(every) == told["probability"]
         probability = told["probability"]
         assert isinstance(probability, float)
         assert 1 / CLASSES - 1e-9 <= probability <= 1

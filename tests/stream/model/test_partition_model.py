@@ -21,8 +21,8 @@ from support.records import (
     stream,
 )
 
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
 from stream_apple.stream.model.dead_letters import RejectLimits

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.records import HOUR, START, FakeRecord, good, new_model, process_in_batches
 from support.snapshots import empty, pointer
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import LATEST_MS, LONE, VOTES_BEHIND
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot

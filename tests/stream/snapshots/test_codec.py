@@ -13,8 +13,8 @@ from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good
 from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, empty, golden, grown, pointer
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.encode import decode_prediction
 from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.core.learner.state.table import COMPANION, base_features

@@ -12,7 +12,7 @@ from stream.one_worker import OTHERS, SETUP, Worker, cluster_of_all, cluster_wit
 from structlog.typing import EventDict
 from support.records import stream
 
-from stream_apple.core.codec.encode import decode_prediction
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.snapshots import evidence

@@ -43,6 +43,13 @@ def write_losses(loss: int, scores: Numbers64, labels: Numbers64, losses: Number
         losses[k] = loss_of(loss, scores[k], labels[k])
 
 
+@kernel
+def write_probabilities(scores: Numbers64, probabilities: Numbers64) -> None:
+    """Write the probability of label 1, float64[n], by scores that are log-odds, float64[n]."""
+    for k in range(len(scores)):
+        probabilities[k] = expected_label(LOGISTIC, scores[k])
+
+
 @routine
 def slope_of(loss: int, score: float, label: float) -> float:
     """Return the loss's derivative by the score."""

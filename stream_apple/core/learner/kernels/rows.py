@@ -31,6 +31,7 @@ class Scores(NamedTuple):
 
     probabilities                float64[n]  that of the prediction
     apple_losses, linear_losses  float64[n]  as losses
+    all_probabilities            float64[n, k]  of all classes, if k is their number and not 0
     """
 
     predictions: NDArray[np.float64]
@@ -40,11 +41,13 @@ class Scores(NamedTuple):
     probabilities: NDArray[np.float64]
     apple_losses: NDArray[np.float64]
     linear_losses: NDArray[np.float64]
+    all_probabilities: NDArray[np.float64]
 
     @classmethod
-    def empty(cls, size: int) -> "Scores":
-        """Return columns of `size` rows, all NaN."""
-        return cls(*(np.full(size, np.nan) for _ in cls._fields))
+    def empty(cls, size: int, classes: int = 0) -> "Scores":
+        """Return columns of `size` rows, all NaN; `classes`: how many, if the probabilities of all are wanted."""
+        shapes = [(size,)] * (len(cls._fields) - 1) + [(size, classes)]
+        return cls(*(np.full(shape, np.nan) for shape in shapes))
 
 
 @part

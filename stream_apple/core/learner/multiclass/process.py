@@ -103,6 +103,8 @@ def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: in
     linear_first = (CLASS_LINEAR if rule.alongside else CLASS_EXPANDED) * k
     best = most_probable(published, 0, k)
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]
+    for c in range(scores.all_probabilities.shape[1]):
+        scores.all_probabilities[row, c] = published[c]
     scores.apple[row] = np.float64(most_probable(probabilities, CLASS_EXPANDED * k, k))
     scores.linear[row] = np.float64(most_probable(probabilities, linear_first, k))
     scores.losses[row] = scores.apple_losses[row] = scores.linear_losses[row] = math.nan

@@ -127,6 +127,8 @@ def _show(console: Console, facts: Facts) -> None:
     ):
         console.print(Text(f"  {line}"))
     console.print(_losses(facts["losses"], facts["quality"]))
+    if facts["asked"]["losses"]:
+        console.print(_asked(**facts["asked"]))
     if facts["mixture"]["weights"]:
         console.print(_mixture(**facts["mixture"]))
     console.print(_degrees(facts["degrees"]))
@@ -231,6 +233,15 @@ def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
         means = [report[of] for of in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
         means += [published[of] for of in ("auc", "calibration_error")]
         table.add_row(name, *(_number(mean, "z.4f") for mean in means))
+    return table
+
+
+def _asked(examples: dict[str, int], losses: dict[str, dict[str, float]]) -> Table:
+    """Return a table of the losses of scores that were given before their labels came."""
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in examples.items())
+    table = _table(f"Loss when asked ({counts})", "", "published", "linear", "best constant", numbers=3)
+    for span, name in _SPANS.items():
+        table.add_row(name, *(_number(losses[span][of], "z.4f") for of in ("published", "linear", "constant")))
     return table
 
 

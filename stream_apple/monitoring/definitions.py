@@ -48,6 +48,20 @@ METRICS = (
         ("partition", "outcome"),
     ),
     Metric(
+        "asked_examples",
+        Gauge,
+        "Examples that came without a label, since the model's start, by what became of their scores: judged when the "
+        "label came, pending, or forgotten before it did.",
+        ("partition", "outcome"),
+    ),
+    Metric(
+        "asked_loss",
+        Gauge,
+        "Mean loss of scores that were given before their labels came: of what was published, of linear, and of the "
+        "constant that is best in hindsight.",
+        ("partition", "predictor", "span"),
+    ),
+    Metric(
         "features_left_out_total",
         Counter,
         'Features that could not be read, where input.unreadable is "leave_out".',

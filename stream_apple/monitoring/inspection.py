@@ -22,8 +22,10 @@ from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.core.learner.state.table import PARENT, Slots, Table
 from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
 from stream_apple.monitoring.predictors import (
+    AskedView,
     ClassView,
     MixtureView,
+    asked_of,
     classes_of,
     losses_of,
     mixture_of,
@@ -81,6 +83,7 @@ class LearningView(NamedTuple):
 
     losses    by span: start, epoch, last_epoch, recent
     quality   AUC and calibration, by span and predictor
+    asked     what became of the scores of examples that came without a label
     mixture   of what its predictions are mixed
     trust     how far naive Bayes is believed, from which scores start; None if they start at 0
     constant  weight of the constant
@@ -94,6 +97,7 @@ class LearningView(NamedTuple):
     truncated: int
     losses: dict[str, LossReport]
     quality: dict[str, dict[str, QualityReport]]
+    asked: AskedView
     mixture: MixtureView
     trust: float | None
     constant: float
@@ -168,6 +172,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         truncated=learner.truncated,
         losses=losses_of(learner),
         quality=qualities_of(learner),
+        asked=asked_of(model.early),
         mixture=mixture_of(learner),
         trust=learner.trust,
         constant=float(table.slots["weight"][-1]),

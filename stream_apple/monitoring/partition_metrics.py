@@ -13,6 +13,8 @@ from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
 from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.predictor_metrics import PredictorMetrics
+from stream_apple.monitoring.predictors import AskedView, asked_of
+from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
@@ -64,6 +66,7 @@ class PartitionMetrics:
         self._learned = PredictorMetrics(self._metrics, self._label)
         self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
         self._pace = Pace()
+        self._asked = AskedView({}, {})
 
     @property
     def dead_letters(self) -> dict[str, float]:
@@ -94,6 +97,7 @@ class PartitionMetrics:
             "parent_changes": dict(self._changes.counts),
             "examples": dict(self._outcomes.counts),
             "features_left_out_total": self._features_left_out,
+            "asked": self._asked._asdict(),
             **self._degrees,
             "digest": None if digest is None else {"epoch": digest[0], "digest": digest[1]},
             **self._gauges,
@@ -139,6 +143,7 @@ class PartitionMetrics:
         self._show_safety(partition)
         self._show_position(model.clock, backlog)
         self._show_learner(model.learner)
+        self._show_asked(model.early)
 
     def _show(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -187,6 +192,15 @@ class PartitionMetrics:
                 "table_refusals": learner.refused,
             }
         )
+
+    def _show_asked(self, early: EarlyScores) -> None:
+        """Show what became of the examples that came without a label, once there is one that was judged."""
+        self._asked = asked_of(early)
+        for outcome, count in self._asked.examples.items():
+            self._metrics["asked_examples"].labels(self._label, outcome).set(count)
+        for span, losses in self._asked.losses.items():
+            for predictor, loss in losses.items():
+                self._metrics["asked_loss"].labels(self._label, predictor, span).set(loss)
 
     def show_census(self, census: Census) -> None:
         """Show how many parents and monomials there are of each degree."""

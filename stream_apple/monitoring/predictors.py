@@ -10,6 +10,7 @@ from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport, Span
 from stream_apple.core.learner.progressive_loss import LossReport
+from stream_apple.stream.model.early_scores import EarlyScores
 
 _SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "last_epoch", "recent": "recent"}
 
@@ -23,6 +24,17 @@ class MixtureView(NamedTuple):
 
     weights: dict[str, float]
     shares: dict[str, float]
+
+
+class AskedView(NamedTuple):
+    """What became of the scores of examples that came without a label.
+
+    examples  how many of them are judged, pending and forgotten
+    losses    by span and predictor: published, linear, constant; none before one is judged
+    """
+
+    examples: dict[str, int]
+    losses: dict[str, dict[str, float]]
 
 
 class ClassView(NamedTuple):
@@ -46,6 +58,17 @@ def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
 def losses_of(learner: Learner) -> dict[str, LossReport]:
     """Return the mean losses of the learner's predictors in each span."""
     return {name: learner.progress.report(span) for name, span in _SPANS.items()}
+
+
+def asked_of(early: EarlyScores) -> AskedView:
+    """Return what became of scores whose labels come later."""
+    examples = {"judged": early.judged, "pending": early.pending, "forgotten": early.forgotten}
+    reports = {name: early.asked.report(span) for name, span in _SPANS.items()} if early.judged else {}
+    losses = {
+        name: {"published": each.loss, "linear": each.linear_loss, "constant": each.best_constant_loss}
+        for name, each in reports.items()
+    }
+    return AskedView(examples, losses)
 
 
 def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:

@@ -34,6 +34,7 @@ class TestDefaults:
                 "snapshot_interval": "5m",
                 "fetch_records": 1000,
                 "threads": 0,
+                "pending_labels": 5_000,
                 "on_stop": "stay",
                 "accept_gap": [],
                 "skip": [],

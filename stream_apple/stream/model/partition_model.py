@@ -34,6 +34,7 @@ from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.model.time_budget import Step, TimeBudget
@@ -51,6 +52,7 @@ class ModelSettings(NamedTuple):
     mapping      which fields of a record are what; None: records are messages of the product's own
     schemas      of a registry, for records that are framed; with one, all are read by a mapping
     predictions  how they are written
+    pending      so many scores are kept until their labels come, see `early_scores.py`
     """
 
     options: Options
@@ -63,6 +65,7 @@ class ModelSettings(NamedTuple):
     mapping: InputMapping | None = None
     schemas: Schemas | None = None
     predictions: PredictionFormat = MSGPACK
+    pending: int = 0
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
@@ -118,6 +121,7 @@ class PartitionModel:
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
     skips         records that are not to be learned, in their order
+    early         the scores whose labels come later; no digest covers them
     attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
                   whole, by any thread
     """
@@ -142,6 +146,7 @@ class PartitionModel:
             settings.predictions,
         )
         self._predictions = settings.predictions
+        self.early = EarlyScores(settings.options, settings.pending)
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
         self._start = settings.start
 
@@ -214,6 +219,7 @@ class PartitionModel:
         ValueError for an array of another type or size than the learner's.
         """
         self.learner.restore_observed(observed)
+        self.early.restore(observed)
         self.attachments = {
             name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
         }
@@ -232,7 +238,7 @@ class PartitionModel:
         """Return its state now, by reference: it changes as the model learns on."""
         learner = self.learner
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
-        observed = {**learner.observed, **attached}
+        observed = {**learner.observed, **self.early.arrays(), **attached}
         passed = self.rounds is not None and self.rounds.passed
         return ModelImage(
             self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
@@ -311,6 +317,7 @@ class PartitionModel:
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
             self._learn(triaged, start, stop, scores)
+            self.early.take(triaged.decoded, start, stop, scores)
             lap(Step.LEARN)
             first = max(start, triaged.published)
             if first < stop:
@@ -363,6 +370,7 @@ class PartitionModel:
     def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
         """Let the model grow before the example at `offset` is scored."""
         growth = self.learner.end_epoch(nominate=self.rounds is not None)
+        self.early.end_epoch()
         self.ended = Ended(epoch, self.learner.digest())
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 

@@ -62,6 +62,14 @@ function mean(status, name) {
   return weight ? sum(parts.map((part) => part.losses.recent[name] * part.learned_examples)) / weight : null;
 }
 
+/** The recent loss of scores that were given before their labels came, beside linear's; "" if there are none. */
+function whenAsked(parts) {
+  const judged = parts.filter((part) => typeof part.asked?.losses.recent?.published === "number");
+  const weight = sum(judged.map((part) => part.asked.examples.judged));
+  const of = (name) => sum(judged.map((part) => part.asked.losses.recent[name] * part.asked.examples.judged)) / weight;
+  return weight ? `; when asked ${loss(of("published"))}, linear ${loss(of("linear"))}` : "";
+}
+
 /** Draw the four figures. */
 export function drawVerdicts(status) {
   const parts = status.partitions;
@@ -72,7 +80,7 @@ export function drawVerdicts(status) {
   const gain = linear > 0 ? 1 - published / linear : 0;
   const beside = gain >= 0 ? "below" : "above";
   const unit = (UNITS[status.about.loss] ?? "").split(",")[0];
-  put("v-loss-more", published === null ? "no labelled example yet" : `${unit ? `${unit}, ` : ""}${percent(Math.abs(gain))} ${beside} linear (${loss(linear)}); ${alone === null ? "" : `apple alone ${loss(alone)}; `}best constant ${loss(mean(status, "best_constant_loss"))}`);
+  put("v-loss-more", published === null ? "no labelled example yet" : `${unit ? `${unit}, ` : ""}${percent(Math.abs(gain))} ${beside} linear (${loss(linear)}); ${alone === null ? "" : `apple alone ${loss(alone)}; `}best constant ${loss(mean(status, "best_constant_loss"))}${whenAsked(parts)}`);
 
   const records = sum(parts.map((part) => part.lag_records));
   figure("v-lag", compact(records), records === 1 ? "record behind" : "records behind", "");

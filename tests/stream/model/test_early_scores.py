@@ -1,0 +1,134 @@
+"""Scores of examples whose labels come later are judged when the label comes, whatever crashes in between."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.records import DECODER, HOUR, SETTINGS, START, TOPIC, FakeRecord
+
+from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.core.learner.options import Options
+from stream_apple.monitoring.predictors import asked_of
+from stream_apple.stream.model.early_scores import EarlyScores
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
+from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
+
+LINEAGE = Lineage(0, "0123456789abcdef")
+
+
+def new_model(pending: int = 100, **chosen: Any) -> PartitionModel:
+    """A model that has learned nothing."""
+    options = Options(**{"bits": 8, "learning_rate": 0.5, **chosen})
+    return PartitionModel(TOPIC, 0, LINEAGE, SETTINGS._replace(options=options, pending=pending), DECODER)
+
+
+def record(at: int, identity: str | int | None, label: float | None, weight: float = 1.0) -> FakeRecord:
+    """One every six minutes."""
+    features = {"a": 1.0, "b": float(at % 3)}
+    return FakeRecord(0, at, encode_example(Example(label, weight, identity, features)), START + at * HOUR // 10)
+
+
+_stories = st.lists(
+    st.tuples(st.sampled_from([None, "a", "b", "c", 7]), st.sampled_from([None, -1.0, 0.0, 2.0])), max_size=40
+)
+
+
+@given(story=_stories, pending=st.integers(0, 3), combine=st.sampled_from(["mix", "off"]))
+@settings(max_examples=60)
+def test_each_label_judges_the_last_score_that_was_published_for_its_id(
+    story: list[tuple[Any, float | None]], pending: int, combine: str
+) -> None:
+    """As a few lines of Python have it, which read the published predictions."""
+    model = new_model(pending, combine=combine, parents=2.0 if combine == "mix" else None)
+    records = [record(at, identity, label) for at, (identity, label) in enumerate(story)]
+    published = [decode_prediction(each)["prediction"] for each in model.process(records).predictions]
+    waiting: dict[Any, Any] = {}
+    losses, forgotten = [], 0
+    for (identity, label), score in zip(story, published, strict=True):
+        if identity is None or not pending:
+            continue
+        known = waiting.pop(identity, None)
+        if label is None:
+            waiting[identity] = score
+            if len(waiting) > pending:
+                del waiting[next(iter(waiting))]
+                forgotten += 1
+        elif known is not None:
+            losses.append((known - label) ** 2)
+    view = asked_of(model.early)
+    assert view.examples == {"judged": len(losses), "pending": len(waiting), "forgotten": forgotten}
+    if losses:
+        assert view.losses["start"]["published"] == pytest.approx(np.mean(losses), rel=1e-12)
+
+
+@given(cuts=st.sets(st.integers(1, 119)), pending=st.sampled_from([2, 5, 100]), at=st.integers(1, 119))
+@settings(max_examples=25)
+def test_it_depends_on_the_records_alone_and_outlives_a_crash(cuts: set[int], pending: int, at: int) -> None:
+    """However they are cut into batches, and wherever the model is restored from its snapshot."""
+    draw = np.random.default_rng(3)
+    records = []
+    for number in range(120):
+        identity = int(draw.integers(0, 30))
+        records.append(record(number, identity, None if draw.random() < 0.6 else float(draw.integers(-1, 2))))
+    whole, cut, stopped = new_model(pending), new_model(pending), new_model(pending)
+    whole.process(records)
+    edges = [0, *sorted(cuts), len(records)]
+    for start, stop in pairwise(edges):
+        cut.process(records[start:stop])
+    stopped.process(records[:at])
+    snapshot = encode_snapshot(stopped)
+    restored = new_model(pending)
+    decoder = SnapshotDecoder(restored, SnapshotPointer(snapshot.at, 0, len(snapshot.messages) - 1, snapshot.digest))
+    for message in snapshot.messages:
+        decoder.add(message)
+    restored.process(records[at:])
+    expected = asked_of(whole.early)
+    assert expected.examples["judged"] > 0
+    for model in (cut, restored):
+        assert asked_of(model.early) == expected
+        for name, array in whole.early.arrays().items():
+            assert model.early.arrays()[name].tobytes() == array.tobytes()
+        assert model.digest() == whole.digest()
+
+
+def test_no_prediction_and_no_digest_depends_on_it() -> None:
+    """So it may be set anew with any restart: what is in a snapshot is taken over up to the new number."""
+    records = [record(number, number % 20, None if number % 3 else 1.0) for number in range(60)]
+    without, with_many = new_model(0), new_model(100)
+    first, second = without.process(records), with_many.process(records)
+    assert first.predictions == second.predictions
+    assert without.digest() == with_many.digest()
+    assert asked_of(without.early).examples == {"judged": 0, "pending": 0, "forgotten": 0}
+    pending = with_many.early.pending
+    assert pending > 3
+    smaller = EarlyScores(Options(), 3)
+    smaller.restore(with_many.early.arrays())
+    assert (smaller.pending, smaller.forgotten) == (3, with_many.early.forgotten + pending - 3)
+    older = EarlyScores(Options(), 3)
+    older.restore({})
+    assert older.pending == 0
+    with pytest.raises(ValueError, match="expected"):
+        older.restore(with_many.early.arrays() | {"early_whole": np.zeros(3)})
+
+
+def test_weights_count_and_constants_are_beside() -> None:
+    """An example of weight 3 counts three times; the best constant is that of the judged labels alone."""
+    model = new_model()
+    model.process([record(0, "a", None), record(1, "b", None)])
+    model.process([record(2, "a", 1.0, 3.0), record(3, "b", -1.0), record(4, "c", 5.0)])
+    losses = asked_of(model.early).losses["start"]
+    assert losses["published"] == 1.0  # both scores were 0
+    assert losses["constant"] == pytest.approx(0.75 * 1 + 0.25 * 1 - 0.5**2)
+
+
+def test_classes_are_not_remembered() -> None:
+    """A class's score is many numbers: the documents say so."""
+    early = EarlyScores(Options(loss="softmax", classes=3), 10)
+    assert math.isnan(early.asked.progressive_loss)
+    assert asked_of(early).losses == {}

@@ -125,12 +125,14 @@ def test_the_wheel_has_what_the_package_needs(distributions: Distributions) -> N
 
 
 def test_every_library_is_declared(distributions: Distributions) -> None:
-    """What a module imports is required, with the extras `study` for its pictures and `parquet`; nothing else is."""
+    """What a module imports is required, with the extras `study`, `parquet` and `registry`; nothing else is."""
     with zipfile.ZipFile(distributions.wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         head = archive.read(name).decode().partition("\n\n")[0]
         trees = [ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")]
-    required = re.findall(r'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "(?:study|parquet)")?$', head, re.MULTILINE)
+    required = re.findall(
+        r'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "(?:study|parquet|registry)")?$', head, re.MULTILINE
+    )
     imported = {
         name.partition(".")[0]
         for tree in trees
@@ -143,10 +145,13 @@ def test_every_library_is_declared(distributions: Distributions) -> None:
             else []
         )
     } - {*sys.stdlib_module_names, "stream_apple"}
-    named = {"sklearn": "scikit-learn"}  # imported by another name than it is installed by
+    # Imported by another name than they are installed by.
+    named = {"sklearn": "scikit-learn", "google": "protobuf", "grpc_tools": "grpcio-tools"}
     libraries = {named.get(name, name.replace("_", "-")) for name in imported}
     # These come with numba and pydantic, in the versions that they need.
-    assert libraries - {"llvmlite", "pydantic-core"} == set(required)
+    # The others are what confluent-kafka's client of a registry imports.
+    of_the_client = {"attrs", "authlib", "cachetools", "certifi", "httpx2"}
+    assert libraries - {"llvmlite", "pydantic-core"} == set(required) - of_the_client
 
 
 def test_the_page_of_an_index_has_no_dead_links(distributions: Distributions) -> None:

@@ -97,6 +97,9 @@ def regrouped(metrics: Metrics) -> dict[str, Any]:
             for name in QUALITIES:
                 for found, measured in mine(name):
                     quality[found["span"]][found["predictor"]][name] = measured
+            asked: dict[str, dict[str, float]] = defaultdict(dict)
+            for found, loss in mine("asked_loss"):
+                asked[found["span"]][found["predictor"]] = loss
             parts[int(own)] = {
                 "partition": int(own),
                 "state": labels["state"],
@@ -111,6 +114,10 @@ def regrouped(metrics: Metrics) -> dict[str, Any]:
                 },
                 "parent_changes": {labels["change"]: value for labels, value in mine("parent_changes_total")},
                 "examples": {labels["outcome"]: value for labels, value in mine("examples_total")},
+                "asked": {
+                    "examples": {labels["outcome"]: value for labels, value in mine("asked_examples")},
+                    "losses": asked,
+                },
                 "parents": {labels["degree"]: value for labels, value in mine("parents")},
                 "monomials": {labels["degree"]: value for labels, value in mine("monomials")},
                 "digest": {"epoch": digests[0]["epoch"], "digest": digests[0]["digest"]} if digests else None,

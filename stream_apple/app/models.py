@@ -44,7 +44,6 @@ def settings_of(config: Config) -> ModelSettings:
         mapping=config.input.mapping(),
         schemas=registry,
         predictions=predictions,
-        pending=config.worker.pending_labels,
     )
 
 

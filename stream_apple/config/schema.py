@@ -151,11 +151,6 @@ class WorkerSettings(Section):
     threads: Integer = Field(default=0, ge=0, le=256)
     """Threads that learn, each a partition at a time; 0 for as many as the process has cores, by its cgroup's limit.
     Results do not depend on it."""
-    pending_labels: Integer = Field(default=5_000, ge=0, le=10_000, json_schema_extra={"unit": "examples"})
-    """So many examples without a label, of each partition, are remembered by their `id` with their scores. When a
-    record of such an id has a label, the score that was published is judged: `stream_apple_asked_loss`. The oldest
-    are forgotten, and counted in `stream_apple_asked_examples`. Not for `loss = "softmax"`. No prediction depends on
-    it."""
     on_stop: Literal["stay", "leave"] = "stay"
     """After SIGTERM, `stay` keeps the partitions for this worker's restart; `leave` hands them to others at once."""
     accept_gap: GapNames = ()

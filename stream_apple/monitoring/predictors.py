@@ -19,7 +19,8 @@ class MixtureView(NamedTuple):
     """How what is published is mixed; both are empty if it is one predictor's score.
 
     weights  how much of each predictor's score is in it, by name; they may be negative, and need not sum to 1
-    shares   how much linear, average and stack are trusted; they sum to 1
+    shares   how much linear, average and stack are trusted, and constant and slow linear where labels are late; they
+             sum to 1
     """
 
     weights: dict[str, float]
@@ -82,5 +83,5 @@ def mixture_of(learner: Learner) -> MixtureView:
         return MixtureView({}, {})
     return MixtureView(
         dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)),
-        dict(zip(SHARED, learner.mixture_shares().tolist(), strict=True)),
+        dict(zip(SHARED, learner.mixture_shares().tolist(), strict=False)),
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import SOFTMAX, loss_number, write_losses
-from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner import NO_EARLY, Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
@@ -173,7 +173,7 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
     """
     trained, tested = split(batch, schedule)
     trained_size = len(trained.labels)
-    learner, scores = Learner(options), Scores.empty(trained_size)
+    learner, scores = Learner(options), Scores.empty(trained_size, early=known is not None)
     learner.warm_up()
 
     started, progress = time.perf_counter(), learner.progress
@@ -190,11 +190,19 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
     return run_of(options, learned, (trained, scores), (tested, test_scores))
 
 
-def _learn(learner: Learner, batch: Batch, first: int, last: int, ends: Sequence[int], scores: Scores) -> None:
+def _learn(
+    learner: Learner,
+    batch: Batch,
+    first: int,
+    last: int,
+    ends: Sequence[int],
+    scores: Scores,
+    early: NDArray[np.float32] = NO_EARLY,
+) -> None:
     """Learn rows [first, last), and end the epochs that end there; but not at the end of the batch."""
     within = [end for end in ends if first < end < last]
     for start, stop in itertools.pairwise([first, *within, last]):
-        learner.learn(batch, start, stop, scores)
+        learner.learn(batch, start, stop, scores, early)
         if stop in ends and stop < len(batch.labels):
             learner.end_epoch()
 
@@ -208,11 +216,13 @@ def _learn_late(
     for start, stop in itertools.pairwise([*starts, len(known)]):
         count = int(known[start])
         if count > learned:
-            _learn(learner, batch, learned, count, ends, later)
+            forgotten = max(0, start - learner.options.pending_labels)
+            scores.early[learned:forgotten] = np.nan
+            _learn(learner, batch, learned, count, ends, later, scores.early)
             learned = count
         learner.score_rows(batch, start, stop, scores)
     if learned < len(known):
-        _learn(learner, batch, learned, len(known), ends, later)
+        _learn(learner, batch, learned, len(known), ends, later, scores.early)
     asked.add(batch, scores, 0, len(known))
     return asked
 

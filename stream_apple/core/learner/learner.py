@@ -15,7 +15,7 @@ from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
 from stream_apple.core.learner.kernels.mixed import process_mixed
-from stream_apple.core.learner.kernels.mixture import effective_weights
+from stream_apple.core.learner.kernels.mixture import EARLY, effective_weights, is_late
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
 from stream_apple.core.learner.kernels.plain import process_plain
 from stream_apple.core.learner.kernels.rows import Scores
@@ -46,6 +46,7 @@ from stream_apple.errors import ModelError
 __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
+NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
 _EPOCHS_TO_WARM_UP = 3  # by then cuts are made anew, parents have earned, and tuples are selected
 
 
@@ -96,16 +97,19 @@ class Learner:
             prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
             self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
 
-    def learn(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
+    def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
         """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.
+
+        early  float32[n, EARLY], rows as the batch's: `Scores.early` of rows that were asked for before their labels
+               came, NaN for others. A mixture learns whom to trust from these scores, as they are those that are used.
 
         A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite; rows
         before it were learned, so the model is to be dropped.
         """
         if self.preparation.active:
-            self._learn_prepared(batch, start, stop, scores)
+            self._learn_prepared(batch, start, stop, scores, early)
         else:
-            self._process(batch, start, stop, scores, learn=True)
+            self._process(batch, start, stop, scores, learn=True, early=early)
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self, *, nominate: bool = False) -> Growth:
@@ -144,6 +148,8 @@ class Learner:
                 for name, array in self._state.recent._asdict().items()
                 if name != "roles" or self.preparation.with_roles
             }
+            if not is_late(self._state.mixture):
+                del sums["late"]
         if len(self._state.start):
             sums["start"] = self._state.start
         sums |= self.selection.arrays
@@ -155,6 +161,8 @@ class Learner:
         selection = self.selection.arrays
         self.selection.restore({name: sums[name] for name in sums if name in selection})
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
+        if self.options.mixed and "late" in sums:
+            own["late"] = self._state.mixture.late
         _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
         self.progress.observe_anew()
@@ -239,8 +247,12 @@ class Learner:
         return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
 
     def mixture_shares(self) -> NDArray[np.float64]:
-        """Return the shares of linear, average and stack in what is published, float64[3]; float64[0] if not mixed."""
-        return self._state.mixture.shares.copy()
+        """Return the shares of `mixture.SHARED` in what is published; float64[0] if not mixed.
+
+        Where no label was late so far, float64[3], those of linear, average and stack, else float64[5].
+        """
+        mixture = self._state.mixture
+        return np.append(mixture.shares, mixture.late[:2]) if is_late(mixture) else mixture.shares.copy()
 
     @property
     def trust(self) -> float | None:
@@ -268,7 +280,17 @@ class Learner:
         if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
             self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
 
-    def _process(self, batch: Batch, start: int, stop: int, scores: Scores, *, learn: bool, first: int = 0) -> None:
+    def _process(
+        self,
+        batch: Batch,
+        start: int,
+        stop: int,
+        scores: Scores,
+        *,
+        learn: bool,
+        first: int = 0,
+        early: NDArray[np.float32] = NO_EARLY,
+    ) -> None:
         """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
         self._make_room(int(np.diff(batch.indptr).max(initial=0)))
         model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
@@ -279,7 +301,7 @@ class Learner:
             check_labels(batch.labels[start:stop], self.options.classes)
             row = process_classes(model, work, self._class_work, *rows)
         elif self.options.mixed:
-            row = process_mixed(model, decay, trust, origins, work, *rows)
+            row = process_mixed(model, decay, trust, origins, work, batch, early, scores, start, stop, learn)
         elif self.options.collisions == "share":
             row = process_shared(model, decay, work, *rows)
         else:
@@ -291,11 +313,12 @@ class Learner:
                 first + row,
             )
 
-    def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
+    def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         """Learn rows [start, stop) as the preparation makes them, a portion at a time."""
         for begin, end in self.preparation.portions(batch, start, stop):
             prepared = self.preparation.prepare_to_learn(batch, begin, end)
-            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=True, first=begin)
+            rows = _rows(scores, begin, end)
+            self._process(prepared, 0, end - begin, rows, learn=True, first=begin, early=early[begin:end])
 
     def _make_room(self, longest: int) -> None:
         """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""
@@ -322,8 +345,8 @@ def _synthetic_batch(columns: frozenset[str]) -> Batch:
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
-    """Return views of rows [start, stop) of all columns."""
-    return Scores(*(column[start:stop] for column in scores))
+    """Return views of rows [start, stop) of all columns; of `early` none, if there are none."""
+    return Scores._make(column[start:stop] for column in scores)
 
 
 def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:

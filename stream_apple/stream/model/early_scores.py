@@ -1,14 +1,15 @@
-"""Scores of examples whose labels come later: what could be used is judged when the label is there.
+"""Scores of examples whose labels come later: what could be used is judged, and learned from, when the label is there.
 
 An example without a label is scored and published. When a record of the same id has a label, the score that was
 published then is judged: its loss is the *loss when asked*. The labelled record is scored once more, just before it is
-learned; that is the *loss when learned*, the progressive loss, which the delay does not touch.
+learned; that is the *loss when learned*, the progressive loss, which the delay does not touch. A mixture learns from
+the scores of then whom to trust.
 
 Ids are remembered by their hash, the newest so many; of an id that is asked for again, the newest score counts. All of
-it is kept with snapshots, so that a model that recovers goes on as if nothing had happened; no score depends on it.
+it is part of a partition's state, as later scores depend on it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xxhash
@@ -17,30 +18,30 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import loss_number, write_losses
-from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, EARLY_PUBLISHED, LINEAR
+from stream_apple.core.learner.learner import NO_EARLY, Scores
 from stream_apple.core.learner.options import Options
 
 _PREFIX = "early_"
-_PREDICTORS = 3  # published, linear, apple: the columns of a remembered score
-_Early = tuple[float, float, float]
+_STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores")
 
 
 class EarlyScores:
     """What one partition's model has said about examples whose labels it has not seen yet.
 
     options  the learner's; scores of classes are not remembered
-    most     so many ids at a time
 
     asked      the losses of scores whose labels have come since
     forgotten  ids that had to give way before a label came
     """
 
-    def __init__(self, options: Options, most: int) -> None:
+    def __init__(self, options: Options) -> None:
         self.asked = progress_of(options)
         self.forgotten = 0
         self._loss = loss_number(options.loss)
-        self._most = 0 if options.classes else most
-        self._pending: dict[int, _Early] = {}  # the oldest first
+        self._mixed = options.mixed
+        self._most = 0 if options.classes else options.pending_labels
+        self._pending: dict[int, tuple[float, ...]] = {}  # the oldest first; EARLY numbers each
 
     @property
     def pending(self) -> int:
@@ -52,58 +53,108 @@ class EarlyScores:
         """Return how many scores have been judged."""
         return int(self.asked.examples[0])
 
-    def take(self, decoded: Decoded, start: int, stop: int, scores: Scores) -> None:
-        """Remember the scores of rows [start, stop) that have no label, and judge those whose label is among them."""
+    def wanted(self, labels: NDArray[np.float64]) -> bool:
+        """Whether scores of examples with these labels, NaN for none, have to be remembered, or may have been."""
+        return self._most > 0 and (bool(self._pending) or bool(np.isnan(labels).any()))
+
+    def portions(
+        self, decoded: Decoded, start: int, stop: int, scores: Scores
+    ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+        """Yield rows [first, last), in order together all of [start, stop), each to be learned before the next.
+
+        With float32[n, EARLY], rows as the batch's, for `Learner.learn`, which writes to `scores`. No row with a label
+        is in one portion with the row of its id without: that one is to be scored first.
+        """
         labels = decoded.batch.labels
-        unlabelled = np.isnan(labels[start:stop])
-        if not self._most or not (self._pending or unlabelled.any()):
+        if not self.wanted(labels[start:stop]):
+            yield start, stop, NO_EARLY
             return
-        named = decoded.ids[start:stop, 1] > decoded.ids[start:stop, 0]
-        judged: list[int] = []
-        early: list[_Early] = []
-        columns = (scores.predictions, scores.linear, scores.apple)
-        for row in (start + np.flatnonzero(named)).tolist():
-            first, last = decoded.ids[row].tolist()
-            key = xxhash.xxh3_64_intdigest(decoded.buffer[first:last].data)
-            known = self._pending.pop(key, None)
-            if unlabelled[row - start]:
-                published, linear, apple = columns
-                self._pending[key] = (float(published[row]), float(linear[row]), float(apple[row]))
+        first = start
+        judged: dict[int, tuple[float, ...]] = {}  # row -> what was said of it
+        asked: dict[int, int] = {}  # key -> row, both of this portion
+        for row, key in self._keys(decoded, start, stop).items():
+            if np.isnan(labels[row]):
+                self._pending.pop(key, None)
+                self._pending[key] = ()  # its score comes when the portion has been learned
+                asked[key] = row
                 self._forget()
-            elif known is not None:
-                judged.append(row)
-                early.append(known)
-        if judged:
-            self._judge(decoded, np.array(judged), np.array(early))
+                continue
+            if key in asked and key in self._pending:
+                yield first, row, self._rows(judged, len(labels))
+                self._settle(decoded, asked, judged, scores)
+                first, judged, asked = row, {}, {}
+            if (known := self._pending.pop(key, None)) is not None:
+                judged[row] = known
+        yield first, stop, self._rows(judged, len(labels))
+        self._settle(decoded, asked, judged, scores)
 
     def end_epoch(self) -> None:
         """Begin new sums of the epoch, as the learner does."""
         self.asked.end_epoch()
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return all state by name, in memory of its own."""
+    @property
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Return what later scores depend on, by name, as read-only copies; nothing if no score is remembered."""
+        if not self._pending:
+            return {}
+        keys = np.fromiter(self._pending, np.uint64, len(self._pending))
+        scores = np.array(list(self._pending.values()), np.float32).reshape(-1)
+        for array in (keys, scores):
+            array.flags.writeable = False  # a copy: who wrote to it would change nothing
+        return dict(zip(_STATE, (keys, scores), strict=True))
+
+    @property
+    def observed(self) -> dict[str, NDArray[np.generic]]:
+        """Return what is counted to be shown, by name, in memory of its own."""
         counted = {**self.asked.arrays(), **self.asked.observed()}
         found = {f"{_PREFIX}{name}": array.copy() for name, array in counted.items()}
-        found[f"{_PREFIX}keys"] = np.fromiter(self._pending, np.uint64, len(self._pending))
-        found[f"{_PREFIX}scores"] = np.array(list(self._pending.values()), np.float64).reshape(-1)
-        found[f"{_PREFIX}forgotten"] = np.array([self.forgotten])
-        return found
+        return found | {f"{_PREFIX}forgotten": np.array([self.forgotten])}
 
-    def restore(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what a snapshot has of it, if it has anything; ValueError for arrays of other sizes."""
+    def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:
+        """Take what `state` returned out of `sums`, if it is there; ValueError if it is not such a state."""
+        keys, scores = (sums.pop(name, np.zeros(0)) for name in _STATE)
+        if len(scores) != len(keys) * EARLY or len(keys) > self._most:
+            expected = f"at most {self._most} ids with {EARLY} numbers each"
+            raise ValueError(f"expected {expected}, found {len(keys)} with {len(scores)}")
+        rows = scores.reshape(len(keys), EARLY).tolist()
+        self._pending = {key: tuple(row) for key, row in zip(keys.tolist(), rows, strict=True)}
+
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over what a snapshot has of what is shown, if it has all; ValueError for arrays of other sizes."""
         counted = {**self.asked.arrays(), **self.asked.observed()}
-        if not {f"{_PREFIX}{name}" for name in (*counted, "keys", "scores", "forgotten")} <= observed.keys():
+        if not {f"{_PREFIX}{name}" for name in (*counted, "forgotten")} <= observed.keys():
             return
         for name, own in counted.items():
             found = observed[f"{_PREFIX}{name}"]
             if found.shape != own.shape or found.dtype != own.dtype:
                 raise ValueError(f"expected {own.dtype}{own.shape} as {name}, found {found.dtype}{found.shape}")
             own[...] = found
-        keys, scores = observed[f"{_PREFIX}keys"], observed[f"{_PREFIX}scores"]
-        rows = scores.reshape(len(keys), _PREDICTORS).tolist()
-        self._pending = {key: tuple(row) for key, row in zip(keys.tolist(), rows, strict=True)}
         self.forgotten = int(observed[f"{_PREFIX}forgotten"][0])
-        self._forget()
+
+    def _keys(self, decoded: Decoded, start: int, stop: int) -> dict[int, int]:
+        """Return the hash of the id of each row that has one, ascending."""
+        named = decoded.ids[start:stop, 1] > decoded.ids[start:stop, 0]
+        rows = start + np.flatnonzero(named)
+        bounds = decoded.ids[rows].tolist()
+        buffer = decoded.buffer
+        hashed = (xxhash.xxh3_64_intdigest(buffer[first:last].data) for first, last in bounds)
+        return dict(zip(rows.tolist(), hashed, strict=True))
+
+    def _rows(self, early: Mapping[int, tuple[float, ...]], size: int) -> NDArray[np.float32]:
+        """Return these rows in an array of `size`, NaN elsewhere; of no rows if a mixture has nothing to learn."""
+        if not self._mixed or not early:
+            return NO_EARLY
+        found = np.full((size, EARLY), np.nan, np.float32)
+        found[list(early)] = list(early.values())
+        return found
+
+    def _early(self, scores: Scores, row: int) -> tuple[float, ...]:
+        """Return what is to be remembered of a row: where nothing is mixed, what there is to be judged."""
+        if len(scores.early):
+            return tuple(scores.early[row].tolist())
+        found = np.full(EARLY, np.nan, np.float32)
+        found[[LINEAR, APPLE, EARLY_PUBLISHED]] = scores.linear[row], scores.apple[row], scores.predictions[row]
+        return tuple(found.tolist())
 
     def _forget(self) -> None:
         """Let the oldest go that are too many."""
@@ -111,10 +162,25 @@ class EarlyScores:
             del self._pending[next(iter(self._pending))]
             self.forgotten += 1
 
+    def _settle(
+        self,
+        decoded: Decoded,
+        asked: Mapping[int, int],
+        judged: Mapping[int, tuple[float, ...]],
+        scores: Scores,
+    ) -> None:
+        """Remember the scores of a portion that has been learned, and judge the early ones of its labelled rows."""
+        for key, row in asked.items():
+            if key in self._pending:
+                self._pending[key] = self._early(scores, row)
+        if judged:
+            self._judge(decoded, np.array(list(judged)), np.array(list(judged.values())))
+
     def _judge(self, decoded: Decoded, rows: NDArray[np.int64], early: NDArray[np.float64]) -> None:
-        """Add the losses of scores float64[n, 3] that were given before the labels of these rows came."""
+        """Add the losses of scores float64[n, EARLY] that were given before the labels of these rows came."""
         batch = decoded.batch.select(rows)
         scores = Scores.empty(len(rows))
-        scores.predictions[:], scores.linear[:], scores.apple[:] = early.T
+        scores.linear[:], scores.apple[:] = early[:, LINEAR], early[:, APPLE]
+        scores.predictions[:] = early[:, EARLY_PUBLISHED]
         write_losses(self._loss, scores.predictions, batch.labels, scores.losses)
         self.asked.add(batch, scores, 0, len(rows))

@@ -52,7 +52,6 @@ class ModelSettings(NamedTuple):
     mapping      which fields of a record are what; None: records are messages of the product's own
     schemas      of a registry, for records that are framed; with one, all are read by a mapping
     predictions  how they are written
-    pending      so many scores are kept until their labels come, see `early_scores.py`
     """
 
     options: Options
@@ -65,7 +64,6 @@ class ModelSettings(NamedTuple):
     mapping: InputMapping | None = None
     schemas: Schemas | None = None
     predictions: PredictionFormat = MSGPACK
-    pending: int = 0
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
@@ -121,7 +119,7 @@ class PartitionModel:
     publish_from  records before this offset are learned and give no output: their outputs are committed already
     ended         the last epoch that has ended; replaced whole, for those who look from other threads
     skips         records that are not to be learned, in their order
-    early         the scores whose labels come later; no digest covers them
+    early         the scores whose labels come later
     attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
                   whole, by any thread
     """
@@ -146,7 +144,7 @@ class PartitionModel:
             settings.predictions,
         )
         self._predictions = settings.predictions
-        self.early = EarlyScores(settings.options, settings.pending)
+        self.early = EarlyScores(settings.options)
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
         self._start = settings.start
 
@@ -183,6 +181,7 @@ class PartitionModel:
             "clock": self.clock.state,
             "recent_rejects": self.rejects.recent,
             "reject_run": np.array([self.rejects.run], np.int64),
+            **self.early.state,
         }
 
     def begin(self) -> Self:
@@ -202,6 +201,7 @@ class PartitionModel:
         ValueError if `sums` are not those of such a model.
         """
         left = dict(sums)
+        self.early.restore(left)
         clock, recent, run = (left.pop(name, None) for name in ("clock", "recent_rejects", "reject_run"))
         if clock is None or recent is None or run is None or len(clock) != len(self.clock.state):
             raise ValueError(f"expected a clock and the recent rejects, found {', '.join(sorted(sums))}")
@@ -219,7 +219,7 @@ class PartitionModel:
         ValueError for an array of another type or size than the learner's.
         """
         self.learner.restore_observed(observed)
-        self.early.restore(observed)
+        self.early.restore_observed(observed)
         self.attachments = {
             name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
         }
@@ -238,7 +238,7 @@ class PartitionModel:
         """Return its state now, by reference: it changes as the model learns on."""
         learner = self.learner
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
-        observed = {**learner.observed, **self.early.arrays(), **attached}
+        observed = {**learner.observed, **self.early.observed, **attached}
         passed = self.rounds is not None and self.rounds.passed
         return ModelImage(
             self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
@@ -307,7 +307,8 @@ class PartitionModel:
             # It has ended the epoch before, at the boundary that lies between.
             epoch, self.rounds.passed = int(triaged.epochs[0]), False
         every = self.learner.options.classes if self._predictions.probabilities == "all" else 0
-        scores = Scores.empty(len(triaged.epochs), every)
+        early = self.learner.options.mixed and self.early.wanted(triaged.decoded.batch.labels)
+        scores = Scores.empty(len(triaged.epochs), every, early=early)
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
         for start, stop in triaged.runs():
@@ -316,8 +317,8 @@ class PartitionModel:
                 ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
-            self._learn(triaged, start, stop, scores)
-            self.early.take(triaged.decoded, start, stop, scores)
+            for begin, end, known in self.early.portions(triaged.decoded, start, stop, scores):
+                self._learn(triaged, begin, end, scores, known)
             lap(Step.LEARN)
             first = max(start, triaged.published)
             if first < stop:
@@ -374,9 +375,9 @@ class PartitionModel:
         self.ended = Ended(epoch, self.learner.digest())
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
-    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores) -> None:
+    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         try:
-            self.learner.learn(triaged.decoded.batch, start, stop, scores)
+            self.learner.learn(triaged.decoded.batch, start, stop, scores, early)
         except ModelError as error:
             place = f"{self.topic}-{self.partition}@{triaged.offsets[error.row]}"
             raise ModelError(f"{place}: {error}", error.row) from error

@@ -3,6 +3,8 @@
 `mixture.py` says what they are and how they are mixed, `mixed_update.py` how they are updated.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,20 @@ from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_sm
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
-from stream_apple.core.learner.kernels.mixture import PREDICTORS, blend, learn_mixture, temper
+from stream_apple.core.learner.kernels.mixture import (
+    CYCLE,
+    EARLY_CONSTANT,
+    EARLY_LEARNED,
+    LINEAR,
+    PREDICTORS,
+    blend,
+    constant_score,
+    count_label,
+    keep_early,
+    learn_mixture,
+    take_early,
+    temper,
+)
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
 from stream_apple.core.learner.kernels.rows import (
     Scores,
@@ -25,7 +40,7 @@ from stream_apple.core.learner.kernels.rows import (
     row_features,
 )
 from stream_apple.core.learner.kernels.update import Target, clear_active
-from stream_apple.core.learner.state.model import Decay, Model
+from stream_apple.core.learner.state.model import EXAMPLES, Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.work import Origins, Work
 
@@ -33,9 +48,13 @@ from stream_apple.core.learner.state.work import Origins, Work
 @kernel
 def process_mixed(
     model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None, work: Work,
-    batch: Batch, scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
+    batch: Batch, early: NDArray[np.float32], scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """Do what `process_plain` does, with the mixture's predictors."""
+    """Do what `process_plain` does, with the mixture's predictors.
+
+    early  float32[rows, EARLY]: of a row that was asked for before its label came, what `scores.early` had of it then.
+           The mixture learns from these scores; from those of now where they are NaN, or no other was learned since.
+    """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
     for row in range(start, stop):
@@ -59,6 +78,9 @@ def process_mixed(
         low, high = bounds_of(rule.loss, labels)
         score = blend(model.mixture, mixing, rule.loss, low, high)
         publish(scores, row, rule, score, mixing, label)
+        constant, delay = constant_score(model.mixture, rule.loss, low, high), 0.0
+        if len(scores.early):
+            keep_early(scores.early[row], mixing, constant, score, counts[EXAMPLES])
         if not learning:
             clear_active(slots, features, old)
             continue
@@ -70,9 +92,15 @@ def process_mixed(
         if origins is not None:
             count_example(model, features, found, target)
         keep_recent(model.recent, example)
-        learn_mixture(model.mixture, mixing, rule.loss, target, high - low)
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)
+        if len(early) and not math.isnan(early[row, LINEAR]):
+            since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE
+            if since > 1:  # this example has been counted
+                take_early(model.mixture, mixing, rule.loss, early[row])
+                constant, delay = np.float64(early[row, EARLY_CONSTANT]), np.float64(since - 1)
+        learn_mixture(model.mixture, mixing, constant, rule.loss, target, high - low, delay)
+        count_label(model.mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)
     return -1

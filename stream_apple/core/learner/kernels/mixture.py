@@ -17,11 +17,18 @@ loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss, by ha
 the labels for the squared one, and by about SHARE of the same an example, whatever the labels are; all that times the
 largest importance weight. The algorithm's rate is one over that unit, and a unit that grows (a label beyond the range,
 a heavier example) tempers the shares: what was lost before counts in the new unit, else they would be far too sure.
+
+Where labels come late, what counts is the score that was given when the example was asked for (its *early* score). With
+the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares and stack then
+learn from early scores. As the losses of one delay are all of models that had not seen the labels between, shares learn
+at a rate that is smaller the longer the delay is (a label that is d examples late divides the rate of an aggregating
+algorithm by d in the bounds of Joulani, Gyorgy, Szepesvari 2013).
 """
 
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.losses import LOG_ODDS_BOUND, LOGISTIC, SQUARED, descent_of, loss_of, unit_of
@@ -32,8 +39,8 @@ from stream_apple.core.learner.state.work import Numbers64
 PREDICTORS = 6
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
 NAMES = ("linear", "apple", "average", "fast", "slow_linear", "fast_linear")  # in this order
-SHARED = ("linear", "average", "stack")  # those that have shares, in their order
-STACK = PREDICTORS  # its score stands behind theirs
+SHARED = ("linear", "average", "stack", "constant", "slow_linear")  # in this order; the last two where labels are late
+STACK = PREDICTORS  # its score stands behind theirs, and behind that the same without bounds
 FAST_RATE = 6.0  # times the learning rate
 SLOW_LINEAR_RATE = 0.125
 FAST_LINEAR_RATE = 10.0
@@ -44,14 +51,25 @@ LEAST_SPREAD = 1e-100  # of labels: the square of a smaller one is next to nothi
 LIGHTEST = 1e-100  # importance weight
 SHARE = 1e-5  # goes back to the first shares after each example, so that none is ever lost
 
+LATE_SHARES = (0.05, 0.05)  # the first of constant and slow linear
+NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
+PATIENCE = 10.0  # labels: with a longer delay shares learn at a smaller rate
+OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
+EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED = STACK + 1, STACK + 2, STACK + 3
+EARLY = STACK + 4
+"""So many numbers are kept of an example until its label comes: the scores of the predictors and of the stack, that of
+the constant, the one that was published, and how many examples had been learned, modulo CYCLE. All are float32, for
+many are in one message of a snapshot."""
+CYCLE = 1 << 24  # whole numbers below it are exact as float32
+
 
 def empty_mixture(*, mixed: bool) -> Mixture:
     """Return the mixture of a model that has learned nothing: it publishes the linear score."""
     if not mixed:
-        return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+        return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
     stack = np.zeros(PREDICTORS)
     stack[LINEAR] = 1.0
-    return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1))
+    return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1), np.zeros(4))
 
 
 def effective_weights(mixture: Mixture) -> Numbers64:
@@ -60,7 +78,14 @@ def effective_weights(mixture: Mixture) -> Numbers64:
     weights: Numbers64 = stack * mixture.stack
     weights[LINEAR] += linear
     weights[AVERAGE] += average
+    if is_late(mixture):
+        weights[SLOW_LINEAR] += mixture.late[OF_SLOW]
     return weights
+
+
+def is_late(mixture: Mixture) -> bool:
+    """Whether the mixture has learned from early scores; then `late` is part of its state, else all zeros."""
+    return len(mixture.late) > 0 and bool(mixture.late[OF_CONSTANT] > 0.0)
 
 
 @part
@@ -78,6 +103,11 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
             score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
             positive += share / (1.0 + math.exp(-score))
             negative += share / (1.0 + math.exp(score))
+        if mixture.late[OF_CONSTANT] > 0.0:
+            for which in range(2):
+                score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
+                positive += share / (1.0 + math.exp(-score))
+                negative += share / (1.0 + math.exp(score))
         return min(max(math.log(positive / negative), low), high)
     spread = high - low
     if spread <= LEAST_SPREAD:
@@ -89,8 +119,65 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
         from_low, from_high = (score - low) / spread, (score - high) / spread
         at_low += share * math.exp(-2.0 * (from_low * from_low))
         at_high += share * math.exp(-2.0 * (from_high * from_high))
+    if mixture.late[OF_CONSTANT] > 0.0:
+        for which in range(2):
+            score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
+            from_low, from_high = (score - low) / spread, (score - high) / spread
+            at_low += share * math.exp(-2.0 * (from_low * from_low))
+            at_high += share * math.exp(-2.0 * (from_high * from_high))
     # The substitution that has, for either end of the range, at most the loss that the mixture of losses has there.
     return min(max(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low), high)
+
+
+@part
+def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> float:
+    """Return the score of the constant, the mean of the labels since the first that was late; 0 before it."""
+    labels, weights = mixture.late[LABELS], mixture.late[WEIGHTS]
+    if weights <= 0.0:
+        return 0.0
+    score = math.log(labels / (weights - labels)) if loss == LOGISTIC else labels / weights
+    return min(max(score, low), high)
+
+
+@part
+def _late_score(mixture: Mixture, mixing: Numbers64, which: int, loss: int, low: float, high: float) -> float:
+    """Return the score that late[which] is the share of."""
+    return constant_score(mixture, loss, low, high) if which == OF_CONSTANT else mixing[SLOW_LINEAR]
+
+
+@part
+def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, published: float, learned: int) -> None:
+    """Write to `early`, float32[EARLY], what is to be known of an example when its label comes."""
+    for k in range(STACK + 1):
+        early[k] = np.float32(mixing[k])
+    early[EARLY_CONSTANT], early[EARLY_PUBLISHED] = np.float32(constant), np.float32(published)
+    early[EARLY_LEARNED] = np.float32(learned % CYCLE)
+
+
+@part
+def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np.float32]) -> None:
+    """Put early scores in the place of those of now; the stack's is by its weights of now, which learn from it."""
+    if mixture.late[OF_CONSTANT] <= 0.0:
+        for which in range(3):
+            mixture.shares[which] *= NOT_LATE
+        for which in range(2):
+            mixture.late[which] = LATE_SHARES[which]
+        if loss == LOGISTIC:  # half a label of each kind, so that the log-odds are finite
+            mixture.late[LABELS], mixture.late[WEIGHTS] = 0.5, 1.0
+    stacked = 0.0
+    for k in range(PREDICTORS):
+        mixing[k] = np.float64(early[k])
+        stacked += mixture.stack[k] * mixing[k]
+    mixing[STACK], mixing[STACK + 1] = np.float64(early[STACK]), stacked
+
+
+@part
+def count_label(mixture: Mixture, loss: int, target: Target) -> None:
+    """Count a label for the constant, once labels have been late."""
+    if mixture.late[OF_CONSTANT] > 0.0:
+        label = (1.0 if target.label > 0.0 else 0.0) if loss == LOGISTIC else target.label
+        mixture.late[LABELS] += target.importance * label
+        mixture.late[WEIGHTS] += target.importance
 
 
 @part
@@ -102,17 +189,31 @@ def _predictor_of_share(which: int) -> int:
 @part
 def temper(mixture: Mixture, ratio: float) -> None:
     """Adapt the shares to a larger unit of losses: `ratio` is the old unit over the new one."""
-    shares, total = mixture.shares, 0.0
+    shares, late, total = mixture.shares, mixture.late, 0.0
     for which in range(3):
         shares[which] = FIRST_SHARES[which] * (shares[which] / FIRST_SHARES[which]) ** ratio
         total += shares[which]
+    if len(late) and late[OF_CONSTANT] > 0.0:
+        for which in range(2):
+            first = LATE_SHARES[which] / NOT_LATE  # beside the others' first shares, which sum to 1 here
+            late[which] = first * (late[which] / first) ** ratio
+            total += late[which]
+        for which in range(2):
+            late[which] /= total
     for which in range(3):
         shares[which] /= total
 
 
 @part
-def learn_mixture(mixture: Mixture, mixing: Numbers64, loss: int, target: Target, spread: float) -> None:
-    """Update shares and stack from an example whose scores `blend` has left in `mixing`; `spread`: high - low."""
+def learn_mixture(
+    mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, spread: float, delay: float
+) -> None:
+    """Update shares and stack from an example whose scores `blend` has left in `mixing`, or `take_early`.
+
+    constant  the score of the constant when the others were given
+    spread    high - low
+    delay     how many examples were learned since then
+    """
     if loss == SQUARED and spread <= LEAST_SPREAD:
         return
     unit = unit_of(loss, spread)
@@ -120,7 +221,10 @@ def learn_mixture(mixture: Mixture, mixing: Numbers64, loss: int, target: Target
     if target.importance > heaviest:
         temper(mixture, heaviest / target.importance)
         mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
-    _learn_shares(mixture, mixing, loss, target, (2.0 / unit if loss == SQUARED else 1.0) / heaviest)
+    rate = (2.0 / unit if loss == SQUARED else 1.0) / heaviest
+    if delay > PATIENCE:
+        rate *= PATIENCE / delay
+    _learn_shares(mixture, mixing, constant, loss, target, rate)
     stacked = mixing[STACK + 1]
     if loss == LOGISTIC:
         stacked = min(max(stacked, -LOG_ODDS_BOUND), LOG_ODDS_BOUND)
@@ -129,16 +233,27 @@ def learn_mixture(mixture: Mixture, mixing: Numbers64, loss: int, target: Target
 
 
 @part
-def _learn_shares(mixture: Mixture, mixing: Numbers64, loss: int, target: Target, rate: float) -> None:
-    shares, least, total = mixture.shares, math.inf, 0.0
+def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, rate: float) -> None:
+    shares, late, least, total, first = mixture.shares, mixture.late, math.inf, 0.0, 1.0
+    of_constant, of_slow = 0.0, 0.0
     for which in range(3):
         least = min(least, loss_of(loss, mixing[_predictor_of_share(which)], target.label))
+    if late[OF_CONSTANT] > 0.0:
+        of_constant = loss_of(loss, constant, target.label)
+        of_slow = loss_of(loss, mixing[SLOW_LINEAR], target.label)
+        least, first = min(least, of_constant, of_slow), NOT_LATE
     for which in range(3):
         beyond = loss_of(loss, mixing[_predictor_of_share(which)], target.label) - least
         shares[which] *= math.exp(-rate * target.importance * beyond)
         total += shares[which]
+    if late[OF_CONSTANT] > 0.0:
+        late[OF_CONSTANT] *= math.exp(-rate * target.importance * (of_constant - least))
+        late[OF_SLOW] *= math.exp(-rate * target.importance * (of_slow - least))
+        total += late[OF_CONSTANT] + late[OF_SLOW]
+        for which in range(2):
+            late[which] = (1.0 - SHARE) * late[which] / total + SHARE * LATE_SHARES[which]
     for which in range(3):
-        shares[which] = (1.0 - SHARE) * shares[which] / total + SHARE * FIRST_SHARES[which]
+        shares[which] = (1.0 - SHARE) * shares[which] / total + SHARE * (first * FIRST_SHARES[which])
 
 
 @part

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.losses import bounds_of, include_label, loss_of
-from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
+from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, LINEAR
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
 from stream_apple.core.learner.state.table import U8, Index
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
@@ -32,6 +32,10 @@ class Scores(NamedTuple):
     probabilities                float64[n]  that of the prediction
     apple_losses, linear_losses  float64[n]  as losses
     all_probabilities            float64[n, k]  of all classes, if k is their number and not 0
+
+    Where predictors are mixed:
+
+    early  float32[n, EARLY]  what is kept until the label comes, see `mixture.py`; else float32[0, EARLY]
     """
 
     predictions: NDArray[np.float64]
@@ -42,12 +46,17 @@ class Scores(NamedTuple):
     apple_losses: NDArray[np.float64]
     linear_losses: NDArray[np.float64]
     all_probabilities: NDArray[np.float64]
+    early: NDArray[np.float32]
 
     @classmethod
-    def empty(cls, size: int, classes: int = 0) -> "Scores":
-        """Return columns of `size` rows, all NaN; `classes`: how many, if the probabilities of all are wanted."""
-        shapes = [(size,)] * (len(cls._fields) - 1) + [(size, classes)]
-        return cls(*(np.full(shape, np.nan) for shape in shapes))
+    def empty(cls, size: int, classes: int = 0, *, early: bool = False) -> "Scores":
+        """Return columns of `size` rows, all NaN.
+
+        classes  how many, if the probabilities of all are wanted
+        early    whether `early` is wanted
+        """
+        column, kept = np.full((len(cls._fields) - 2, size), np.nan), size if early else 0
+        return cls._make([*column, np.full((size, classes), np.nan), np.full((kept, EARLY), np.nan, np.float32)])
 
 
 @part

@@ -154,6 +154,9 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         ("adaptive",),
         "the theorem needs a loss whose first two derivatives are at most 1",
     ),
+    _row(
+        {"discretise": Except("none")}, "pending_labels", IntegerBounds(0, 2_000), "one message of a snapshot has both"
+    ),
     _row({"loss": Except("softmax")}, "classes", (0,), "classes are those of softmax"),
     _row(_SOFTMAX, "classes", CLASSES, "labels are whole numbers below it"),
     _row(_SOFTMAX, "selection", ("evidence", "weight"), _ONE_SCORE),

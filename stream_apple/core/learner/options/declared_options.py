@@ -315,6 +315,21 @@ class DeclaredOptions:
     name. With room both are the same. Use `share` for `quadratic` where products outnumber the slots by far (20news in
     2^18: test error .131, not .201); with `linear` it loses what `evict` keeps. The figures are in
     `docs/choosing-a-learner.md`."""
+    pending_labels: Annotated[
+        int,
+        Option(
+            "With --label-delay: so many examples are remembered until their labels come.",
+            IntegerBounds(0, 10_000),
+            first=0,
+            expert=True,
+            unit="examples",
+        ),
+    ] = 2_000
+    """So many examples without a label, of each partition, are remembered by their `id` with their scores. When a
+    record of such an id has a label, the score that was published is judged, `stream_apple_asked_loss`; and a mixture
+    learns from these scores whom to trust, as they are what is used. The oldest are forgotten, and counted in
+    `stream_apple_asked_examples`. Take as many as come while a label is waited for, up to 2,000 with `discretise`. Not
+    for `loss = "softmax"`."""
     max_features_per_example: Annotated[
         int,
         Option(

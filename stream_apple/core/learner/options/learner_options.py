@@ -23,6 +23,7 @@ _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
 _ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
 _EXAMPLE_BYTES = 24  # size, label and priority
 _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
+_PENDING_BYTES = 600  # of an example that waits for its label
 
 _PLAIN = {name: FIRST[name] for name in ("combine", "parents", "product_budget", "bins", "reservoir")}
 """The learner of the paper, and of the first version."""
@@ -155,6 +156,7 @@ class Options(DeclaredOptions):
         if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES
             prepared += _PREPARED_BYTES
+        prepared += self.pending_labels * _PENDING_BYTES
         return slots * each + slots // 8 * _BUCKET_BYTES + prepared + self.max_features_per_example * scratch
 
     def _discretisation_bytes(self) -> int:
@@ -168,6 +170,8 @@ class Options(DeclaredOptions):
     def identity(self) -> dict[str, Any]:
         """Return what names a model: all options but those with the value that they had before they were options."""
         found = asdict(self)
+        if not self.mixed:  # then no score depends on them
+            del found["pending_labels"]
         named = {name: value for name, value in found.items() if name not in FIRST or value != FIRST[name]}
         # As it is read back from a message, where it may be compared.
         return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named

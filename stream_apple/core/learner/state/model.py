@@ -122,12 +122,15 @@ class Mixture(NamedTuple):
     curvature  float64[36]  its matrix of second derivatives, symmetric
     shares     float64[3]   of linear, average and stack in what is published; they sum to 1
     heaviest   float64[1]   the largest importance weight learned: losses are compared in units of it
+    late       float64[4]   the shares of constant and slow linear; the sums of labels (logistic: of positive ones) and
+                            of weights; all 0 before a label was late
     """
 
     stack: NDArray[np.float64]
     curvature: NDArray[np.float64]
     shares: NDArray[np.float64]
     heaviest: NDArray[np.float64]
+    late: NDArray[np.float64]
 
 
 class Recent(NamedTuple):

@@ -31,7 +31,7 @@ def _publish(mixture: Mixture, mixing: Rows, loss: int, low: float, high: float)
 
 @kernel
 def _learn(mixture: Mixture, mixing: Rows, loss: int, target: Target, spread: float) -> None:
-    mixtures.learn_mixture(mixture, mixing, loss, target, spread)
+    mixtures.learn_mixture(mixture, mixing, 0.0, loss, target, spread, 0.0)
 
 
 class Published:

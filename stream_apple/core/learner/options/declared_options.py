@@ -327,9 +327,9 @@ class DeclaredOptions:
     ] = 2_000
     """So many examples without a label, of each partition, are remembered by their `id` with their scores. When a
     record of such an id has a label, the score that was published is judged, `stream_apple_asked_loss`; and a mixture
-    learns from these scores whom to trust, as they are what is used. The oldest are forgotten, and counted in
-    `stream_apple_asked_examples`. Take as many as come while a label is waited for, up to 2,000 with `discretise`. Not
-    for `loss = "softmax"`."""
+    learns from these scores whom to trust, as they are what is used. Where more wait, a sample of them is
+    remembered: one id of two, of four, and so on up to 64. With `discretise` at most 2,000. Not for `loss = "softmax"`.
+    """
     max_features_per_example: Annotated[
         int,
         Option(

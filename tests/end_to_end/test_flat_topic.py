@@ -113,3 +113,67 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
     assert verified.returncode == 0, verified.stdout + verified.stderr
     inspected = run_command("inspect", "--config", config, "--json")
     assert "airport^origin=JFK" in inspected.stdout
+
+
+def test_labels_that_come_late(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """What was published when asked is what `evaluate --label-delay-examples` says, to the bit, over a kill."""
+    topics, delay = create_worker_topics(topic), 150
+    records = flights(COUNT)
+    config = write_config(
+        tmp_path / "worker.toml",
+        kafka,
+        topics=topics,
+        input=INPUT,
+        output={"format": "json"},
+        learner={"loss": "logistic", "bits": 12},
+        epochs={"length": "365d", "max_ahead": "30d"},
+        worker={"group": f"late-{topics['examples']}", "snapshot_interval": "1s"},
+    )
+    values: list[bytes] = []
+    for number, record in enumerate(records):
+        if number >= delay:
+            values.append(json.dumps(records[number - delay]).encode())
+        values.append(json.dumps({name: value for name, value in record.items() if name != "delayed"}).encode())
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+
+    def send(part: list[bytes]) -> None:
+        for value in part:
+            producer.produce(topics["examples"], value, partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+
+    send(values[:3000])
+    with WorkerProcess(config, tmp_path / "first.log") as worker:
+        worker.wait_for_event("snapshot_written")
+        worker.kill()
+    with WorkerProcess(config, tmp_path / "second.log") as worker:
+        worker.wait_for_event("live")
+        send(values[3000:])
+
+        def answered() -> bool:
+            return len(read_to_end(kafka, topics["predictions"], 1)[0]) >= len(values)
+
+        worker.wait_until(answered, "every record is answered", pause_s=0.3)
+        port = worker.http_port
+
+        def judged() -> bool:
+            found = metric(port, "stream_apple_asked_examples", partition="0", outcome="judged")
+            return found == [float(COUNT - delay)]
+
+        worker.wait_until(judged, "every label has found its score", pause_s=0.3)
+        asked = metric(port, "stream_apple_asked_loss", partition="0", predictor="published", span="start")
+        assert worker.terminate() == 0
+    predictions = [json.loads(each.value() or b"") for each in read_to_end(kafka, topics["predictions"], 1)[0]]
+    scores = [each["prediction"] for each in predictions if each["label"] is None]
+    file = tmp_path / "flights.jsonl"
+    file.write_bytes(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    told = tmp_path / "scores"
+    chosen = ["--loss", "logistic", "--bits", "12", "--epochs", "1", "--test-fraction", "0", "--no-shuffle"]
+    chosen += ["--label-delay-examples", str(delay), "--predictions", str(told)]
+    evaluated = run_command("evaluate", file, *SETTINGS[: SETTINGS.index("--loss")], *chosen)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert scores == [float(line) for line in told.read_text().split()]
+    signs = np.where([record["delayed"] for record in records[:-delay]], 1.0, -1.0)
+    losses = np.log1p(np.exp(-signs * scores[:-delay]))
+    assert math.isclose(asked[0], float(losses.mean()), rel_tol=1e-6)
+    verified = run_command("verify", "--config", config)
+    assert verified.returncode == 0, verified.stdout + verified.stderr

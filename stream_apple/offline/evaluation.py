@@ -175,7 +175,8 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
     """
     trained, tested = split(batch, schedule)
     trained_size = len(trained.labels)
-    learner, scores = Learner(options), Scores.empty(trained_size, early=known is not None)
+    early = known is not None and options.mixed and options.pending_labels > 0
+    learner, scores = Learner(options), Scores.empty(trained_size, early=early)
     learner.warm_up()
 
     started, progress = time.perf_counter(), learner.progress
@@ -215,15 +216,17 @@ def _learn_late(
     """Score each row when it comes, and learn it when its label does; return the losses of these scores."""
     later, learned, asked = Scores.empty(len(known)), 0, progress_of(learner.options)
     starts = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist()]
-    stride = stride_of(int((np.arange(len(known)) - known).max(initial=0)), learner.options.pending_labels)
+    waiting = int((np.arange(len(known)) - known).max(initial=0))
+    stride = stride_of(waiting, max(1, learner.options.pending_labels))
     for start, stop in itertools.pairwise([*starts, len(known)]):
         count = int(known[start])
         if count > learned:
             _learn(learner, batch, learned, count, ends, later, scores.early)
             learned = count
         learner.score_rows(batch, start, stop, scores)
-        scores.early[start:stop, EARLY_STRIDE] = stride
-        scores.early[np.flatnonzero(np.arange(start, stop) % stride) + start] = np.inf
+        if len(scores.early):
+            scores.early[start:stop, EARLY_STRIDE] = stride
+            scores.early[np.flatnonzero(np.arange(start, stop) % stride) + start] = np.inf
     if learned < len(known):
         _learn(learner, batch, learned, len(known), ends, later, scores.early)
     asked.add(batch, scores, 0, len(known))

@@ -31,9 +31,9 @@ def stride_of(waiting: int, most: int) -> int:
     """Return of how many examples one is remembered until its label comes, a power of two.
 
     waiting  so many examples wait for their labels at a time
-    most     so many are remembered; 0: none are, and the stride is more than `waiting`
+    most     so many are remembered, at least 1
     """
     stride = 1
-    while waiting > stride * most and stride <= waiting:
+    while waiting > stride * most:
         stride *= 2
     return stride

@@ -12,7 +12,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.evaluation import Schedule, evaluate
-from stream_apple.offline.late_labels import known_after_examples, known_after_time
+from stream_apple.offline.late_labels import known_after_examples, known_after_time, stride_of
 
 COUNT = 300
 LINEAR = Options(method="linear", bits=10, loss="logistic")
@@ -112,3 +112,47 @@ def test_what_comes_too_late_is_of_no_use() -> None:
     assert run.result.progressive_loss == pytest.approx(np.log(2))
     assert run.result.test_loss is not None
     assert run.result.test_loss < np.log(2) - 0.05
+
+
+def moods(count: int = 20_000) -> Batch:
+    """Labels in runs of some three hundred, which last and are forgotten, and features that say nothing of them."""
+    rng = np.random.default_rng(2)
+    flips = rng.random(count) < 1 / 300
+    likely = np.where(np.cumsum(flips) % 2, 0.6, 0.2)
+    labels = np.where(rng.random(count) < likely, 1.0, -1.0)
+    keys = rng.integers(1, 9, (count, 2)).astype(np.uint64) + np.array([0, 100], np.uint64)
+    return Batch(np.arange(0, 2 * count + 1, 2), keys.ravel(), np.ones(2 * count, np.float32), labels, np.ones(count))
+
+
+@pytest.mark.parametrize("delay", [60, 300])
+def test_what_can_be_used_is_as_good_as_the_better_of_linear_and_constant(delay: int) -> None:
+    """Learning from the scores of the time when labels come, it is not, as it trusts who is right too late."""
+    batch = moods()
+    count = len(batch.labels)
+    known = known_after_examples(count, delay)
+    positive = batch.labels > 0
+    share = (np.concatenate([[0], np.cumsum(positive)])[known] + 0.5) / (known + 1.0)
+    constant = -np.log(np.where(positive, share, 1 - share)).mean()
+    early, late = (
+        evaluate(batch, Options(loss="logistic", bits=12, pending_labels=pending), IN_ORDER, known).result
+        for pending in (2_000, 0)
+    )
+    assert early.linear_progressive_loss == late.linear_progressive_loss is not None
+    assert early.progressive_loss is not None
+    assert early.progressive_loss < 1.01 * min(early.linear_progressive_loss, constant)
+    assert late.progressive_loss is not None
+    assert early.progressive_loss < late.progressive_loss
+
+
+def test_what_is_sampled_where_too_many_wait() -> None:
+    """A power of two, so that as many as are remembered wait at most."""
+    assert [stride_of(waiting, 100) for waiting in (0, 100, 101, 200, 401)] == [1, 1, 2, 2, 8]
+
+
+def test_a_label_that_comes_at_once_is_not_late() -> None:
+    """Whatever is remembered, scores are those of progressive validation."""
+    batch = moods(500)
+    options = Options(loss="logistic", bits=12)
+    at_once = evaluate(batch, options, IN_ORDER).scores
+    known = evaluate(batch, options, IN_ORDER, known_after_examples(500, 1)).scores
+    np.testing.assert_array_equal(known.predictions, at_once.predictions)

@@ -11,7 +11,7 @@ from stream_apple.app.model_files import merge_model_files, open_model_file
 from stream_apple.app.models import onlooker_factory
 from stream_apple.app.starting_model import check_starting_model, starting_model
 from stream_apple.app.startup import open_up
-from stream_apple.config import Config
+from stream_apple.config import Config, load
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError
@@ -62,7 +62,9 @@ def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
     assert none.settings == configured("").model_settings() == configured(tmp_path / "0").model_settings()
     assert names[0] == names[1]
     assert len({*names, none.lineage(0, 0).model}) == 3
-    assert Provenance.of(Config()).lineage(0, 0).model == "4b18ff04e2452af2"  # since there are models
+    as_it_was = load(None, {"STREAM_APPLE_LEARNER__PENDING_LABELS": "0"})
+    assert Provenance.of(as_it_was).lineage(0, 0).model == "4b18ff04e2452af2"  # since there are models
+    assert Provenance.of(Config()).lineage(0, 0).model == "2217dc51a1f581d3"  # since late labels teach whom to trust
 
 
 def test_a_model_that_started_from_a_file_is_saved_and_merged(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_product_s_error_is_progressive() -> None:
         half = pass_over(learner, rows.select(np.arange(300)))
         assert found.error < 0.1
         assert 0 < round(300 * half.error) <= round(600 * found.error)
-        assert found.megabytes == pytest.approx(14, abs=1)
+        assert found.megabytes == pytest.approx(16, abs=1)  # one and a fifth of it for labels that come late
 
 
 def test_vowpal_wabbit_is_given_the_same() -> None:

@@ -83,7 +83,8 @@ class EarlyScores:
         judged: dict[int, tuple[float, ...]] = {}  # row -> what was said of it
         asked: dict[int, int] = {}  # key -> row, both of this portion
         for row, key in self._keys(decoded, start, stop).items():
-            if key % self._sampling.item(_STRIDE):
+            stride = self._sampling.item(_STRIDE)
+            if key % stride:
                 if not np.isnan(labels[row]):
                     judged[row] = _NOT_SAMPLED
                 continue
@@ -102,7 +103,7 @@ class EarlyScores:
             if waiting:
                 self._sample(found=known is not None)
             if known is not None:
-                judged[row] = known
+                judged[row] = (*known[:EARLY_STRIDE], float(stride))
         yield first, stop, self._rows(judged, len(labels))
         self._settle(decoded, asked, judged, scores)
 
@@ -173,7 +174,6 @@ class EarlyScores:
             return NO_EARLY
         found = np.full((size, EARLY), np.nan, np.float32)
         found[list(early)] = list(early.values())
-        found[np.isfinite(found[:, LINEAR]), EARLY_STRIDE] = self._sampling[_STRIDE]
         return found
 
     def _early(self, scores: Scores, row: int) -> tuple[float, ...]:

@@ -16,11 +16,11 @@ from stream_apple.cli.progress import PlainLines
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.errors import ConfigurationError
 from stream_apple.signals import Signals
-from stream_apple.study.data_sets import DataSet, find_data_sets
+from stream_apple.study.data_sets import DataSet, FoundSets, find_data_sets
 from stream_apple.study.experiments.experiment import Inquiry
 from stream_apple.study.experiments.registry import EXPERIMENTS, load_experiment, sets_of
 from stream_apple.study.experiments.report import FindingReport
-from stream_apple.study.methods import METHODS, vowpal_version
+from stream_apple.study.methods import METHODS, VOWPAL_CHOICES, VOWPAL_SETTINGS, vowpal_version
 from stream_apple.study.report.paper import PaperRow, read_paper
 from stream_apple.study.report.writing import write_report
 from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_all
@@ -51,8 +51,11 @@ def _methods(context: click.Context, parameter: click.Parameter, text: str | Non
     if names is None:
         installed = vowpal_version() is not None
         return tuple(name for name, method in METHODS.items() if method.default and (installed or not method.is_vowpal))
+    if VOWPAL_SETTINGS in names:
+        names = (*(name for name in names if name != VOWPAL_SETTINGS), *VOWPAL_CHOICES)
     if unknown := [name for name in names if name not in METHODS]:
-        raise click.BadParameter(f"expected some of {', '.join(METHODS)}, found {', '.join(unknown)}")
+        known = ", ".join([*METHODS, VOWPAL_SETTINGS])
+        raise click.BadParameter(f"expected some of {known}, found {', '.join(unknown)}")
     if asked := [name for name in names if METHODS[name].is_vowpal and not vowpal_version()]:
         raise click.BadParameter(
             f"expected Vowpal Wabbit to be installed for {', '.join(asked)}, found none: "
@@ -109,7 +112,8 @@ _EPILOG = "\b\n" + "\n".join(
 )  # fmt: skip
 @click.option(
     "--methods", callback=_methods, metavar="NAMES",
-    help=f"With commas between.  [default: all but {', '.join(n for n, m in METHODS.items() if not m.default)}]",
+    help=f"With commas between; {VOWPAL_SETTINGS}: {', '.join(VOWPAL_CHOICES)}.  "
+    f"[default: {', '.join(n for n, m in METHODS.items() if m.default)}]",
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
 @click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True, help="At most so many of a set.")
@@ -154,13 +158,14 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
         _experiment(experiment, paths, settings)
         return
     # Whatever can be wrong is found before hours of learning.
-    data_sets = _wanted(find_data_sets(paths.folder, paths.manifest), paths.sets)
+    found = find_data_sets(paths.folder, paths.manifest)
+    data_sets = _wanted(found, paths.sets)
     paper = {} if paths.paper is None else read_paper(paths.paper)
     _know(paper, data_sets)
-    notes = []
+    notes = [] if paths.sets is not None else _absent(found, paths.folder)
     if vowpal_version() is None:
         notes.append("Vowpal Wabbit is not installed, so it is not compared: pip install 'stream-apple[study]'.")
-        say(f"note: {notes[0]}", err=True)
+    _tell(notes)
     with Journal(paths.out / "runs.jsonl") as journal, Signals() as signals:
         with _shown() as show:
             campaign = _run(data_sets, settings, paths, journal, signals, show)
@@ -188,11 +193,17 @@ def _experiment(name: str, paths: _StudyPaths, settings: StudySettings) -> None:
     experiment = load_experiment(name)
     found = find_data_sets(paths.folder, paths.manifest)
     wanted = {each.name: each for each in _wanted(found, paths.sets)}
-    chosen = sets_of(experiment, wanted) if paths.sets is None else wanted
+    chosen, notes = wanted, list[str]()
+    if paths.sets is None:
+        chosen = sets_of(experiment, wanted)
+        meant = [name for name in found.absent if name in experiment.sets or not experiment.sets]
+        notes = _absent(found._replace(absent=meant), paths.folder)
+    _tell(notes)
     out = paths.out / name
     out.mkdir(parents=True, exist_ok=True)
     heading = f"{name}: {EXPERIMENTS[name]}"
-    report = FindingReport(out, heading, [f"Seeds: {settings.seeds}; at most {settings.rows:,} rows of a set."])
+    rows = f"Seeds: {settings.seeds}; at most {settings.rows:,} rows of a set."
+    report = FindingReport(out, heading, [rows, *notes])
     page = None
     with Signals() as signals:
         with _shown() as show:
@@ -231,11 +242,26 @@ def _run(
     return campaign
 
 
-def _wanted(found: list[DataSet], names: tuple[str, ...] | None) -> list[DataSet]:
-    known = {data_set.name: data_set for data_set in found}
+def _wanted(found: FoundSets, names: tuple[str, ...] | None) -> list[DataSet]:
+    """Return the sets of these names, or all that are there; ConfigurationError for a name that is not there."""
+    known = {data_set.name: data_set for data_set in found.sets}
     if unknown := [name for name in names or () if name not in known]:
         raise ConfigurationError(f"--sets: expected some of {', '.join(known)}, found {', '.join(unknown)}")
-    return found if names is None else [known[name] for name in dict.fromkeys(names)]
+    return found.sets if names is None else [known[name] for name in dict.fromkeys(names)]
+
+
+def _absent(found: FoundSets, folder: Path) -> list[str]:
+    """Return a note that names the sets that the manifest describes and the folder lacks; none if there are none."""
+    if not found.absent:
+        return []
+    names = ", ".join(found.absent)
+    return [f"Absent in {folder}, though the manifest has them, and left out of all that follows: {names}."]
+
+
+def _tell(notes: list[str]) -> None:
+    """Print what the report will say above its tables, before hours of learning."""
+    for note in notes:
+        say(f"note: {note}", err=True)
 
 
 def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:

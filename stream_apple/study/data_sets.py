@@ -36,8 +36,18 @@ class DataSet(NamedTuple):
     without: tuple[str, ...] = ()
 
 
-def find_data_sets(folder: Path, manifest: Path | None = None) -> list[DataSet]:
-    """The folder's data sets by name, without those that are to be skipped.
+class FoundSets(NamedTuple):
+    """The data sets of a folder, by name, without those that are to be skipped.
+
+    absent  names of sets that the manifest describes, but for the skipped ones, and that have no file
+    """
+
+    sets: list[DataSet]
+    absent: list[str]
+
+
+def find_data_sets(folder: Path, manifest: Path | None = None) -> FoundSets:
+    """Find the data sets of a folder, and those that its manifest misses there.
 
     manifest  by default, `manifest.toml` of the folder, if it is there
 
@@ -58,16 +68,13 @@ def find_data_sets(folder: Path, manifest: Path | None = None) -> list[DataSet]:
     if manifest is None and (folder / MANIFEST).exists():
         manifest = folder / MANIFEST
     tables = {} if manifest is None else _tables(manifest)
-    if unknown := sorted(set(tables) - set(files)):
-        raise ConfigurationError(
-            f"{manifest}: expected tables of data sets in {folder} ({', '.join(files) or 'none'}), "
-            f"found {', '.join(unknown)}"
-        )
-    found = [_data_set(name, path, tables.get(name, {}), f"{manifest}, [{name}]") for name, path in files.items()]
-    sets = [each for each in found if each is not None]
+    described = {name: folder / name for name in tables} | files
+    found = [_data_set(name, path, tables.get(name, {}), f"{manifest}, [{name}]") for name, path in described.items()]
+    sets = sorted(each for each in found if each is not None and each.name in files)
+    absent = sorted(each.name for each in found if each is not None and each.name not in files)
     if not sets:
         raise ConfigurationError(f"expected files *{', *'.join(SUFFIXES)} in {folder}, found none to be used")
-    return sets
+    return FoundSets(sets, absent)
 
 
 def _tables(manifest: Path) -> dict[str, Any]:

@@ -49,13 +49,29 @@ METHODS: dict[str, StudyMethod] = {
     "vw-linear": StudyMethod(arguments=()),
     "vw-quadratic": StudyMethod(arguments=("-q", "::")),
     "vw-cubic": StudyMethod(arguments=("-q", "::", "--cubic", ":::"), bits=24),
+    # The protocol's: epochs of equal length, whose number is known beforehand.
     "vw-stage-poly": StudyMethod(
         # An exponent of 0, which is what Vowpal Wabbit calls s^0, would be one parent an epoch.
         arguments=("--stage_poly", "--sched_exponent", "1", "--batch_sz_no_doubling"),
         grows=True,
     ),
+    # Vowpal Wabbit's own: it grows after 1,000, 2,000, 4,000 ... examples, with s^1 parents each time.
+    "vw-stage-poly-default": StudyMethod(arguments=("--stage_poly",), default=False),
+    "vw-stage-poly-early": StudyMethod(arguments=("--stage_poly", "--batch_sz", "100"), default=False),
+    "vw-stage-poly-often": StudyMethod(
+        arguments=("--stage_poly", "--batch_sz", "1000", "--batch_sz_no_doubling"), default=False
+    ),
+    "vw-stage-poly-few": StudyMethod(arguments=("--stage_poly", "--sched_exponent", "0.5"), default=False),
+    "vw-coin": StudyMethod(arguments=("--coin",), default=False),
+    "vw-coin-quadratic": StudyMethod(arguments=("--coin", "-q", "::"), default=False),
 }
 """Name -> what it is. Those with a grid also give `<name>-best` and `<name>-chosen`, which are no runs of their own."""
+
+VOWPAL_SETTINGS = "vw-settings"
+"""The name that stands for all of Vowpal Wabbit's settings that somebody might choose, where methods are named."""
+STAGE_POLY_CHOICES = tuple(name for name in METHODS if name.startswith("vw-stage-poly"))
+VOWPAL_CHOICES = ("vw-linear", "vw-quadratic", *STAGE_POLY_CHOICES, "vw-coin", "vw-coin-quadratic")
+"""The best of these on each set, in hindsight, is what a user of Vowpal Wabbit could have had at best."""
 
 
 def vowpal_version() -> str | None:

@@ -59,6 +59,7 @@ class LossesSoFar(NamedTuple):
 class Measures(NamedTuple):
     """What a run showed; None where a method does not tell, or where it failed.
 
+    progressive_error  share of wrong signs before learning; None where there are not just two labels
     seconds  of learning and scoring; with Vowpal Wabbit, of its whole process but for the start of Python
     ends     at the end of each epoch
     failure  why there is no result
@@ -73,10 +74,15 @@ class Measures(NamedTuple):
     seconds: float | None = None
     ends: Sequence[LossesSoFar] = ()
     failure: str | None = None
+    progressive_error: float | None = None
 
     def error(self, problem: Problem) -> float | None:
         """The paper's test error: share of wrong signs, or mean squared error."""
         return self.test_error if problem == "binary" else self.test_loss
+
+    def error_before_learning(self, problem: Problem) -> float | None:
+        """The progressive error: share of wrong signs, or mean squared error."""
+        return self.progressive_error if problem == "binary" else self.progressive_loss
 
     def to_json(self) -> dict[str, Any]:
         """Make a map of it that JSON can hold."""

@@ -81,6 +81,42 @@ def test_without_timing(folder: Path, tmp_path: Path) -> None:
     assert {row["data_set"] for row in table(out / "results.csv")} == {"slope"}
 
 
+def test_sets_that_are_absent_are_named_loudly(folder: Path, tmp_path: Path) -> None:
+    """The others are run, and output and report name what is not there; asked for by name, it is an error."""
+    manifest, out = tmp_path / "manifest.toml", tmp_path / "out"
+    manifest.write_text("[pairs]\nrows = 100\n[gone]\n[away]\nrows = 50\n")
+    arguments = [folder, "--manifest", manifest, *QUICK, "--methods", "linear", "--no-timing"]
+    done = study(*arguments, "--out", out)
+    assert done.exit_code == 0, done.output
+    said = f"Absent in {folder}, though the manifest has them, and left out of all that follows: away, gone."
+    assert f"note: {said}" in " ".join(done.stderr.split())
+    assert f"**{said}**" in (out / "summary.md").read_text()
+    assert {row["data_set"] for row in table(out / "results.csv")} == {"pairs", "slope"}
+    named = study(*arguments, "--out", tmp_path / "named", "--sets", "pairs,gone")
+    assert "--sets: expected some of pairs, slope, found gone" in str(named.exception)
+    without = study(*arguments, "--out", tmp_path / "without", "--sets", "pairs")
+    assert without.exit_code == 0
+    assert "bsent" not in without.stderr + (tmp_path / "without" / "summary.md").read_text()
+
+
+def test_vowpal_s_settings_have_one_name(folder: Path, tmp_path: Path) -> None:
+    """All nine are run, and the report says what is best on each set, and what ours is over it."""
+    pytest.importorskip("vowpalwabbit")
+    out = tmp_path / "out"
+    arguments = ["--rates", "0.5", "--bits", "12", "--seeds", "1", "--jobs", "1", "--no-timing", "--alphas", "1"]
+    done = study(folder, "--out", out, *arguments, "--methods", "apple,vw-settings")
+    assert done.exit_code == 0, done.output
+    rows = table(out / "results.csv")
+    assert {row["method"] for row in rows} == {"apple", *methods.VOWPAL_CHOICES}
+    assert {row["failure"] for row in rows} == {""}
+    of_pairs = {row["method"]: float(row["progressive_error"]) for row in rows if row["data_set"] == "pairs"}
+    summary = (out / "summary.md").read_text()
+    found = next(line for line in summary.splitlines() if line.startswith("| pairs | ") and "(vw-" in line)
+    best = min(methods.VOWPAL_CHOICES, key=of_pairs.__getitem__)
+    assert f"({best})" in found.split("|")[2]
+    assert f"({of_pairs['apple'] / of_pairs[best]:.3f}, " in found.split("|")[4]
+
+
 def test_a_killed_study_goes_on(folder: Path, tmp_path: Path) -> None:
     """Killed without warning, and its last line torn: its processes end, and only what is missing is done."""
     out = tmp_path / "out"
@@ -189,6 +225,18 @@ class TestAnotherExperiment:
         )
         assert list(asked[1].sets) == ["slope", "pairs"]
         assert table(page.parent / "slope.csv") == [{"set": "slope", "rows": "50000"}]
+
+    def test_it_names_the_absent_sets_that_it_is_made_for(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Others of the manifest are no loss to it."""
+        self.planted(monkeypatch, lambda _: iter([StudyFinding("first", "First", ("a",), (("1",),))]))
+        (folder / "manifest.toml").write_text("[elsewhere]\n[gone]\n")
+        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        assert done.exit_code == 0, done.output
+        said = f"Absent in {folder}, though the manifest has them, and left out of all that follows: elsewhere."
+        assert said in " ".join(done.stderr.split())
+        assert f"**{said}**" in (tmp_path / "out" / "tuples" / "summary.md").read_text()
 
     @pytest.mark.parametrize(
         "option", ["methods", "rates", "alphas", "epochs", "bits", "loss", "paper", "jobs", "timing"]

@@ -26,23 +26,23 @@ def folder(tmp_path: Path) -> Path:
 
 def test_files_are_sets_by_name(folder: Path) -> None:
     """Only files of known suffixes, in the order of their names."""
-    assert find_data_sets(folder) == [DataSet("a", folder / "a.svm"), DataSet("b", folder / "b.svm.gz")]
+    assert find_data_sets(folder) == ([DataSet("a", folder / "a.svm"), DataSet("b", folder / "b.svm.gz")], [])
 
 
 def test_the_manifest_says_what_files_do_not(folder: Path) -> None:
     """Its own file in the folder, or another; every key has its effect."""
     (folder / "manifest.toml").write_text("[a]\nskip = true\n")
-    assert [each.name for each in find_data_sets(folder)] == ["b"]
+    assert [each.name for each in find_data_sets(folder).sets] == ["b"]
     other = folder / "other.toml"
     other.write_text('[a]\ntask="regression"\nlabel_range=[-1,1]\nrows=50\npaper="A"\nwithout=["cubic"]\nskip=false\n')
     expected = DataSet("a", folder / "a.svm", "regression", (-1.0, 1.0), 50, "A", ("cubic",))
-    assert find_data_sets(folder, other)[0] == expected
+    assert find_data_sets(folder, other).sets[0] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[c]\n", r"tables of data sets in .*\(a, b\), found c"),
+        ("[c]\nrow = 5\n", r"\[c\]: expected task, .*, found row"),
         ("a = 1\n", r"\[a\]: expected a table, found 1"),
         ("[a\n", "expected TOML"),
         ("[a]\nrow = 5\n", r"\[a\]: expected task, .*, found row"),
@@ -64,13 +64,22 @@ def test_faults_of_a_manifest_are_explained(folder: Path, text: str, said: str) 
         find_data_sets(folder)
 
 
+def test_sets_that_only_the_manifest_has_are_named(folder: Path) -> None:
+    """Whoever has a part of the files can use the manifest of all; a set that would be skipped is not missed."""
+    (folder / "manifest.toml").write_text("[c]\nrows = 50\n[a]\nrows = 20\n[aa]\n[d]\nskip = true\n")
+    found = find_data_sets(folder)
+    assert [(each.name, each.rows) for each in found.sets] == [("a", 20), ("b", None)]
+    assert found.absent == ["aa", "c"]
+
+
 def test_the_manifest_of_the_paper_s_sets(shared: SharedFile, tmp_path: Path) -> None:
     """Sixteen sets, each with a row of the paper's table, that we have."""
     for name in PAPER_SETS:
         found = shared(f"data/{name}.svm.gz")
         (tmp_path / found.name).symlink_to(found)
     manifest = Path(__file__).resolve().parents[1] / "bench" / "paper_sets.toml"
-    sets = find_data_sets(tmp_path, manifest)
+    sets, absent = find_data_sets(tmp_path, manifest)
+    assert absent == []
     assert len(sets) == 16
     assert {each.paper or each.name for each in sets} <= read_paper(shared("data/paper.tsv")).keys()
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from stream_apple.study.methods import BASELINES
-from stream_apple.study.report.derived import PairedDifference, geometric_mean, paired_difference, quartiles
+from stream_apple.study.report.derived import PairedDifference, geometric_mean, paired_difference, quartiles, ratio
 from stream_apple.study.report.markdown import NOTHING, spelled, table
-from stream_apple.study.report.outcomes import Line, Outcomes
+from stream_apple.study.report.outcomes import STAGE_POLY_BEST, VOWPAL_BEST, Line, Outcomes
 from stream_apple.study.report.paper import PaperRow
 
 STAGE_POLY = "vw-stage-poly"
@@ -112,6 +112,39 @@ def means(outcomes: Outcomes) -> list[str]:
     ]
     header = ["method", "progressive loss over linear", "test error over linear", f"test error over {STAGE_POLY}"]
     return table(header, rows)
+
+
+def beside_hindsight(outcomes: Outcomes) -> list[str]:
+    """Progressive errors, set by set, over those of the best of Vowpal Wabbit's settings; and their geometric means.
+
+    Empty where not all of its settings were run.
+    """
+    ours = [line for line in outcomes.claimed() if not line.is_vowpal]
+    if not ours or not any(line.label == VOWPAL_BEST for line in outcomes.lines):
+        return []
+    rows = []
+    for facts in outcomes.sets:
+        row = [facts.name]
+        for best in (VOWPAL_BEST, STAGE_POLY_BEST):
+            outcome = outcomes.get(best, facts.name)
+            row.append(NOTHING if outcome is None else f"{spelled(outcome.error_before_learning)} ({outcome.label})")
+        for line in ours:
+            error, over = outcomes.error_before_learning(line.label, facts.name), []
+            for best in (VOWPAL_BEST, STAGE_POLY_BEST):
+                quotient = ratio(error, outcomes.error_before_learning(best, facts.name))
+                over.append(NOTHING if quotient is None else f"{quotient:.3f}")
+            row.append(f"{spelled(error)} ({', '.join(over)})")
+        rows.append(row)
+    sums = [
+        "; ".join(
+            _mean(outcomes, line.label, best, Outcomes.error_before_learning) for best in (VOWPAL_BEST, STAGE_POLY_BEST)
+        )
+        for line in ours
+    ]
+    header = ["progressive error", "best of Vowpal Wabbit's settings in hindsight", "best of `--stage_poly`'s"]
+    return table(
+        [*header, *(line.label for line in ours)], [*rows, ["geometric mean over both", NOTHING, NOTHING, *sums]]
+    )
 
 
 def _loss(outcomes: Outcomes, label: str, name: str) -> float | None:

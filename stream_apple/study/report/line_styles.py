@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from stream_apple.study.methods import BASELINES
-from stream_apple.study.report.outcomes import BEST, CHOSEN, Line
+from stream_apple.study.methods import BASELINES, VOWPAL_CHOICES
+from stream_apple.study.report.outcomes import BEST, CHOSEN, VOWPAL_BEST, Line
 
 # Okabe and Ito's colours, which most colour-blind people can tell apart.
 _BLACK, _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY = (
@@ -37,9 +37,15 @@ def shades(count: int) -> list[Any]:
 
 
 def lines_to_draw(lines: Sequence[Line]) -> list[Line]:
-    """The lines to draw: Vowpal Wabbit's baselines are left out where ours, the same to a few per mille, are there."""
+    """The lines to draw.
+
+    Vowpal Wabbit's baselines are left out where ours, the same to a few per mille, are there; and all of its settings
+    but the protocol's where there is a line for the best of them.
+    """
     labels = {line.label for line in lines}
     hidden = {f"vw-{name}" for name in BASELINES if name in labels}
+    if VOWPAL_BEST in labels:
+        hidden |= set(VOWPAL_CHOICES) - {"vw-stage-poly"}
     return [line for line in lines if line.label not in hidden]
 
 

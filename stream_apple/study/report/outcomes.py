@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from stream_apple.study.methods import BASELINES, METHODS
+from stream_apple.study.methods import BASELINES, METHODS, STAGE_POLY_CHOICES, VOWPAL_CHOICES
 from stream_apple.study.preparation import SetFacts
 from stream_apple.study.report.derived import mean_of, ratio, relative_error
 from stream_apple.study.runs.campaign import Campaign, Contender, contenders
@@ -11,6 +11,9 @@ from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import LossesSoFar
 
 BEST, CHOSEN = "-best", "-chosen"
+VOWPAL_BEST, STAGE_POLY_BEST = "vw-best", "vw-stage-poly-best"
+_HINDSIGHT = {VOWPAL_BEST: VOWPAL_CHOICES, STAGE_POLY_BEST: STAGE_POLY_CHOICES}
+"""Lines that have, on each set, the outcome of that of these methods with the least progressive error."""
 
 
 class Outcome(NamedTuple):
@@ -19,6 +22,8 @@ class Outcome(NamedTuple):
     errors    of the test part, by seed; `losses` are progressive, by seed
     features  of an example, in the pass of seed 0
     ends      by seed, at the end of each epoch
+    before    progressive errors, by seed
+    label     of the line that it is of, where one was chosen by its progressive error
     """
 
     errors: Sequence[float | None]
@@ -27,6 +32,8 @@ class Outcome(NamedTuple):
     seconds: float | None = None
     rate: float | None = None
     ends: Sequence[Sequence[LossesSoFar]] = ()
+    before: Sequence[float | None] = ()
+    label: str | None = None
 
     @property
     def error(self) -> float | None:
@@ -37,6 +44,11 @@ class Outcome(NamedTuple):
     def loss(self) -> float | None:
         """The mean progressive loss of the seeds; None if one failed."""
         return mean_of(self.losses)
+
+    @property
+    def error_before_learning(self) -> float | None:
+        """The mean progressive error of the seeds; None if one failed."""
+        return mean_of(self.before)
 
 
 class Line(NamedTuple):
@@ -49,7 +61,12 @@ class Line(NamedTuple):
     @property
     def program(self) -> str:
         """Whose linear predictor its time is measured by."""
-        return "vw-linear" if self.method in METHODS and METHODS[self.method].is_vowpal else "linear"
+        return "vw-linear" if self.is_vowpal else "linear"
+
+    @property
+    def is_vowpal(self) -> bool:
+        """Return whether Vowpal Wabbit made this line."""
+        return self.method in _HINDSIGHT or (self.method in METHODS and METHODS[self.method].is_vowpal)
 
 
 Cells = Mapping[tuple[str, str], Outcome]
@@ -74,6 +91,11 @@ class Outcomes(NamedTuple):
         """The mean test error of the line on the set."""
         outcome = self.get(label, data_set)
         return None if outcome is None else outcome.error
+
+    def error_before_learning(self, label: str, data_set: str) -> float | None:
+        """The mean progressive error of the line on the set."""
+        outcome = self.get(label, data_set)
+        return None if outcome is None else outcome.error_before_learning
 
     def seconds(self, label: str, data_set: str) -> float | None:
         """The seconds of the line on the set, when nothing else ran."""
@@ -127,6 +149,13 @@ def gather_outcomes(campaign: Campaign) -> Outcomes:
             for suffix, choose in ((BEST, best_of), (CHOSEN, chosen_of)):
                 lines.append(Line(method + suffix, method + suffix))
                 _add(cells, method + suffix, [facts.name for facts in sets], grid, choose)
+    for label, choices in _HINDSIGHT.items():
+        # Of fewer it would be the best of what happened to be run.
+        if set(choices) <= set(settings.methods):
+            chosen_from = [line for line in lines if line.method in choices]
+            lines.append(Line(label, label))
+            for facts in sets:
+                _add_best_before_learning(cells, label, facts.name, chosen_from)
     return Outcomes(sets, lines, cells)
 
 
@@ -144,6 +173,7 @@ def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Out
         seconds=None if timed is None else timed.seconds,
         rate=campaign.rate(facts.name, contender),
         ends=[run.ends for run in found],
+        before=[run.error_before_learning(facts.problem) for run in found],
     )
 
 
@@ -163,6 +193,7 @@ def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
         errors=[outcome.errors[seed] for seed, outcome in enumerate(chosen)],
         losses=[outcome.losses[seed] for seed, outcome in enumerate(chosen)],
         ends=[outcome.ends[seed] for seed, outcome in enumerate(chosen) if outcome.ends],
+        before=[outcome.before[seed] for seed, outcome in enumerate(chosen) if outcome.before],
     )
 
 
@@ -177,6 +208,19 @@ def _add(
         known = [cells[line.label, name] for line in grid if (line.label, name) in cells]
         if (outcome := choose(known)) is not None:
             cells[label, name] = outcome
+
+
+def _add_best_before_learning(
+    cells: dict[tuple[str, str], Outcome], label: str, name: str, choices: Sequence[Line]
+) -> None:
+    """Add the outcome with the least progressive error, the mean of all seeds, with the label of its line."""
+    known = [
+        (outcome.error_before_learning, place, outcome._replace(label=line.label))
+        for place, line in enumerate(choices)
+        if (outcome := cells.get((line.label, name))) is not None and outcome.error_before_learning is not None
+    ]
+    if known:
+        cells[label, name] = min(known)[2]
 
 
 def worst_ratio(ends: Sequence[Sequence[LossesSoFar]]) -> tuple[float, int] | None:

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stream_apple.study.methods import METHODS
-from stream_apple.study.report.claims import STAGE_POLY, comparison, counts, means, paper_counts
+from stream_apple.study.report.claims import STAGE_POLY, beside_hindsight, comparison, counts, means, paper_counts
 from stream_apple.study.report.derived import ratio
 from stream_apple.study.report.markdown import NOTHING, emphasised, hundredths, numbers, spelled, table
 from stream_apple.study.report.outcomes import (
@@ -85,6 +85,15 @@ def _lines(
     if STAGE_POLY in settings.methods:
         yield from comparison(outcomes, STAGE_POLY)
     yield from ["Geometric means over the sets; in brackets, one standard error to each side.", "", *means(outcomes)]
+    if hindsight := beside_hindsight(outcomes):
+        yield from ["## Beside the best of Vowpal Wabbit's settings", ""]
+        yield from [
+            "Share of wrong signs before learning, or mean squared error. On each set, the setting of Vowpal Wabbit",
+            "with the least is chosen when all is known; in brackets, which it was. Our errors stand beside, and in",
+            "brackets what they are over the best of all its settings, and over the best of those with `--stage_poly`.",
+            "",
+            *hindsight,
+        ]
     yield from ["## Progressive loss over linear's, after every epoch", "", *_epochs(campaign)]
     if paper:
         yield from ["## Beside the paper", "", *_beside(outcomes, paper)]

@@ -175,9 +175,9 @@ def expected_cost(task: Task, facts: SetFacts) -> float:
         features = s + s * s / 2 + s**3 / 6
     elif "quadratic" in method:
         features = s + s * s / 2
-    elif METHODS[method].grows:
+    elif METHODS[method].grows or "--stage_poly" in (METHODS[method].arguments or ()):
         # Each epoch, s^alpha more get children, but an example has ever fewer of these.
-        features = s * (1 + min(s ** (task.alpha or 1.0) * math.sqrt(task.epochs) / 4, 40))
+        features = s * (1 + min(s ** (task.alpha or 1.0) * math.sqrt(task.epochs or 6) / 4, 40))
     features = min(features, Options.max_features_per_example)
     start = 2e7 if METHODS[method].is_vowpal else 2e6 + (1 << task.bits) / 4
     return start + facts.rows * features * (3 if task.purpose == "timing" else 1)

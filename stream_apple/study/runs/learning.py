@@ -34,6 +34,7 @@ def learn(task: Task, batch: Batch) -> Measures:
     return Measures(
         progressive_loss=result.progressive_loss,
         linear_progressive_loss=result.linear_progressive_loss,
+        progressive_error=result.progressive_error,
         test_loss=result.test_loss,
         test_error=result.test_error,
         features_per_example=result.features_per_example,

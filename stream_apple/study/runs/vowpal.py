@@ -55,13 +55,15 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
     )
     # The model keeps its flags, but not the loss function; `-t` learns nothing.
     run_vowpal(["-d", str(texts[1]), "-t", "-i", str(model), "-p", str(test_scores), "--loss_function", task.loss])
-    losses = _losses(np.loadtxt(scores, ndmin=1), trained, task)
-    predictions = np.loadtxt(test_scores, ndmin=1)
+    progressive, predictions = (np.loadtxt(path, ndmin=1) for path in (scores, test_scores))
+    losses = _losses(progressive, trained, task)
+    labels = np.unique(np.concatenate([trained.labels, tested.labels]))
     ends = epoch_ends(len(trained.labels), schedule_of(task))
     return Measures(
         progressive_loss=learned["loss"],
         test_loss=_mean(_losses(predictions, tested, task), tested),
-        test_error=_wrong(predictions, trained, tested),
+        progressive_error=_wrong(progressive, trained, labels),
+        test_error=_wrong(predictions, tested, labels),
         features_per_example=learned["features"] / len(trained.labels),
         ends=tuple(LossesSoFar(*row, None) for row in zip(ends, means_at(ends, losses, trained), strict=True)),
         seconds=learned["seconds"],
@@ -124,13 +126,12 @@ def _losses(predictions: NDArray[np.float64], part: Batch, task: Task) -> NDArra
     return (predictions - part.labels) ** 2
 
 
-def _wrong(predictions: NDArray[np.float64], trained: Batch, tested: Batch) -> float | None:
-    """Share of test examples on the wrong side of the middle; None if there are not just two labels."""
-    labels = np.unique(np.concatenate([trained.labels, tested.labels]))
+def _wrong(predictions: NDArray[np.float64], part: Batch, labels: NDArray[np.float64]) -> float | None:
+    """Share of the part's examples on the wrong side of the middle of all `labels`; None if these are not just two."""
     if len(labels) != 2:
         return None
     middle = labels.mean()
-    return _mean(((predictions > middle) != (tested.labels > middle)).astype(np.float64), tested)
+    return _mean(((predictions > middle) != (part.labels > middle)).astype(np.float64), part)
 
 
 def _mean(values: NDArray[np.float64], part: Batch) -> float | None:

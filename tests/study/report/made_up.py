@@ -43,6 +43,7 @@ def made_up_outcomes(*, timed: bool = True) -> Outcomes:
             features=10.0 * (place + 1),
             seconds=_SECONDS[name][place] if timed else None,
             rate=0.5,
+            before=[_ERRORS[name][place]] * 3,
         )
         for place, line in enumerate(LINES)
         for name in NAMES

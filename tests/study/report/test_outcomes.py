@@ -1,10 +1,18 @@
 """What outcomes say, against what was worked out by hand."""
 
 import pytest
-from study.report.made_up import LARGE, LINES, SMALL, made_up_outcomes
+from study.report.made_up import LARGE, LINES, NAMES, SMALL, made_up_outcomes
 
-from stream_apple.study.report.claims import comparison, counts, means, wins
-from stream_apple.study.report.outcomes import Outcome, best_of, chosen_of, worst_ratio
+from stream_apple.study.report.claims import beside_hindsight, comparison, counts, means, wins
+from stream_apple.study.report.outcomes import (
+    STAGE_POLY_BEST,
+    VOWPAL_BEST,
+    Line,
+    Outcome,
+    best_of,
+    chosen_of,
+    worst_ratio,
+)
 from stream_apple.study.tasks import LossesSoFar
 
 
@@ -56,6 +64,21 @@ def test_geometric_means_leave_out_zeros() -> None:
     found = rows_of(means(made_up_outcomes()))
     assert found[LARGE][2].startswith(f"{1.3 ** (1 / 3):.3f} (")
     assert found[LARGE][2].endswith("3 sets, 1 with a 0 left out")
+
+
+def test_the_best_of_vowpal_s_settings_in_hindsight() -> None:
+    """The least progressive error, set by set; the mean is that of the ratios .1/.3, .3/.2 and .42/.5, their root."""
+    outcomes = made_up_outcomes()
+    assert beside_hindsight(outcomes) == [], "not all settings were run"
+    cells = dict(outcomes.cells)
+    for label in (VOWPAL_BEST, STAGE_POLY_BEST):
+        for name in NAMES:
+            cells[label, name] = outcomes.cells["vw-stage-poly", name]._replace(label="vw-coin")
+    lines = [*(line for line in LINES if line != LINES[4]), Line(VOWPAL_BEST, VOWPAL_BEST)]
+    found = rows_of(beside_hindsight(outcomes._replace(lines=lines, cells=cells)))
+    assert found["one"] == [".3000 (vw-coin)", ".3000 (vw-coin)", ".1000 (0.333, 0.333)"]
+    assert found["tie"][-1] == "0 (–, –)"  # noqa: RUF001  dashes
+    assert found["geometric mean over both"][-1].startswith(f"{(0.1 * 0.3 * 0.42 / 0.03) ** (1 / 3):.3f} (")
 
 
 def test_best_and_chosen() -> None:

@@ -23,7 +23,7 @@ SETTINGS = StudySettings(
 @pytest.fixture
 def sets(tmp_path: Path) -> dict[str, SetFacts]:
     """The tiny ones, prepared."""
-    found = find_data_sets(write_tiny_sets(tmp_path / "sets"))
+    found = find_data_sets(write_tiny_sets(tmp_path / "sets")).sets
     return {each.name: prepare(each, 1000, "squared", tmp_path / "arrays") for each in found}
 
 

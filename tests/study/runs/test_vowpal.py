@@ -8,6 +8,7 @@ from study.tiny_sets import write_tiny_sets
 
 from stream_apple.core.batch import Batch
 from stream_apple.study.data_sets import find_data_sets
+from stream_apple.study.methods import METHODS, STAGE_POLY_CHOICES, VOWPAL_CHOICES
 from stream_apple.study.preparation import load_arrays, prepare
 from stream_apple.study.runs import vowpal
 from stream_apple.study.runs.learning import learn
@@ -20,7 +21,7 @@ pytest.importorskip("vowpalwabbit")
 @pytest.fixture
 def sets(tmp_path: Path) -> dict[str, Batch]:
     """The tiny ones."""
-    found = find_data_sets(write_tiny_sets(tmp_path / "sets"))
+    found = find_data_sets(write_tiny_sets(tmp_path / "sets")).sets
     return {each.name: load_arrays(prepare(each, 1000, "squared", tmp_path).arrays) for each in found}
 
 
@@ -39,6 +40,8 @@ def test_baselines_are_the_same(method: str, sets: dict[str, Batch], tmp_path: P
         assert theirs.progressive_loss == pytest.approx(ours.progressive_loss, rel=1e-3)
         assert theirs.test_loss == pytest.approx(ours.test_loss, rel=1e-3)
         assert theirs.test_error == ours.test_error
+        assert (theirs.progressive_error is None) == (ours.progressive_error is None) == (name == "slope")
+        assert (theirs.progressive_error or 0) == pytest.approx(ours.progressive_error or 0, abs=0.011)
         assert theirs.features_per_example == pytest.approx(ours.features_per_example, abs=0.02)
         assert [end.examples for end in theirs.ends] == [end.examples for end in ours.ends]
         assert [end.loss for end in theirs.ends] == pytest.approx([end.loss for end in ours.ends], rel=1e-3)
@@ -46,7 +49,7 @@ def test_baselines_are_the_same(method: str, sets: dict[str, Batch], tmp_path: P
 
 def test_the_logistic_loss_is_the_same(tmp_path: Path) -> None:
     """Labels -1 and 1, and a test by log-odds."""
-    data_set = find_data_sets(write_tiny_sets(tmp_path / "sets"))[0]
+    data_set = find_data_sets(write_tiny_sets(tmp_path / "sets")).sets[0]
     batch = load_arrays(prepare(data_set, 1000, "logistic", tmp_path).arrays)
     ours, theirs = both(Task("error", "pairs", "quadratic", None, 0.5, 0, 0, 18, "logistic"), batch, tmp_path)
     assert theirs.progressive_loss == pytest.approx(ours.progressive_loss, rel=1e-2)
@@ -63,6 +66,33 @@ def test_stage_poly_grows_at_the_same_epochs(sets: dict[str, Batch], tmp_path: P
     assert grown.ends[0].loss == pytest.approx(linear.progressive_loss, rel=0.2)
     assert (grown.features_per_example or 0) > 1.5 * (linear.features_per_example or 0)
     assert (grown.test_error or 0) < (linear.test_error or 0)
+
+
+def test_vowpal_s_own_schedule_is_not_ours(tmp_path: Path) -> None:
+    """By default it grows after 1,000 examples, or after `--batch_sz`, however many epochs ours are."""
+    data_set = find_data_sets(write_tiny_sets(tmp_path / "sets", 1600)).sets[0]
+    batch = load_arrays(prepare(data_set, 1600, "squared", tmp_path).arrays)
+    task = Task("error", "pairs", "vw-linear", None, 0.5, 0, 0, 18, "squared")
+    features = {
+        name: learn_with_vowpal(task._replace(method=name), batch, tmp_path).features_per_example or 0
+        for name in ("vw-linear", *STAGE_POLY_CHOICES[1:])
+    }
+    linear = features["vw-linear"]
+    # 280 of 1,280 examples are learned with products, or 1,180, some with more of them.
+    assert linear < features["vw-stage-poly-few"] < features["vw-stage-poly-default"] < 2 * linear
+    assert features["vw-stage-poly-often"] == features["vw-stage-poly-default"]
+    assert features["vw-stage-poly-early"] > 2 * linear
+
+
+@pytest.mark.parametrize("name", VOWPAL_CHOICES)
+def test_each_of_its_settings_learns(name: str, tmp_path: Path) -> None:
+    """None is refused, and each tells its progressive error."""
+    data_set = find_data_sets(write_tiny_sets(tmp_path / "sets")).sets[0]
+    batch = load_arrays(prepare(data_set, 1000, "squared", tmp_path).arrays)
+    task = Task("error", "pairs", name, None, 0.5, 0, 6 if METHODS[name].grows else 0, 18, "squared")
+    measures = learn_with_vowpal(task, batch, tmp_path)
+    assert measures.failure is None
+    assert 0 < (measures.progressive_error or 0) < 0.6
 
 
 def test_seconds_are_measured(sets: dict[str, Batch], tmp_path: Path) -> None:

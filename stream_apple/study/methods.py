@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 BASELINES = ("linear", "quadratic", "cubic")
 """Relative errors are measured between the best and the worst of these."""
+
+Proposal = Literal["ssm", "weight"]
+"""By what a picky method proposes the monomials whose products it tests."""
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 
@@ -16,6 +19,7 @@ class StudyMethod(NamedTuple):
 
     overrides  fields of `Options` that make it this method
     arguments  Vowpal Wabbit's, if that is what learns
+    proposal   what proposes, if products are tested before they are features
     grid       run it for each alpha
     grows      whether it matters when epochs end
     bits       2^bits slots, unless the study is asked for other bits
@@ -24,6 +28,7 @@ class StudyMethod(NamedTuple):
 
     overrides: Mapping[str, object] = _NONE
     arguments: tuple[str, ...] | None = None
+    proposal: Proposal | None = None
     grid: bool = False
     grows: bool = False
     bits: int = 18
@@ -46,6 +51,9 @@ METHODS: dict[str, StudyMethod] = {
     "apple-fallback": StudyMethod(
         {"method": "apple", "combine": "off", "fallback": True}, grid=True, grows=True, default=False
     ),
+    # Each product is tested before it is a feature; to the learner, products are then features like any other.
+    "picky-ssm": StudyMethod({"method": "linear"}, proposal="ssm", grid=True, grows=True, default=False),
+    "picky-weight": StudyMethod({"method": "linear"}, proposal="weight", grid=True, grows=True, default=False),
     "vw-linear": StudyMethod(arguments=()),
     "vw-quadratic": StudyMethod(arguments=("-q", "::")),
     "vw-cubic": StudyMethod(arguments=("-q", "::", "--cubic", ":::"), bits=24),

@@ -60,6 +60,7 @@ class Measures(NamedTuple):
     """What a run showed; None where a method does not tell, or where it failed.
 
     progressive_error  share of wrong signs before learning; None where there are not just two labels
+    tested_per_example  products that are tested, and not learned, with a picky method
     seconds  of learning and scoring; with Vowpal Wabbit, of its whole process but for the start of Python
     ends     at the end of each epoch
     failure  why there is no result
@@ -75,6 +76,7 @@ class Measures(NamedTuple):
     ends: Sequence[LossesSoFar] = ()
     failure: str | None = None
     progressive_error: float | None = None
+    tested_per_example: float | None = None
 
     def error(self, problem: Problem) -> float | None:
         """The paper's test error: share of wrong signs, or mean squared error."""

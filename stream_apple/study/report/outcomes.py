@@ -23,6 +23,7 @@ class Outcome(NamedTuple):
     features  of an example, in the pass of seed 0
     ends      by seed, at the end of each epoch
     before    progressive errors, by seed
+    tested    products of an example that were tested, and not learned
     label     of the line that it is of, where one was chosen by its progressive error
     """
 
@@ -33,6 +34,7 @@ class Outcome(NamedTuple):
     rate: float | None = None
     ends: Sequence[Sequence[LossesSoFar]] = ()
     before: Sequence[float | None] = ()
+    tested: float | None = None
     label: str | None = None
 
     @property
@@ -107,6 +109,11 @@ class Outcomes(NamedTuple):
         outcome = self.get(label, data_set)
         return None if outcome is None else outcome.features
 
+    def tested(self, label: str, data_set: str) -> float | None:
+        """The mean number of products of an example that were tested, and not learned."""
+        outcome = self.get(label, data_set)
+        return None if outcome is None else outcome.tested
+
     def relative_error(self, label: str, data_set: str) -> float | None:
         """Where the error lies between the best and the worst of linear, quadratic and cubic, if they were run."""
         baselines = [self.error(name, data_set) for name in BASELINES]
@@ -174,6 +181,7 @@ def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Out
         rate=campaign.rate(facts.name, contender),
         ends=[run.ends for run in found],
         before=[run.error_before_learning(facts.problem) for run in found],
+        tested=found[0].tested_per_example,
     )
 
 

@@ -72,6 +72,15 @@ def _lines(
         *_by_set(outcomes, Outcomes.relative_error, show=hundredths),
     ]
     yield from ["## Features per example", "", *_by_set(outcomes, Outcomes.features, show=numbers)]
+    picky = [line for line in outcomes.lines if any(outcomes.tested(line.label, each.name) for each in outcomes.sets)]
+    if picky:
+        yield from [
+            "## Products tested per example",
+            "",
+            "Besides the features: products that a picky method computes to decide whether they are to be features.",
+            "",
+            *_by_set(outcomes._replace(lines=picky), Outcomes.tested, show=numbers),
+        ]
     yield from ["## Counts", "", _COUNTED, "", *counts(outcomes)]
     if paper:
         yield from paper_counts(paper, outcomes.lines)

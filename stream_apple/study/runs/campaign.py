@@ -14,7 +14,7 @@ from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.methods import METHODS, vowpal_version
 from stream_apple.study.preparation import SetFacts, load_arrays, prepare
-from stream_apple.study.runs import learning, vowpal, vowpal_pass
+from stream_apple.study.runs import learning, monomials, picky, product_test, vowpal, vowpal_pass
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.runs.learning import learn
 from stream_apple.study.runs.processes import run_all
@@ -23,7 +23,7 @@ from stream_apple.study.runs.vowpal import learn_with_vowpal
 from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import Measures, Purpose, Task
 
-_PROTOCOL = (evaluation, learning, vowpal, vowpal_pass)
+_PROTOCOL = (evaluation, learning, monomials, picky, product_test, vowpal, vowpal_pass)
 """What decides how a run is done, and what is measured of it."""
 
 
@@ -175,6 +175,9 @@ def expected_cost(task: Task, facts: SetFacts) -> float:
         features = s + s * s / 2 + s**3 / 6
     elif "quadratic" in method:
         features = s + s * s / 2
+    elif METHODS[method].proposal is not None:
+        # Half of the examples have all products of the parents tested, in NumPy.
+        features = 10 * (s + s ** (1 + (task.alpha or 1.0)))
     elif METHODS[method].grows or "--stage_poly" in (METHODS[method].arguments or ()):
         # Each epoch, s^alpha more get children, but an example has ever fewer of these.
         features = s * (1 + min(s ** (task.alpha or 1.0) * math.sqrt(task.epochs or 6) / 4, 40))

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.offline.evaluation import Run, Schedule, epoch_ends, evaluate
+from stream_apple.study.methods import METHODS
+from stream_apple.study.runs.picky import evaluate_picky
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
 
 REPEATED_S = 5.0
@@ -22,33 +24,44 @@ def schedule_of(task: Task) -> Schedule:
 
 def learn(task: Task, batch: Batch) -> Measures:
     """Do one pass; a model that overflows has failed. Timed runs are repeated, and the median of the seconds counts."""
-    options, schedule = task.options(), schedule_of(task)
     try:
-        run = evaluate(batch, options, schedule)
+        run, tested = _one_pass(task, batch)
         seconds = [run.result.seconds]
         while task.purpose == "timing" and len(seconds) < REPEATS and seconds[0] < REPEATED_S:
-            seconds.append(evaluate(batch, options, schedule).result.seconds)
+            seconds.append(_one_pass(task, batch)[0].result.seconds)
     except ModelError as error:
         return Measures(failure=str(error))
     result = run.result
     return Measures(
         progressive_loss=result.progressive_loss,
-        linear_progressive_loss=result.linear_progressive_loss,
+        # A picky method's linear predictor has the products too: it is the method itself.
+        linear_progressive_loss=result.linear_progressive_loss if tested is None else None,
         progressive_error=result.progressive_error,
         test_loss=result.test_loss,
         test_error=result.test_error,
         features_per_example=result.features_per_example,
         parents=result.parents,
         seconds=statistics.median(seconds),
-        ends=_ends(run, schedule) if task.purpose == "error" else (),
+        tested_per_example=tested,
+        ends=_ends(run, schedule_of(task), alongside=tested is None) if task.purpose == "error" else (),
     )
 
 
-def _ends(run: Run, schedule: Schedule) -> tuple[LossesSoFar, ...]:
+def _one_pass(task: Task, batch: Batch) -> tuple[Run, float | None]:
+    """Return the run, and how many products an example has that are tested, with a picky method."""
+    proposal = METHODS[task.method].proposal
+    if proposal is None:
+        return evaluate(batch, task.options(), schedule_of(task)), None
+    picky = evaluate_picky(batch, task.options(), schedule_of(task), proposal)
+    return picky.run, picky.tested
+
+
+def _ends(run: Run, schedule: Schedule, *, alongside: bool) -> tuple[LossesSoFar, ...]:
+    """Return the losses at the end of each epoch; of the linear predictor only if it learns `alongside`."""
     trained = run.trained
     ends = epoch_ends(len(trained.labels), schedule)
     losses = means_at(ends, run.scores.losses, trained)
-    linear = means_at(ends, run.linear_losses(), trained)
+    linear = means_at(ends, run.linear_losses(), trained) if alongside else [None] * len(ends)
     return tuple(LossesSoFar(*row) for row in zip(ends, losses, linear, strict=True))
 
 

@@ -1,9 +1,10 @@
 """Where tuples and naive Bayes pay for categories and words, and where not: `python tests/bench/categories.py [SEEDS]`.
 
-Streams are planted, of 20,000 examples in their order. Categories: six attributes, whose values are drawn by Zipf's law;
-the label goes by a weight of each value, and by one of each pair of values of the first two attributes. Texts: eight of
-2,000 words. Either all weights stay what they are, or they are drawn anew after each 4,000 examples. Logistic loss, one
-pass of six epochs, defaults: share of wrong signs of predictions made before learning, mean of SEEDS (3) streams.
+Streams are planted, of 20,000 examples in their order. Categories: six attributes, whose values are drawn by Zipf's
+law; the label goes by a weight of each value, and by one of each pair of values of the first two attributes. Texts:
+eight of 2,000 words. Either all weights stay what they are, or they are drawn anew after each 4,000 examples. Logistic
+loss, one pass of six epochs, defaults: share of wrong signs of predictions made before learning, mean of SEEDS (3)
+streams.
 """
 
 import json

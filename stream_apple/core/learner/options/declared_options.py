@@ -205,13 +205,14 @@ class DeclaredOptions:
     ] = "none"
     """Where scores start, before weights have learned anything (`loss = "logistic"`). `none`: at 0. `naive_bayes`: at
     naive Bayes by the examples counted so far, of pairs with `quadratic`, of triples with `cubic`, else of
-    features; it is believed as far as it has proved right, and weights learn the rest. For text, with any method,
-    and for categories of few values, or intervals, with `quadratic` or `cubic`, where labels go by what values say
-    together. Counts do not fade: not for streams that drift, nor for categories of many values. One pass, share of wrong signs, `none` / `naive_bayes`: hands of cards, quadratic .207/.023 and cubic .141/.049;
-    newsgroups, linear .105/.093 and in a mixture .099/.092; letter, quadratic .076/.072; mushrooms, linear
-    .011/.005; covtype .210/.208. Where features are many that say the same it may cost: a9a, quadratic .154/.155.
-    Only features of value 1 have a say. In a mixture the linear predictors start at 0. It takes 32 bytes a slot
-    more, and two to three times as long."""
+    features; it is believed as far as it has proved right, and weights learn the rest. For text, with any method, and
+    for categories of few values, or intervals, with `quadratic` or `cubic`, where labels go by what values say
+    together. Counts do not fade: not for streams that drift, nor for categories of many values. One pass, share of
+    wrong signs, `none` / `naive_bayes`: hands of cards, quadratic .207/.023 and cubic .141/.049; newsgroups, linear
+    .105/.093 and in a mixture .099/.092; letter, quadratic .076/.072; mushrooms, linear .011/.005; covtype .210/.208.
+    Where features are many that say the same it may cost: a9a, quadratic .154/.155. Only features of value 1 have a
+    say. In a mixture the linear predictors start at 0. It takes 32 bytes a slot more, and two to three times as
+    long."""
     ngrams: Annotated[
         Mapping[str, int] | Ngrams,
         Option(

@@ -15,7 +15,7 @@ from stream_apple.core.batch import TOO_LARGE, Batch
 _PORTION = 2_000_000  # products that are made at a time, so that memory is bounded
 
 
-class Product(NamedTuple):
+class AdmittedProduct(NamedTuple):
     """A monomial as the product of another monomial and a base feature, each by its key."""
 
     parent: int
@@ -46,7 +46,7 @@ def base_entries(batch: Batch) -> Entries:
     return entries.chosen(_firsts(entries.rows, entries.keys))
 
 
-def expanded(base: Entries, products: Mapping[int, Product]) -> Entries:
+def expanded(base: Entries, products: Mapping[int, AdmittedProduct]) -> Entries:
     """Return the base features and the products that the examples have, example by example.
 
     products  by key; a parent that is a product itself comes before its own products

@@ -22,7 +22,7 @@ from stream_apple.study.methods import Proposal
 from stream_apple.study.runs.monomials import (
     CandidateEntries,
     Entries,
-    Product,
+    AdmittedProduct,
     as_batch,
     base_entries,
     candidate_entries,
@@ -40,7 +40,7 @@ class PickyRun(NamedTuple):
     """
 
     run: Run
-    products: dict[int, Product]
+    products: dict[int, AdmittedProduct]
     parents: int
     tested: float
 
@@ -92,7 +92,7 @@ class _Picky:
     """
 
     def __init__(self, learner: Learner, proposal: Proposal, alpha: float) -> None:
-        self.products: dict[int, Product] = {}
+        self.products: dict[int, AdmittedProduct] = {}
         self.parents: list[int] = []
         self.tested = 0
         self._learner = learner
@@ -142,7 +142,7 @@ class _Picky:
         for place in judged.passed():
             parent, factor = parents[judged.parents[place]], int(judged.factors[place])
             key = int(judged.keys[place])
-            self.products[key] = Product(parent, factor)
+            self.products[key] = AdmittedProduct(parent, factor)
             self._members[key] = self._members.get(parent, frozenset({parent})) | {factor}
         self.parents += parents
 

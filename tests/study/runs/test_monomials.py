@@ -7,7 +7,7 @@ import pytest
 
 from stream_apple.core.batch import Batch
 from stream_apple.study.runs import monomials
-from stream_apple.study.runs.monomials import Product, as_batch, base_entries, candidate_entries, expanded
+from stream_apple.study.runs.monomials import AdmittedProduct, as_batch, base_entries, candidate_entries, expanded
 
 
 def batch_of(rows: list[dict[int, float]]) -> Batch:
@@ -44,7 +44,7 @@ def test_products_of_products() -> None:
     """x1 x2 and x1 x2 x2 are in the one example that has both; the order of examples is kept."""
     base = base_entries(batch_of(ROWS))
     pair, triple = key_of(1, 2), key_of(1, 2, 2)
-    whole = expanded(base, {pair: Product(MIXED[1], MIXED[2]), triple: Product(pair, MIXED[2])})
+    whole = expanded(base, {pair: AdmittedProduct(MIXED[1], MIXED[2]), triple: AdmittedProduct(pair, MIXED[2])})
     assert seen(*whole) == seen(*base) | {(0, pair): 6.0, (0, triple): 18.0}
     assert (np.diff(whole.rows) >= 0).all()
     batch = as_batch(whole, np.arange(4.0), np.ones(4))
@@ -60,7 +60,7 @@ def test_a_feature_that_stands_twice_counts_once() -> None:
 def test_candidates() -> None:
     """Each product once an example, also if two parents make it; none that is learned already; no 1 times itself."""
     base = base_entries(batch_of(ROWS))
-    current = expanded(base, {key_of(1, 2): Product(MIXED[1], MIXED[2])})
+    current = expanded(base, {key_of(1, 2): AdmittedProduct(MIXED[1], MIXED[2])})
     parents = [MIXED[1], MIXED[5]]
     (found,) = candidate_entries(base, current, parents, {})
     assert seen(found.rows, found.keys, found.heads * found.values) == {
@@ -82,7 +82,7 @@ def test_one_times_itself_is_no_candidate_of_a_product_either() -> None:
     """x1 x5 times x5, which is 1, is x1 x5."""
     base = base_entries(batch_of(ROWS))
     pair = key_of(1, 5)
-    current = expanded(base, {pair: Product(MIXED[1], MIXED[5])})
+    current = expanded(base, {pair: AdmittedProduct(MIXED[1], MIXED[5])})
     (found,) = candidate_entries(base, current, [pair], {pair: frozenset({MIXED[1], MIXED[5]})})
     assert set(found.keys.tolist()) == {key_of(1, 1, 5), key_of(1, 2, 5)}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from study.runs.test_monomials import batch_of, key_of
 
-from stream_apple.study.runs.monomials import Product, base_entries, candidate_entries, expanded
+from stream_apple.study.runs.monomials import AdmittedProduct, base_entries, candidate_entries, expanded
 from stream_apple.study.runs.product_test import Judged, Residuals, judge
 
 
@@ -42,7 +42,7 @@ def test_a_product_of_a_product_is_judged_by_its_parent() -> None:
     values, residuals = rng.normal(3, 1, (40, 3)).astype(np.float32).astype(float), rng.normal(size=40)
     base = base_entries(batch_of([dict(enumerate(map(float, row), 1)) for row in values]))
     pair = key_of(1, 2)
-    features = expanded(base, {pair: Product(key_of(1), key_of(2))})
+    features = expanded(base, {pair: AdmittedProduct(key_of(1), key_of(2))})
     members = {pair: frozenset({key_of(1), key_of(2)})}
     found = judge(
         candidate_entries(base, features, [pair], members),

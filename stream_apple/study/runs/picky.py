@@ -20,9 +20,9 @@ from stream_apple.core.learner.options import Options
 from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, run_of, split
 from stream_apple.study.methods import Proposal
 from stream_apple.study.runs.monomials import (
+    AdmittedProduct,
     CandidateEntries,
     Entries,
-    AdmittedProduct,
     as_batch,
     base_entries,
     candidate_entries,

@@ -117,6 +117,22 @@ def test_vowpal_s_settings_have_one_name(folder: Path, tmp_path: Path) -> None:
     assert f"({of_pairs['apple'] / of_pairs[best]:.3f}, " in found.split("|")[4]
 
 
+def test_picky_methods_tell_what_they_test(folder: Path, tmp_path: Path) -> None:
+    """Products that an example has besides its features, set by set, of these methods alone."""
+    out = tmp_path / "out"
+    done = study(folder, "--out", out, *QUICK, "--methods", "linear,picky-ssm,picky-weight", "--no-timing")
+    assert done.exit_code == 0, done.output
+    rows = table(out / "results.csv")
+    assert {row["failure"] for row in rows} == {""}
+    assert {row["tested_per_example"] == "" for row in rows if row["method"] == "linear"} == {True}
+    picky = {row["data_set"]: row for row in rows if row["method"] == "picky-ssm" and row["alpha"] == "1.0"}
+    assert float(picky["pairs"]["tested_per_example"]) > 0.5
+    summary = (out / "summary.md").read_text()
+    section = summary[summary.index("## Products tested per example") : summary.index("## Counts")]
+    assert "| set | picky-ssm α=0.5 | picky-ssm α=1 |" in section  # noqa: RUF001  the paper's sign
+    assert "linear" not in section
+
+
 def test_a_killed_study_goes_on(folder: Path, tmp_path: Path) -> None:
     """Killed without warning, and its last line torn: its processes end, and only what is missing is done."""
     out = tmp_path / "out"

@@ -7,8 +7,8 @@ from pathlib import Path
 from stream_apple.adapters.kafka.admin import Finding
 from stream_apple.app.model_files import opened_model, read_model_bytes
 from stream_apple.config import Config
-from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of
+from stream_apple.core.learner.merging.merge import start_of
+from stream_apple.core.learner.merging.mergeable import Mergeable, check_startable
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, started_from
 
@@ -29,7 +29,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
     path = Path(config.worker.from_model)
     options = config.learner.options(config.limits.max_features_per_example)
     try:
-        check_mergeable(options)
+        check_startable(options)
         learner = opened_model(_content(path, provenance), path, options).model.learner
     except ValueError as error:
         raise ConfigurationError(
@@ -37,7 +37,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
         ) from error
     except (ConfigurationError, SnapshotError) as error:
         raise ConfigurationError(f"{_SETTING}: {error}") from error
-    return merge([mergeable_of(learner)]).model
+    return start_of(learner)
 
 
 def _content(path: Path, provenance: Provenance) -> bytes:

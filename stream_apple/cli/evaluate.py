@@ -168,7 +168,7 @@ def command(
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)
     defaults = load(None, {}).limits
-    options = learner.options(defaults.max_features_per_example)
+    options = learner.options(defaults.max_features_per_example, to_merge=shards.to_merge)
     limits = Limits(
         max_features=(defaults.max_features_per_example - 1) // options.longest_ngram,
         max_record_bytes=1 << 30,

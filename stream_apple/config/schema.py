@@ -14,7 +14,7 @@ from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import Integer, Number, Section
-from stream_apple.core.learner.options import DECLARED, IntegerBounds, why_not_merged
+from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable, why_not_merged
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
@@ -330,6 +330,16 @@ class Config(Section):
     def merging(self) -> bool:
         """Whether the models of all partitions become one now and then."""
         return self.merge.mode != "off"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_for_merging(cls, given: Any) -> Any:  # noqa: ANN401  pydantic checks it afterwards
+        """Where models are merged, the learner's defaults are those of models that can be."""
+        if not isinstance(given, dict):
+            return given
+        merge, learner = given.get("merge"), given.get("learner", {})
+        mode = merge.get("mode", "off") if isinstance(merge, dict) else getattr(merge, "mode", "off")
+        return given | {"learner": mergeable(learner)} if mode != "off" and isinstance(learner, dict) else given
 
     @model_validator(mode="after")
     def _have_room(self) -> Self:

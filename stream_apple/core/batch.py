@@ -19,7 +19,7 @@ _NO_ROLES = np.empty(0, np.uint8)
 ALONE = np.uint8(1)
 """A role: the feature is multiplied with none; it is a product already. Such features are the last of their row."""
 BIN = np.uint8(2)
-"""A role: the feature is the indicator of an interval, whose square is itself: it is never multiplied with itself."""
+"""A role: the feature is an indicator, as of an interval. Its square is itself: it is never multiplied with itself."""
 
 
 class Batch(NamedTuple):
@@ -49,6 +49,13 @@ class Batch(NamedTuple):
     attributes: NDArray[np.uint64] = _NO_KEYS
     users: NDArray[np.uint64] = _NO_KEYS
     roles: NDArray[np.uint8] = _NO_ROLES
+
+    def learned(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return those of rows [start, stop) that are learned, int64[k], ascending: they have a label and a weight."""
+        rows: NDArray[np.int64] = start + np.flatnonzero(
+            ~np.isnan(self.labels[start:stop]) & (self.weights[start:stop] > 0.0)
+        )
+        return rows
 
     def select(self, rows: NDArray[np.int64]) -> "Batch":
         """Return the examples of these rows, int64[k], in the given order."""

@@ -16,7 +16,6 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
-from stream_apple.core.learner.preparation.derived_names import derived_names
 from stream_apple.core.learner.preparation.discretisation import Refits
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.core.learner.state.table import PARENT, Slots, Table
@@ -184,7 +183,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
             learner.deferred,
             learner.refused,
         ),
-        discretised=len(learner.preparation.intervals.features),
+        discretised=int(np.count_nonzero(np.diff(learner.preparation.intervals.ends, prepend=0))),
         classes=classes_of(learner, top),
     )
     monomials = _monomials(learner, table, names, top)
@@ -198,7 +197,7 @@ def _monomials(learner: Learner, table: Table, names: Names, top: int) -> Monomi
     degree = slots["degree"][:-1]
     shared = learner.options.collisions == "share"
     factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
-    formatter = MonomialFormatter(slots, salience, factors, names, derived_names(learner.preparation.intervals))
+    formatter = MonomialFormatter(slots, salience, factors, names, learner.preparation.derived_names())
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)

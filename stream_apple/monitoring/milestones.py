@@ -1,4 +1,4 @@
-"""What a worker logs of its models' way: ends of epochs with their losses, and that it has caught up."""
+"""What a worker logs of its models' way: ends of epochs with their losses, drift, and that it has caught up."""
 
 import math
 import time
@@ -46,6 +46,17 @@ class EpochLog:
             if pace.told < EACH or now - pace.told_at >= EVERY_S:
                 _log_epoch_end(partition, end, pace.untold)
                 pace.told, pace.told_at, pace.untold = pace.told + 1, now, 0
+        restarts = partition.model.learner.restarts
+        if pace.restarts is not None and restarts > pace.restarts:
+            _log.warning(
+                "drift_found",
+                partition=partition.number,
+                epoch=partition.model.clock.epoch,
+                before=partition.model.next_offset,
+                restarts=restarts,
+                loss=_known(partition.model.learner.progress.report("recent").loss),
+            )
+        pace.restarts = restarts
         if not pace.judged:
             pace.add(result)
             if pace.ends >= MANY_EPOCHS:
@@ -57,7 +68,8 @@ class EpochLog:
         better = longer_epoch(length, pace.examples, pace.ends)
         faster = pace.ends * length > 1000 * FASTER * (now - pace.since)
         if better is None or not faster or pace.growing_s < pace.busy_s / 2:
-            self._pace[partition.number] = _EpochPace(now, pace.told, pace.told_at, pace.untold)
+            again = _EpochPace(now, pace.told, pace.told_at, pace.untold, restarts=pace.restarts)
+            self._pace[partition.number] = again
             return
         pace.judged = True
         _log.warning(
@@ -78,6 +90,7 @@ class _EpochPace:
 
     told       lines, the last of them at `told_at`; `untold` epochs have ended since
     growing_s  of the `busy_s` that its model took
+    restarts   of the model after drift that are known
     """
 
     since: float
@@ -89,6 +102,7 @@ class _EpochPace:
     growing_s: float = 0.0
     busy_s: float = 0.0
     judged: bool = False
+    restarts: int | None = None
 
     def add(self, result: BatchResult) -> None:
         """Count the ends of epochs and the examples of a batch, and the time that it took."""

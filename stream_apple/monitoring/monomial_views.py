@@ -150,12 +150,14 @@ class MonomialFormatter:
         base = base[np.argsort(self._slots["key"][base])]
         keys, salience = self._slots["key"][base], self._salience[base]
         starts = np.concatenate([[0], intervals.ends]).astype(np.int64).tolist()
-        sums = np.zeros(len(intervals.features))
+        sums = np.full(len(intervals.features), -1.0)
         for at, feature in enumerate(intervals.features.tolist()):
+            if starts[at] == starts[at + 1]:
+                continue  # not cut yet
             own = interval_keys(feature, intervals.cuts[starts[at] : starts[at + 1]])
             sums[at] = salience[np.isin(keys, own)].sum()
         found = []
-        for at in np.lexsort((intervals.features, -sums))[:top].tolist():
+        for at in np.lexsort((intervals.features, -sums))[: min(top, np.count_nonzero(sums >= 0.0))].tolist():
             feature, kept = int(intervals.features[at]), intervals.kept[at]
             self.used.add(feature)
             name = self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"

@@ -190,6 +190,7 @@ class PartitionMetrics:
                 "table_occupied_slots": learner.occupied,
                 "table_evictions": learner.evicted,
                 "table_refusals": learner.refused,
+                "drift_restarts": learner.restarts,
             }
         )
 

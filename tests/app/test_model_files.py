@@ -17,12 +17,13 @@ from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
+from stream_apple.core.learner.options import mergeable
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of
 
-LEARNER = {"bits": 10}
+LEARNER: dict[str, Any] = mergeable({"bits": 10})
 
 
 def save(path: Path, partition: int, learner: dict[str, Any] | None = None, names: str = "a") -> PartitionModel:
@@ -98,7 +99,7 @@ def test_the_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        ({"bits": 11}, r"0 and .*other: .*bits 10.*found bits 11"),
+        (LEARNER | {"bits": 11}, r"0 and .*other: .*bits 10.*found bits 11"),
         ({"bits": 10, "method": "linear"}, "found .*method 'linear'"),
     ],
 )

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from app.test_model_files import LEARNER, save
+from support.records import stream
 
 from stream_apple.app.inspect import Inspected, to_file
 from stream_apple.app.model_files import merge_model_files, open_model_file
@@ -62,9 +64,31 @@ def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
     assert none.settings == configured("").model_settings() == configured(tmp_path / "0").model_settings()
     assert names[0] == names[1]
     assert len({*names, none.lineage(0, 0).model}) == 3
-    as_it_was = load(None, {"STREAM_APPLE_LEARNER__PENDING_LABELS": "0"})
-    assert Provenance.of(as_it_was).lineage(0, 0).model == "4b18ff04e2452af2"  # since there are models
-    assert Provenance.of(Config()).lineage(0, 0).model == "2217dc51a1f581d3"  # since late labels teach whom to trust
+    by_itself = {"DISCRETISE": "none", "EARLY_GROWTH": "0", "LABEL_UNITS": "0", "DRIFT": "ignore"}
+    by_itself |= {"MAX_DEGREE": "250", "BUDGET_PER_FEATURE": "0"}
+    assert name_with(by_itself | {"PENDING_LABELS": "0"}) == "4b18ff04e2452af2"  # since there are models
+    assert name_with(by_itself) == "2217dc51a1f581d3"  # since late labels teach whom to trust
+    assert name_with({}) == Provenance.of(Config()).lineage(0, 0).model
+
+
+def name_with(learner: dict[str, str]) -> str:
+    """What a model of these settings of the learner is called."""
+    config = load(None, {f"STREAM_APPLE_LEARNER__{name}": value for name, value in learner.items()})
+    return Provenance.of(config).lineage(0, 0).model
+
+
+def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
+    """Of a model with cuts, centres and units of labels: they are the file's own, and learning goes on from there."""
+    saved = save(tmp_path / "0", 0, {"bits": 10})
+    model = begun(configured(tmp_path / "0", {"bits": 10}))
+    found, expected = model.learner.sums, saved.learner.sums
+    prepared = [name for name in expected if saved.learner.is_of_preparation(name)]
+    assert {"label_units", "prepared_intervals_centres"} <= set(prepared)
+    assert all(np.array_equal(found[name], expected[name]) for name in prepared)
+    assert found["prepared_fitted"].tolist() == [1]
+    assert merged_digest(model.learner) == merged_digest(saved.learner)
+    assert (model.learner.examples, model.learner.restarts) == (0, 0)
+    assert len(model.process(stream(200, seed=5)).predictions) > 150
 
 
 def test_a_model_that_started_from_a_file_is_saved_and_merged(tmp_path: Path) -> None:
@@ -115,9 +139,12 @@ def test_no_model_file_is_refused_before_anybody_is_fenced(
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        ({"bits": 11}, r"a model of the \[learner\] that is configured, .*0: .*bits 11.*found bits 10"),
+        (LEARNER | {"bits": 11}, r"a model of the \[learner\] that is configured, .*0: .*bits 11.*found bits 10"),
         ({"bits": 10, "method": "linear"}, "found .*method 'apple'"),
-        ({"bits": 10, "loss": "logistic", "discretise": "mdl"}, "expected discretise = none, found 'mdl'"),
+        (
+            {"bits": 10, "method": "tuples", "loss": "logistic", "selection_share": 0.5},
+            "expected selection_share = 1, found 0.5",
+        ),
     ],
 )
 def test_other_options_are_refused(tmp_path: Path, learner: dict[str, Any], message: str) -> None:

@@ -26,7 +26,7 @@ def test_numbers_may_be_intervals(tmp_path: Path) -> None:
     assert errors["none"] == errors["of another"] > 0.4
     assert errors["quantile"] < 0.1
     assert errors["of a namespace"] < 0.1
-    refused = evaluate(path, "--bins", "8")
+    refused = evaluate(path, "--discretise", "none", "--bins", "8")
     assert refused.exit_code == 2
     assert "--bins: expected 12 with discretise = none, found 8" in refused.output
 

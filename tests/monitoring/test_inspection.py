@@ -71,7 +71,7 @@ def test_cuts_and_classes_are_told() -> None:
     assert sorted(cut for each in shown.values() for cut in each.cuts) == sorted(intervals.cuts.tolist())
     assert list(shown["price"].cuts) == sorted(shown["price"].cuts)
     assert shown["price"].salience > shown["size"].salience > 0
-    assert (shown["price"].absent, shown["price"].kept) == (True, "value")
+    assert (shown["price"].absent, shown["price"].kept) == (True, "centred")
     assert view.monomials.refits is not None
     assert view.monomials.refits.times == 5
     assert [each.number for each in view.learning.classes] == [2, 0, 1]

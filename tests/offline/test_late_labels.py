@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from river import base, metrics
 from river.evaluate import progressive_val_score
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -134,7 +135,7 @@ def test_what_can_be_used_is_as_good_as_the_better_of_linear_and_constant(delay:
     share = (np.concatenate([[0], np.cumsum(positive)])[known] + 0.5) / (known + 1.0)
     constant = -np.log(np.where(positive, share, 1 - share)).mean()
     early, late = (
-        evaluate(batch, Options(loss="logistic", bits=12, pending_labels=pending), IN_ORDER, known).result
+        evaluate(batch, bare(loss="logistic", bits=12, pending_labels=pending), IN_ORDER, known).result
         for pending in (2_000, 0)
     )
     assert early.linear_progressive_loss == late.linear_progressive_loss is not None

@@ -2,18 +2,18 @@
 
 import random
 
+from support.bare_options import bare
 from support.records import DECODER, HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import Names, names_in
-from stream_apple.core.learner.options import Options
 from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 
 PAIR = "country=de \u00d7 price"
 SETTINGS = ModelSettings(
-    Options(bits=12), DECODER._limits, epoch_length_ms=HOUR, max_ahead_ms=24 * HOUR, reject_limits=RejectLimits(9, 1.0)
+    bare(bits=12), DECODER._limits, epoch_length_ms=HOUR, max_ahead_ms=24 * HOUR, reject_limits=RejectLimits(9, 1.0)
 )
 
 

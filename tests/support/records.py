@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from support.bare_options import bare
+
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.learner.options import Options
 from stream_apple.stream.log.ports import Header
 from stream_apple.stream.model.dead_letters import Reject, RejectLimits, dead_letter
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
@@ -18,7 +19,7 @@ START = 400_000 * HOUR
 TOPIC = "examples"
 
 SETTINGS = ModelSettings(
-    Options(method="apple", loss="squared", bits=10, alpha=1.0, learning_rate=0.5, max_features_per_example=1000),
+    bare(method="apple", loss="squared", bits=10, alpha=1.0, learning_rate=0.5, max_features_per_example=1000),
     Limits(max_features=16, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False),
     epoch_length_ms=HOUR,
     max_ahead_ms=24 * HOUR,

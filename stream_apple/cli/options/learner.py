@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
 
@@ -22,10 +22,14 @@ class LearnerChoice:
             raise click.UsageError("--bigrams: expected it without --ngrams, found both")
         self._given = given | ({"ngrams": {ALL_NAMESPACES: 2}} if bigrams else {})
 
-    def options(self, max_features_per_example: int) -> Options:
-        """Return the learner's options; click.UsageError for those that contradict each other."""
+    def options(self, max_features_per_example: int, *, to_merge: bool) -> Options:
+        """Return the learner's options; click.UsageError for those that contradict each other.
+
+        to_merge  the defaults are those of models that are to be merged
+        """
+        given: dict[str, Any] = mergeable(self._given) if to_merge else self._given
         try:
-            return Options(**self._given, max_features_per_example=max_features_per_example)
+            return Options(**given, max_features_per_example=max_features_per_example)
         except ValueError as error:
             field, _, fault = str(error).removeprefix("Options.").partition(":")
             raise click.UsageError(f"{_spelled(field)}:{fault}") from None

@@ -15,6 +15,12 @@ class ShardChoice(NamedTuple):
     merge_parents: Literal["votes", "union"] | None
     merge_every: int
     passes: int | None
+    mergeable: bool
+
+    @property
+    def to_merge(self) -> bool:
+        """Whether models are merged, now or later."""
+        return self.mergeable or (self.shards is not None and self.merge != "off")
 
     def check(self) -> None:
         """Raise click.UsageError for options that contradict each other."""
@@ -40,6 +46,12 @@ def given_options(*names: str) -> list[str]:
 
 
 _ALL: list[Callable[[Any], Any]] = [
+    click.option(
+        "--mergeable",
+        is_flag=True,
+        hidden=True,
+        help="Choose what models need that are to be merged, as --shards does.",
+    ),
     click.option(
         "--shards", type=click.IntRange(1, 1024), help="Deal the examples to so many learners: i to i mod SHARDS."
     ),

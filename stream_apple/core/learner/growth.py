@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 from stream_apple.core.learner.appraisal import Appraisal, appraise
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
-from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, MAX_DEGREE, NONZEROS, Model
+from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
 from stream_apple.core.learner.state.work import Work
 from stream_apple.core.learner.tuple_selection import SelectionEnd
 
 RENEWAL = 0.1  # of the budget: so much is made free for new products, if there are candidates, even when it is used up
+FEWEST_PRODUCTS = 250  # of a budget for each base feature
+UNPROVED = 0.4  # of that budget, where products do not help
 MOST_PARENTS = 1 / 16  # of the slots: parents keep theirs, and the table must not fill with those of long ago
+EARLY = 0.25  # of the parents of an epoch's end
+RARE = 10  # base features in all, for each that an example has: more, and most examples lack most of them
 FEWEST_EXAMPLES = 50  # between two growths
 REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before it may be one again
 
@@ -35,35 +39,60 @@ class Growth(NamedTuple):
     tuples: SelectionEnd | None = None
 
 
-def grow(model: Model, work: Work, options: Options, *, nominate: bool = False) -> Growth:
+def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, early: bool = False) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
     With a product budget the worst earners make room first, and no more parents are added than then fit; an epoch of a
     few examples changes nothing: new parents would have earned nothing by its end.
 
     nominate  mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
+    early     no epoch has ended. Then EARLY of so many are added; and none where base features are rare, as weights of
+              what was seen a few times are noise
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
+    if early and (census := take_census(table)).monomials[1:2].sum() > RARE * nonzeros / examples:
+        return Growth(0, 0, census)
     if options.product_budget:
         if examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
             return Growth(0, 0, take_census(table))
         model.recent.filled[GROWN_AT] = examples
-    wanted = int(float(options.parents or 0.0) * (nonzeros / examples) ** options.alpha) if examples else 0
-    survey = survey_for_growth(table, wanted, options.selection or "weight", MAX_DEGREE)
+    parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
+    wanted = int(parents * (nonzeros / examples) ** options.alpha) if examples else 0
+    survey = survey_for_growth(table, wanted, options.selection or "weight", model.rule.expansion.max_degree)
     chosen, retired = survey.best, survey.parents[:0]
     if options.fallback and wanted:
         chosen = _with_smallest_degree(table, chosen, wanted)
     if options.product_budget:
         appraisal = appraise(model, work, survey.parents, chosen)
         if appraisal.examples:
-            retired, chosen = _within(options.product_budget, table, survey, chosen, appraisal)
+            retired, chosen = _within(
+                budget_of(options, nonzeros / examples, float(model.mixture.shares[0])),
+                table,
+                survey,
+                chosen,
+                appraisal,
+            )
     slots, census = table.slots, survey.census
     slots["parent"][retired] = REST * RESTING
     slots["parent"][chosen] = PARENT | NOMINATED if nominate else PARENT
     for changed, by in ((retired, -1), (chosen, 1)):
         census.parents[:] += by * np.bincount(slots["degree"][changed], minlength=len(census.parents))
     return Growth(len(chosen), len(retired), trimmed(census))
+
+
+def budget_of(options: Options, nonzeros: float, share_of_linear: float) -> int:
+    """Return how many products an example may have in the mean.
+
+    nonzeros         base features of an example, in the mean
+    share_of_linear  in what is published. Products have a budget for each base feature, and all of it only where they
+                     have proved that they help: what linear has of the mixture they have not, down to UNPROVED
+    """
+    most = int(options.product_budget or 0)
+    if not options.budget_per_feature:
+        return most
+    proved = max(1.0 - share_of_linear, UNPROVED)
+    return int(proved * min(max(options.budget_per_feature * nonzeros, FEWEST_PRODUCTS), most))
 
 
 def _within(

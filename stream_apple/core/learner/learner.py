@@ -14,12 +14,14 @@ from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
+from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
 from stream_apple.core.learner.kernels.mixture import EARLY, effective_weights, is_late
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
 from stream_apple.core.learner.kernels.plain import process_plain
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.kernels.shared import process_shared
+from stream_apple.core.learner.label_units import LabelUnits
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
@@ -47,6 +49,7 @@ __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # before the names of the preparation's arrays
 NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
+_NEVER = 1 << 62
 _EPOCHS_TO_WARM_UP = 3  # by then cuts are made anew, parents have earned, and tuples are selected
 
 
@@ -58,6 +61,8 @@ class Learner:
         self.progress = progress_of(options)
         self.preparation = Preparation(options)
         self.selection = TupleSelection(options)
+        self.units = LabelUnits(int(options.label_units or 0))
+        self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
         self._longest = 0
         self._work = empty_scratch(options, 0)
@@ -90,12 +95,13 @@ class Learner:
 
     def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """Write the scores of rows [start, stop), as `score` returns them; the model does not change."""
-        if not self.preparation.active:
+        if self.preparation.active:
+            for begin, end in self.preparation.portions(batch, start, stop):
+                prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
+                self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
+        else:
             self._process(batch, start, stop, scores, learn=False)
-            return
-        for begin, end in self.preparation.portions(batch, start, stop):
-            prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
-            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
+        self.units.from_units(batch, scores, start, stop, (self.units.centre, self.units.width))
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
         """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.
@@ -107,10 +113,20 @@ class Learner:
         A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite; rows
         before it were learned, so the model is to be dropped.
         """
-        if self.preparation.active:
-            self._learn_prepared(batch, start, stop, scores, early)
-        else:
-            self._process(batch, start, stop, scores, learn=True, early=early)
+        first = start
+        while first < stop:
+            last = self._end_of_stretch(batch, first, stop)
+            of_scores = self.units.centre, self.units.width
+            if self.preparation.active:
+                self._learn_prepared(batch, first, last, scores, early)
+            else:
+                self._process(batch, first, last, scores, learn=True, early=early)
+            self.units.from_units(batch, scores, first, last, of_scores)
+            self.units.include(batch.labels[batch.learned(first, last)])
+            if self.examples == self._growth_due(self.examples - 1):
+                self._settle()
+                self._grow(early=True)
+            first = last
         self.progress.add(batch, scores, start, stop)
 
     def end_epoch(self, *, nominate: bool = False) -> Growth:
@@ -128,9 +144,7 @@ class Learner:
             return Growth(0, 0, take_census(self.table), selected)
         if self.options.method != "apple":
             return Growth(0, 0, take_census(self.table))
-        # The latest examples are looked at again, and a model that was restored has not seen them in this process.
-        self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
-        return grow(self._model, self._work, self.options, nominate=nominate)
+        return self._grow(nominate=nominate)
 
     @property
     def table(self) -> Table:
@@ -153,6 +167,9 @@ class Learner:
                 del sums["late"]
         if len(self._state.start):
             sums["start"] = self._state.start
+        if self._watch is not None:
+            sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._watch._asdict().items()}
+        sums |= self.units.arrays
         sums |= self.selection.arrays
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
@@ -167,6 +184,20 @@ class Learner:
         _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
         self.progress.observe_anew()
+
+    def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over these sums, some of another learner of equal options; all others stay as they are."""
+        prepared = {name.removeprefix(_PREPARED): sums[name] for name in sums if name.startswith(_PREPARED)}
+        own = self.sums
+        for name, array in sums.items():
+            if not name.startswith(_PREPARED):
+                own[name][:] = array
+        if prepared:
+            self.preparation.restore(prepared)
+
+    def is_of_preparation(self, name: str) -> bool:
+        """Return whether the sum of this name says how examples are prepared, or in which units labels are learned."""
+        return name.startswith(_PREPARED) or name in self.units.arrays
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -240,6 +271,11 @@ class Learner:
         """How often a monomial found no slot to evict: its bucket had parents, and features of the example, alone."""
         return int(self._state.scalars.counts[REFUSED])
 
+    @property
+    def restarts(self) -> int:
+        """How often losses had risen, and the fast predictors began anew; 0 where drift is ignored."""
+        return int(self._watch.restarts[0]) if self._watch is not None else 0
+
     def mixture_weights(self) -> NDArray[np.float64]:
         """Return how much of each predictor's score is in what is published, float64[6], see `kernels/mixture.py`.
 
@@ -271,6 +307,38 @@ class Learner:
     def _model(self) -> Model:
         return self._state._replace(tuples=self.selection.kernel_view)
 
+    def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
+        """Return where the first of rows [start, stop) end that are learned before the model itself changes.
+
+        It changes with each of the first labels, and where it grows between two ends of epochs.
+        """
+        until_growth = self._growth_due(self.examples) - self.examples
+        if self.units.fixed and until_growth > stop - start:
+            return stop
+        learned = batch.learned(start, stop)
+        most = until_growth if self.units.fixed else min(until_growth, self.units.equal(batch.labels[learned]) or 1)
+        return int(learned[most - 1]) + 1 if most <= len(learned) else stop
+
+    def _growth_due(self, examples: int) -> int:
+        """Return the number of examples above this at which the model grows next, whatever epochs do."""
+        due = self.options.early_growth or _NEVER
+        while due <= examples:
+            due *= 2
+        return due
+
+    def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
+        # The latest examples are looked at again, and a model that was restored has not seen them in this process.
+        self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
+        return grow(self._model, self._work, self.options, nominate=nominate, early=early)
+
+    def _restart(self) -> None:
+        """Let the fast predictors begin anew: losses have risen."""
+        rule = self._state.rule.decay
+        if rule.active:
+            settle(self.table, self._state.decay, rule)
+        assert self._watch is not None  # it is what found that
+        restart(self.table, self._state.mixture, self._watch)
+
     def _settle(self) -> None:
         """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
         rule = self._state.rule.decay
@@ -293,6 +361,7 @@ class Learner:
         early: NDArray[np.float32] = NO_EARLY,
     ) -> None:
         """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
+        batch = self.units.to_units(batch)
         self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
         model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
         decay = model.decay if model.rule.decay.active else None
@@ -302,7 +371,11 @@ class Learner:
             check_labels(batch.labels[start:stop], self.options.classes)
             row = process_classes(model, work, self._class_work, *rows)
         elif self.options.mixed:
-            row = process_mixed(model, decay, trust, origins, work, batch, early, scores, start, stop, learn)
+            settings = (model, decay, trust, origins, self._watch)
+            row = process_mixed(*settings, work, batch, early, scores, start, stop, learn)
+            while row < -1:
+                self._restart()
+                row = process_mixed(*settings, work, batch, early, scores, -1 - row, stop, learn)
         elif self.options.collisions == "share":
             row = process_shared(model, decay, work, *rows)
         else:

@@ -7,7 +7,6 @@ from stream_apple.core.learner.kernels.naive_bayes import empty_start
 from stream_apple.core.learner.multiclass.process import empty_class_mixture
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.state.model import (
-    MAX_DEGREE,
     DecayRule,
     ExpansionRule,
     LearningRule,
@@ -21,7 +20,7 @@ from stream_apple.core.learner.state.table import Extent, empty_table
 from stream_apple.core.learner.state.work import Work, empty_work
 from stream_apple.core.learner.tuple_selection import TupleSelection
 
-_MAX_DEGREES: dict[Method, int] = {"apple": MAX_DEGREE, "linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
+_MAX_DEGREES: dict[Method, int] = {"linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
 _ORDERS: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # of the tuples of naive Bayes
 
 
@@ -78,7 +77,7 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         rate=options.learning_rate,
         expansion=ExpansionRule(
             exhaustive=options.method in {"quadratic", "cubic"},
-            max_degree=_MAX_DEGREES[options.method],
+            max_degree=int(options.max_degree or 0) if options.method == "apple" else _MAX_DEGREES[options.method],
             max_features=options.max_features_per_example,
             hash_bits=int(options.bits or 0) if options.collisions == "share" else 0,
         ),

@@ -22,6 +22,7 @@ from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import loss_number, write_losses
 from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, EARLY_PUBLISHED, EARLY_STRIDE, LINEAR
+from stream_apple.core.learner.label_units import LabelUnits
 from stream_apple.core.learner.learner import NO_EARLY, Scores
 from stream_apple.core.learner.options import Options
 
@@ -38,14 +39,16 @@ class EarlyScores:
     """What one partition's model has said about examples whose labels it has not seen yet.
 
     options  the learner's; scores of classes are not remembered
+    units    of the learner's labels, which scores are in while they wait
 
     asked      the losses of scores whose labels have come since
     forgotten  ids that had to give way before a label came
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, units: LabelUnits) -> None:
         self.asked = progress_of(options)
         self.forgotten = 0
+        self._units = units
         self._loss = loss_number(options.loss)
         self._mixed = options.mixed
         self._most = 0 if options.classes else options.pending_labels
@@ -179,7 +182,9 @@ class EarlyScores:
     def _early(self, scores: Scores, row: int) -> tuple[float, ...]:
         """Return what is to be remembered of a row: where nothing is mixed, what there is to be judged."""
         if len(scores.early):
-            return tuple(scores.early[row].tolist())
+            kept = scores.early[row].copy()
+            kept[EARLY_PUBLISHED] = scores.predictions[row]  # in the labels' own unit, as it was published
+            return tuple(kept.tolist())
         found = np.full(EARLY, np.nan, np.float32)
         found[[LINEAR, APPLE, EARLY_PUBLISHED]] = scores.linear[row], scores.apple[row], scores.predictions[row]
         return tuple(found.tolist())
@@ -220,6 +225,7 @@ class EarlyScores:
         batch = decoded.batch.select(rows)
         scores = Scores.empty(len(rows))
         scores.linear[:], scores.apple[:] = early[:, LINEAR], early[:, APPLE]
+        self._units.from_units(batch, scores, 0, len(rows), (self._units.centre, self._units.width))
         scores.predictions[:] = early[:, EARLY_PUBLISHED]
         write_losses(self._loss, scores.predictions, batch.labels, scores.losses)
         self.asked.add(batch, scores, 0, len(rows))

@@ -144,7 +144,7 @@ class PartitionModel:
             settings.predictions,
         )
         self._predictions = settings.predictions
-        self.early = EarlyScores(settings.options)
+        self.early = EarlyScores(settings.options, self.learner.units)
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
         self._start = settings.start
 

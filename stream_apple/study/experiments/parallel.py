@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import Options, mergeable
 from stream_apple.offline.evaluation import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
@@ -56,7 +56,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"spaces"}))
         found: dict[str, list[Together]] = {column: [] for column in TABLE_1}
         for column, given in TABLE_1.items():
-            options = Options(loss="logistic", bits=BITS, **given)
+            options = Options(**mergeable({"loss": "logistic", "bits": BITS, **given}))  # type: ignore[arg-type]
             for seed in range(inquiry.seeds):
                 inquiry.tell("table 1", done, steps)
                 sharding = Sharding(SHARDS, Exchange("union"), PASSES)
@@ -102,7 +102,7 @@ def _planted(inquiry: Inquiry) -> StudyFinding:
     for done, (label, sharding) in enumerate(PLANTED.items()):
         inquiry.tell("planted", done, len(PLANTED))
         cells: list[TableCell] = []
-        for options in (Options(combine="off"), Options()):
+        for options in (Options(combine="off"), Options(**mergeable({}))):  # type: ignore[arg-type]
             run = evaluate_together(batch, options, schedule, sharding).run
             cells += [run.result.progressive_loss, float(run.scores.losses[-last:].mean())]
         rows.append((label, *cells))

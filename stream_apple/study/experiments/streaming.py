@@ -31,8 +31,7 @@ PRODUCT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "product": {"loss": "logistic"},
         "product, squared": {},
-        "product, auto": {"loss": "logistic", "discretise": "auto"},
-        "product, auto, squared": {"discretise": "auto"},
+        "product, numbers as they are": {"loss": "logistic", "discretise": "none"},
         "quadratic": {"loss": "logistic", "method": "quadratic"},
         "linear": {"loss": "logistic", "method": "linear"},
     }

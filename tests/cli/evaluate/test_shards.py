@@ -30,7 +30,8 @@ BY_TIME = ("--epoch-length", "10m", "--interval", "1s")
 @pytest.mark.parametrize("merge", [("--merge", "off"), ("--merge", "average", "--merge-every", "2")])
 def test_one_shard_is_no_shards(pairs: Path, tmp_path: Path, schedule: tuple[str, ...], merge: tuple[str, ...]) -> None:
     """All numbers, and all predictions."""
-    alone = facts(pairs, *schedule, "--predictions", tmp_path / "alone")
+    alike = ("--mergeable",) if "average" in merge else ()
+    alone = facts(pairs, *schedule, *alike, "--predictions", tmp_path / "alone")
     one = facts(pairs, *schedule, "--shards", 1, *merge, "--predictions", tmp_path / "one")
     assert alone.items() <= one.items()
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "one").read_bytes()

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 from core.learner.test_learner import batch_of, monomial_key, planted_rows
+from support.bare_options import bare
 from support.oracles.learner import CONSTANT, Monomial, Oracle
 
 from stream_apple.core.learner.appraisal import appraise
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
 
 
 @pytest.mark.parametrize("deepest", [2, 3])
 def test_appraisal_equals_the_oracle(deepest: int) -> None:
     """Costs, earnings and presence of what is in the table, over the latest examples; and nothing is changed."""
     rows = [row for row in planted_rows(900, seed=3, names=9) if row.label is not None and row.weight > 0]
-    learner = Learner(Options(bits=14, product_budget=0))
+    learner = Learner(bare(bits=14, product_budget=0))
     for start in range(0, len(rows), 120):
         part = rows[start : start + 120]
         learner.learn(batch_of(part), 0, len(part), Scores.empty(len(part)))
@@ -71,7 +71,7 @@ def test_appraisal_equals_the_oracle(deepest: int) -> None:
 
 def test_before_the_first_example_there_is_nothing_to_see() -> None:
     """An epoch that ends empty."""
-    learner = Learner(Options(bits=8))
+    learner = Learner(bare(bits=8))
     none = np.zeros(0, np.int64)
     found = appraise(learner._model, learner._work, none, none)
     assert found[:3] == (0, 0.0, 0.0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -38,8 +39,8 @@ def test_classes_of_numbers_as_intervals(combine: Combine, discretise: Discretis
     """What values alone can't tell, their intervals do, for classes as for numbers."""
     batch = _numbers()
     late = slice(SIZE // 2, None)
-    plain = _learned(Options(loss="softmax", classes=3, combine=combine), batch)
-    found = _learned(Options(loss="softmax", classes=3, combine=combine, discretise=discretise), batch)
+    plain = _learned(bare(loss="softmax", classes=3, combine=combine), batch)
+    found = _learned(bare(loss="softmax", classes=3, combine=combine, discretise=discretise), batch)
     assert (plain.predictions != batch.labels)[late].mean() > 0.3
     assert (found.predictions != batch.labels)[late].mean() < 0.15
     assert found.losses[late].mean() < 0.4 * plain.losses[late].mean()
@@ -52,7 +53,7 @@ def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
     batch = batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0))
     kinds: list[tuple[Collisions, dict[str, Any]]] = [("evict", decay), ("share", decay), ("share", {})]
     evict, share, free = (
-        _learned(Options(method="linear", loss="logistic", collisions=collisions, **kind), batch).predictions
+        _learned(bare(method="linear", loss="logistic", collisions=collisions, **kind), batch).predictions
         for collisions, kind in kinds
     )
     assert evict.tolist() == share.tolist()
@@ -72,7 +73,7 @@ def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
 def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
     """It is refused, by the option that shares."""
     with pytest.raises(ValueError, match=r"Options\.collisions: expected evict with "):
-        Options(loss="logistic", collisions="share", **others)
+        bare(loss="logistic", collisions="share", **others)
 
 
 @pytest.mark.parametrize("decay", [{"l2": 0.02}, {"l1": 1e-3}, {"l1": 1e-3, "l2": 0.02}], ids=str)
@@ -85,7 +86,7 @@ def test_where_scores_start_does_not_decay(decay: dict[str, Any]) -> None:
     batch = Batch(np.arange(0, 4 * SIZE + 1, 4), keys, np.ones(4 * SIZE, np.float32), labels, np.ones(SIZE))
     starts = []
     for kind in ({}, decay):
-        learner = Learner(Options(method="linear", loss="logistic", warm_start="naive_bayes", bits=10, **kind))
+        learner = Learner(bare(method="linear", loss="logistic", warm_start="naive_bayes", bits=10, **kind))
         learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
         slots = learner.slots()
         weights = dict(zip(slots["key"].tolist(), slots["weight"].tolist(), strict=True))
@@ -101,7 +102,7 @@ def test_ngrams_beside_numbers_as_intervals(discretise: Discretise) -> None:
     """That two features stand side by side is no number: it stays, with the value 1, and the numbers are cut."""
     batch = _numbers()
     batch = batch._replace(spaces=np.tile(np.array([5, 5, 7, 7], np.uint64), SIZE))
-    learner = Learner(Options(ngrams={"*": 2}, discretise=discretise))
+    learner = Learner(bare(ngrams={"*": 2}, discretise=discretise))
     learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
     assert set(learner.preparation.intervals.features.tolist()) == set(batch.keys[:4].tolist())
     prepared = learner.preparation.prepare(batch.select(np.arange(9)))
@@ -117,7 +118,7 @@ def test_ngrams_of_users_with_weights_of_their_own() -> None:
     """Each user has a weight for each n-gram, as for each word; nobody has one for a pair of users."""
     spaces = np.tile(np.array([7, 7, space_key("user"), space_key("user")], np.uint64), SIZE)
     batch = _numbers()._replace(spaces=spaces)
-    learner = Learner(Options(method="linear", ngrams={"*": 2}, personalise="user"))
+    learner = Learner(bare(method="linear", ngrams={"*": 2}, personalise="user"))
     prepared = learner.preparation.prepare(batch.select(np.arange(1)))
     first, second, ann, bob = batch.keys[:4]
     pair = ngram_key(first, second)

@@ -6,23 +6,21 @@ import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key, monomial_key, planted_rows
 from core.learner.test_parent_selection import MAX_DEGREE, chosen_by_sorting, random_table
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner import growth as growths
 from stream_apple.core.learner.appraisal import appraise
-from stream_apple.core.learner.growth import FEWEST_EXAMPLES, REST, grow
+from stream_apple.core.learner.growth import FEWEST_EXAMPLES, FEWEST_PRODUCTS, REST, budget_of, grow
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import RESTING, take_census
 from stream_apple.core.learner.state.model import EXAMPLES, NONZEROS
 from stream_apple.core.learner.state.table import PARENT
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])
-def test_the_most_salient_become_parents(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_most_salient_become_parents(wanted: int) -> None:
     """However many are asked for: none, few, many that tie, more than there are."""
-    monkeypatch.setattr(growths, "MAX_DEGREE", MAX_DEGREE)
-    options = Options(combine="off")
+    options = bare(combine="off", max_degree=MAX_DEGREE)
     learner, table = Learner(options), random_table(wanted)
     model = learner._model._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted
@@ -39,7 +37,7 @@ def test_the_fallback_is_one_of_the_smallest_degree() -> None:
     """The last of an epoch's parents is the first of those of degree 1, while there are any, whatever its weight."""
     rows = [Row({"a": 1.0, "b": 1.0, f"c{at % 4}": 1.0}, float(at % 2), 1.0) for at in range(64)]
     for fallback in (False, True):
-        learner = Learner(Options(bits=12, combine="off", fallback=fallback))
+        learner = Learner(bare(bits=12, combine="off", fallback=fallback))
         learner.learn(batch_of(rows), 0, 64, Scores.empty(64))
         slots = learner.slots()[:-1]
         weight = np.abs(slots["weight"]) * slots["scale"]
@@ -109,7 +107,7 @@ def stream() -> Changing:
 @pytest.fixture(scope="module")
 def seen(stream: Changing) -> Seen:
     """A learner with a tight budget."""
-    return Seen(Learner(Options(bits=14, product_budget=300)), stream)
+    return Seen(Learner(bare(bits=14, product_budget=300)), stream)
 
 
 def test_the_budget_is_kept(seen: Seen) -> None:
@@ -126,7 +124,7 @@ def test_the_budget_is_kept(seen: Seen) -> None:
 def test_without_a_budget_it_is_exceeded() -> None:
     """So that the test above says something."""
     few = Changing(12, 250, 50)
-    assert Seen(Learner(Options(bits=14, product_budget=0)), few).products[-1] > 600
+    assert Seen(Learner(bare(bits=14, product_budget=0)), few).products[-1] > 600
 
 
 def test_it_goes_on_adapting(seen: Seen) -> None:
@@ -153,7 +151,7 @@ def test_growth_is_deterministic(stream: Changing) -> None:
     """Equal options and examples make equal models, to the bit."""
     digests = set()
     for _ in range(2):
-        learner, retired = Learner(Options(bits=12, product_budget=200)), 0
+        learner, retired = Learner(bare(bits=12, product_budget=200)), 0
         for batch in stream.batches[:12]:
             learner.learn(batch, 0, stream.size, Scores.empty(stream.size))
             retired += learner.end_epoch().retired
@@ -164,7 +162,7 @@ def test_growth_is_deterministic(stream: Changing) -> None:
 
 def test_nothing_grows_before_enough_examples_were_learned(stream: Changing) -> None:
     """FEWEST_EXAMPLES since the last growth, in however many epochs; examples that are only scored do not count."""
-    learner, batch = Learner(Options(bits=14, product_budget=300)), stream.batches[0]
+    learner, batch = Learner(bare(bits=14, product_budget=300)), stream.batches[0]
     batch = batch._replace(labels=np.where(np.arange(stream.size) % 5 == 4, np.nan, batch.labels))
     for _ in range(10):
         assert learner.end_epoch()[:2] == (0, 0)
@@ -186,7 +184,7 @@ def test_nothing_grows_before_enough_examples_were_learned(stream: Changing) -> 
 
 def test_fifty_examples_are_enough(stream: Changing) -> None:
     """And 49 are not."""
-    learner, scores = Learner(Options(bits=14, product_budget=300)), Scores.empty(stream.size)
+    learner, scores = Learner(bare(bits=14, product_budget=300)), Scores.empty(stream.size)
     learner.learn(stream.batches[0], 0, FEWEST_EXAMPLES - 1, scores)
     assert learner.end_epoch().added == 0
     learner.learn(stream.batches[0], FEWEST_EXAMPLES - 1, FEWEST_EXAMPLES, scores)
@@ -196,7 +194,7 @@ def test_fifty_examples_are_enough(stream: Changing) -> None:
 
 def test_without_a_budget_every_epoch_grows(stream: Changing) -> None:
     """Also one of a single example."""
-    learner, scores = Learner(Options(bits=14, product_budget=0)), Scores.empty(stream.size)
+    learner, scores = Learner(bare(bits=14, product_budget=0)), Scores.empty(stream.size)
     for row in range(3):
         learner.learn(stream.batches[0], row, row + 1, scores)
         assert learner.end_epoch().added > 0
@@ -205,7 +203,7 @@ def test_without_a_budget_every_epoch_grows(stream: Changing) -> None:
 def test_a_tiny_table_under_heavy_eviction() -> None:
     """Hundreds of names in 256 slots over many epochs: parents keep their slots while they are parents."""
     rows = planted_rows(2000, seed=9, names=300)
-    learner = Learner(Options(bits=8, product_budget=2000))
+    learner = Learner(bare(bits=8, product_budget=2000))
     known = {key(f"n{i}") for i in range(300)}
     for start in range(0, 2000, 50):
         part = rows[start : start + 50]
@@ -228,7 +226,7 @@ def test_a_parent_without_examples_goes_first() -> None:
     rng = np.random.default_rng(2)
     present = [Row({f"n{i}": 1.0 for i in rng.choice(12, 8, replace=False)}, 1.0, 1.0) for _ in range(1200)]
     present = [row._replace(label=float("n1" in row.features) - float("n2" in row.features)) for row in present]
-    learner = Learner(Options(bits=12, product_budget=30))
+    learner = Learner(bare(bits=12, product_budget=30))
     learner.learn(batch_of(gone), 0, len(gone), Scores.empty(len(gone)))
     learner.end_epoch()
     (place,) = np.flatnonzero(learner.slots()["key"] == monomial_key(("gone",)))
@@ -238,3 +236,46 @@ def test_a_parent_without_examples_goes_first() -> None:
         if learner.end_epoch().retired:
             break
     assert learner.slots()["parent"][place] == REST * RESTING
+
+
+def learned_alone(examples: int, step: int, **given: object) -> Learner:
+    """A learner of so many planted examples, whose epochs never end."""
+    batch, learner = batch_of(planted_rows(3 * examples, 3)), Learner(bare(bits=12, **given))
+    rows = int(batch.learned(0, 3 * examples)[examples - 1]) + 1
+    for start in range(0, rows, step):
+        learner.learn(batch, start, min(start + step, rows), Scores.empty(3 * examples))
+    assert learner.examples == examples
+    return learner
+
+
+@pytest.mark.parametrize("step", [1000, 7])
+def test_a_model_grows_before_its_first_epoch_ends(step: int) -> None:
+    """After so many learned examples, and when they have doubled: wherever batches end, it is the same model."""
+    assert learned_alone(100, step).census().parents.sum() == 1
+    sizes = [int(learned_alone(size, step, early_growth=60).census().parents.sum()) for size in (59, 60, 119, 120)]
+    assert sizes[0] == 1 < sizes[1] == sizes[2] < sizes[3]
+    digests = {learned_alone(300, each, early_growth=60).digest() for each in (step, 300)}
+    assert len(digests) == 1
+    assert learned_alone(300, step, early_growth=60).digest() != learned_alone(300, step).digest()
+
+
+def test_products_have_at_most_so_many_factors() -> None:
+    """Those of the highest degree are no parents."""
+    for most in (1, 2, 3):
+        learner = learned_alone(2000, 100, early_growth=60, max_degree=most)
+        census = learner.census()
+        assert len(census.monomials) - 1 == most
+        assert len(census.parents) - 1 < max(most, 2)
+
+
+def test_a_budget_for_each_base_feature() -> None:
+    """At least FEWEST_PRODUCTS, and at most the product budget; less of it where linear has most of the mixture."""
+    for each, most, nonzeros, linear, expected in (
+        (12.0, 1000, 10.0, 0.0, FEWEST_PRODUCTS),
+        (12.0, 1000, 50.0, 0.0, 600),
+        (12.0, 1000, 50.0, 0.5, 300),
+        (12.0, 1000, 50.0, 0.9, 240),
+        (12.0, 1000, 500.0, 0.0, 1000),
+        (0.0, 700, 10.0, 0.9, 700),
+    ):
+        assert budget_of(bare(budget_per_feature=each, product_budget=most), nonzeros, linear) == expected

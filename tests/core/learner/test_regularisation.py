@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from core.learner.test_learner import KINDS, Row, batch_of, key, monomial_key, planted_rows, run
+from support.bare_options import bare
 from support.oracles.learner import Oracle
 
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Combine, Loss, Method, Options
+from stream_apple.core.learner.options import Combine, Loss, Method
 from stream_apple.core.learner.state.table import PARENT
 
 AMOUNTS = ((1e-2, 0.0), (0.0, 1e-3), (1e-2, 1e-3))
@@ -37,7 +38,7 @@ def weights_of(learner: Learner, field: str = "weight") -> dict[int, float]:
 def test_every_method_is_the_dense_loop(method: Method, loss: Loss, l2: float, l1: float) -> None:
     """Scores, all weights whether present or not, and parents: as if each step changed each weight."""
     rows = planted_rows(600, seed=3)
-    learner = Learner(Options(method=method, loss=loss, bits=14, combine="off", l2=l2, l1=l1))
+    learner = Learner(bare(method=method, loss=loss, bits=14, combine="off", l2=l2, l1=l1))
     oracle, scores, batch = Oracle(method, loss, l2=l2, l1=l1), Scores.empty(len(rows)), batch_of(rows)
     zeros = 0
     for start in range(0, 600, 100):
@@ -71,7 +72,7 @@ def test_the_linear_predictor_is_that_which_is_learned_alone(loss: Loss, combine
     """Each predictor is regularised by its own steps: what learns beside it makes no difference."""
     batch = batch_of(planted_rows(800, seed=5, binary=True))
     chosen: dict[str, Any] = {"loss": loss, "bits": 12, "l2": 1e-2, "l1": 1e-3}
-    beside, alone = Learner(Options(combine=combine, **chosen)), Learner(Options(method="linear", **chosen))
+    beside, alone = Learner(bare(combine=combine, **chosen)), Learner(bare(method="linear", **chosen))
     np.testing.assert_allclose(run(beside, batch, 4).linear, run(alone, batch, 4).predictions, rtol=1e-4, atol=1e-4)
 
 
@@ -79,7 +80,7 @@ def test_the_linear_predictor_is_that_which_is_learned_alone(loss: Loss, combine
 def test_the_constant_does_not_decay(kind: tuple[Method, Combine]) -> None:
     """Of examples that have nothing else the scores are those of no regularisation, to the bit."""
     rows = [Row({}, 1.0 + number % 7, 1.0) for number in range(300)]
-    free, held = (Learner(Options(method=kind[0], combine=kind[1], bits=8, l2=by, l1=by)) for by in (0.0, 0.1))
+    free, held = (Learner(bare(method=kind[0], combine=kind[1], bits=8, l2=by, l1=by)) for by in (0.0, 0.1))
     for learner in (free, held):
         learner.end_epoch()
     np.testing.assert_array_equal(learn(free, rows).predictions, learn(held, rows).predictions)
@@ -90,7 +91,7 @@ def test_the_constant_does_not_decay(kind: tuple[Method, Combine]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_depends_on_snapshots_batches_or_looks(kind: tuple[Method, Combine], l2: float, l1: float) -> None:
     """Restored at random places, cut at random places, looked at in between: the digests are the same."""
-    options = Options(method=kind[0], combine=kind[1], bits=8, l2=l2, l1=l1, loss="logistic")
+    options = bare(method=kind[0], combine=kind[1], bits=8, l2=l2, l1=l1, loss="logistic")
     batch, rng = batch_of(planted_rows(900, seed=2, names=40)), np.random.default_rng(7)
     whole, cut = Learner(options), Learner(options)
     for start in range(0, 900, 300):
@@ -119,7 +120,7 @@ def test_nothing_depends_on_snapshots_batches_or_looks(kind: tuple[Method, Combi
 def test_a_scale_that_becomes_small_is_settled_where_the_examples_say() -> None:
     """Within an epoch: scores go on as they were, and what the table has stays within float32."""
     rows = planted_rows(1500, seed=8, names=6, binary=True)
-    learner, oracle = Learner(Options(method="linear", bits=8, l2=0.2)), Oracle("linear", l2=0.2)
+    learner, oracle = Learner(bare(method="linear", bits=8, l2=0.2)), Oracle("linear", l2=0.2)
     scales = []
     for row in rows:
         score = learn(learner, [row]).predictions[0]
@@ -141,7 +142,7 @@ def test_growth_sees_decayed_weights(combine: Combine) -> None:
     parents: dict[float, set[int]] = {}
     for l1 in (0.0, 0.02):
         options: dict[str, Any] = {"combine": combine, "parents": 1.0, "selection": "weight", "loss": "logistic"}
-        learner = Learner(Options(bits=8, l1=l1, **options))
+        learner = Learner(bare(bits=8, l1=l1, **options))
         stale(learner, idle=400)
         raw = learner.table.slots
         weight = {name: abs(float(raw["weight"][raw["key"] == key(name)][0])) for name in ("old", "new")}
@@ -156,7 +157,7 @@ def test_growth_sees_decayed_weights(combine: Combine) -> None:
 @pytest.mark.parametrize("combine", ["mix", "off"])
 def test_eviction_sees_decayed_weights(combine: Combine, l1: float) -> None:
     """In a full bucket the one that decayed to nothing makes room, though the table has more for it than for others."""
-    learner = Learner(Options(bits=8, combine=combine, loss="logistic", l1=l1))
+    learner = Learner(bare(bits=8, combine=combine, loss="logistic", l1=l1))
     bucket = [name for name in map(str, range(4000)) if key(name) >> 8 & 31 == 0][:9]
     *eight, newcomer = bucket
     learn(learner, [Row({eight[0]: 1.0}, 1.0, 1.0)] * 200)
@@ -179,7 +180,7 @@ def test_a_value_beyond_the_scale_finds_a_decayed_weight() -> None:
         Row({"a": 50.0}, -1.0, 1.0),
     ]
     for combine in ("mix", "off"):
-        learner, oracle = Learner(Options(bits=8, combine=combine, l1=0.01)), Oracle(l1=0.01)
+        learner, oracle = Learner(bare(bits=8, combine=combine, l1=0.01)), Oracle(l1=0.01)
         scores = learn(learner, rows)
         expected = [oracle.learn(*row)[0] for row in rows]
         np.testing.assert_allclose(scores.apple, expected, rtol=1e-4, atol=1e-4)
@@ -191,7 +192,7 @@ def test_products_without_weight_leave_the_table(combine: Combine) -> None:
     """At an epoch's end, but for parents; what is left of them is a free slot, and counts say so."""
     occupied = {}
     for l1 in (0.0, 0.005):
-        learner = Learner(Options(bits=12, combine=combine, loss="logistic", l1=l1))
+        learner = Learner(bare(bits=12, combine=combine, loss="logistic", l1=l1))
         rows = planted_rows(3000, seed=4, names=12, binary=True)
         for start in range(0, 3000, 500):
             learn(learner, rows[start : start + 500])
@@ -212,7 +213,7 @@ def test_products_without_weight_leave_the_table(combine: Combine) -> None:
 
 def test_products_without_weight_may_meet_the_most_residuals() -> None:
     """Selected by these, a product that L1 holds at 0 becomes a parent: it keeps its slot until its epoch has ended."""
-    learner = Learner(Options(bits=12, combine="off", selection="ssm", l1=0.02, alpha=0.8))
+    learner = Learner(bare(bits=12, combine="off", selection="ssm", l1=0.02, alpha=0.8))
     rows = planted_rows(1200, seed=4, names=12)
     weightless = 0
     for start in range(0, 1200, 200):

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.offline.evaluation import Run, Schedule, evaluate
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, ShardStream
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together, streams_of
 
-OPTIONS = Options(bits=12)
+OPTIONS = bare(bits=12)
 HOUR = 3_600_000
 START = 1_700_000_000_000 // HOUR * HOUR
 
@@ -56,7 +56,7 @@ def test_one_shard_of_other_losses(options: dict[str, object]) -> None:
     labels = np.digitize(BATCH.labels, np.quantile(BATCH.labels, [0.3, 0.7])).astype(np.float64)
     if options["loss"] == "logistic":
         labels = np.where(labels > 1.0, 1.0, -1.0)
-    batch, made = BATCH._replace(labels=labels), Options(bits=12, **options)  # type: ignore[arg-type]  # of many types
+    batch, made = BATCH._replace(labels=labels), bare(bits=12, **options)
     assert facts(evaluate_together(batch, made, Schedule(), Sharding(1, Exchange())).run) == facts(
         evaluate(batch, made, Schedule())
     )
@@ -115,7 +115,7 @@ def test_together_they_know_more() -> None:
     batch = Batch(np.arange(8001) * 10, keys, np.ones(80_000, np.float32), labels, np.ones(8000))
     schedule = Schedule(epochs=12, test_fraction=0.0)
     one, merged, apart = (
-        evaluate_together(batch, Options(method="linear"), schedule, sharding).run.result.progressive_loss or 0.0
+        evaluate_together(batch, bare(method="linear"), schedule, sharding).run.result.progressive_loss or 0.0
         for sharding in (Sharding(1, None), Sharding(4, Exchange()), Sharding(4, None))
     )
     assert one < merged < 0.96 * apart
@@ -202,7 +202,7 @@ def test_passes_freeze_what_the_first_has_found() -> None:
 
 def test_passes_of_linear_do_not_grow() -> None:
     """The same without expansion; more passes fit better."""
-    schedule, options = Schedule(), Options(method="linear", bits=12)
+    schedule, options = Schedule(), bare(method="linear", bits=12)
     losses = []
     for passes in (1, 5):
         together = evaluate_together(BATCH, options, schedule, Sharding(3, Exchange("union"), passes))
@@ -214,7 +214,7 @@ def test_passes_of_linear_do_not_grow() -> None:
 
 def test_what_can_not_be_merged_is_refused() -> None:
     """Before anything is learned, by name; unmerged it is learned."""
-    options = Options(bits=12, discretise="quantile")
+    options = bare(bits=12, discretise="quantile")
     with pytest.raises(ConfigurationError, match=r"discretise = none, found 'quantile'"):
         evaluate_together(BATCH, options, Schedule(), Sharding(2, Exchange()))
     assert evaluate_together(BATCH, options, Schedule(), Sharding(2, None)).run.result.progressive_loss is not None

@@ -12,6 +12,7 @@ from support.records import DECODER, HOUR, SETTINGS, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.core.learner.label_units import LabelUnits
 from stream_apple.core.learner.options import Options
 from stream_apple.monitoring.predictors import asked_of, mixture_of
 from stream_apple.stream.model.early_scores import EarlyScores
@@ -143,10 +144,10 @@ def test_a_state_of_another_setting_is_refused() -> None:
     """More ids than are remembered, and scores of another shape."""
     model = new_model(100)
     model.process([record(number, number, None) for number in range(5)])
-    fewer = EarlyScores(Options(pending_labels=3))
+    fewer = EarlyScores(Options(pending_labels=3), LabelUnits(0))
     with pytest.raises(ValueError, match="expected at most 3 ids"):
         fewer.restore(dict(model.early.state))
-    older = EarlyScores(Options())
+    older = EarlyScores(Options(), LabelUnits(0))
     older.restore({})
     older.restore_observed({})
     assert older.pending == 0
@@ -166,6 +167,6 @@ def test_weights_count_and_constants_are_beside() -> None:
 
 def test_classes_are_not_remembered() -> None:
     """A class's score is many numbers: the documents say so."""
-    early = EarlyScores(Options(loss="softmax", classes=3, pending_labels=10))
+    early = EarlyScores(Options(loss="softmax", classes=3, pending_labels=10), LabelUnits(0))
     assert math.isnan(early.asked.progressive_loss)
     assert asked_of(early).losses == {}

@@ -13,6 +13,7 @@ from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
+from stream_apple.core.learner.kernels.drift import Watch, has_risen
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import bounds_of, include_label
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
@@ -48,14 +49,18 @@ from stream_apple.core.learner.state.work import Origins, Work
 
 @kernel
 def process_mixed(
-    model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None, work: Work,
-    batch: Batch, early: NDArray[np.float32], scores: Scores, start: int, stop: int, learn: bool,  # noqa: FBT001
+    model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None,
+    watch: Watch | None, work: Work, batch: Batch, early: NDArray[np.float32], scores: Scores,
+    start: int, stop: int, learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
     """Do what `process_plain` does, with the mixture's predictors.
 
     early  float32[rows, EARLY]: of a row that was asked for before its label came, what `scores.early` had of it then.
            The mixture learns from these scores; from those of now where they are NaN, or no other was learned since;
            nothing where they are infinite. Without rows: from those of now.
+    watch  None where drift is ignored
+
+    Returns -2 - row where losses had risen when the row had been learned: the rest is to be learned after a restart.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
@@ -96,18 +101,17 @@ def process_mixed(
         keep_recent(model.recent, example)
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)
-        if len(early) and math.isinf(early[row, LINEAR]):
-            count_label(model.mixture, rule.loss, target)
-            if decay is not None:
-                settle_if_small(model.table, decay, rule.decay)
-            continue
-        if len(early) and not math.isnan(early[row, LINEAR]):
+        sampled = len(early) == 0 or not math.isinf(early[row, LINEAR])
+        if sampled and len(early) and not math.isnan(early[row, LINEAR]):
             since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE
             if since > 1:  # this example has been counted
                 take_early(model.mixture, mixing, rule.loss, early[row])
                 constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
-        learn_mixture(model.mixture, mixing, constant, rule.loss, target, high - low, delay)
+        if sampled:
+            learn_mixture(model.mixture, mixing, constant, rule.loss, target, high - low, delay)
         count_label(model.mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)
+        if watch is not None and has_risen(watch, scores.losses[row]):
+            return -2 - row
     return -1

@@ -18,7 +18,7 @@ latest examples.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,13 @@ from stream_apple.core.learner.merging.buckets import (
     merge_constants,
 )
 from stream_apple.core.learner.merging.merge_scratch import MergeScratch, empty_merge_scratch
-from stream_apple.core.learner.merging.mergeable import Mergeable, check_alike, check_mergeable, mergeable_of
+from stream_apple.core.learner.merging.mergeable import (
+    Mergeable,
+    check_alike,
+    check_mergeable,
+    check_startable,
+    mergeable_of,
+)
 from stream_apple.core.learner.merging.stacks import (
     Stack,
     copy_into,
@@ -123,11 +129,24 @@ def adopt(
     if not included:
         merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, merged.table)
-    sums = own.sums
-    for name, array in merged.sums.items():
-        sums[name][:] = array
-    sums["counts"][OCCUPIED] = np.count_nonzero(own.table.slots["key"][:-1])
+    own.take_over(merged.sums)
+    own.sums["counts"][OCCUPIED] = np.count_nonzero(own.table.slots["key"][:-1])
     return counts
+
+
+def start_of(learner: Learner) -> Mergeable:
+    """Return what other models start from: a copy of the mergeable part, whose nominees are parents.
+
+    In its sums is how examples are prepared, too: all who start from it prepare them alike. ConfigurationError for
+    options of models that others can't start from.
+    """
+    check_startable(learner.options)
+    given = mergeable_of(learner)
+    prepared: dict[str, Any] = {
+        name: array.copy() for name, array in learner.sums.items() if learner.is_of_preparation(name)
+    }
+    made = _alone(given).model
+    return made._replace(sums={**made.sums, **prepared})
 
 
 def warm_up_merging(options: Options) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
-from stream_apple.core.learner.options import Options, why_not_merged
+from stream_apple.core.learner.options import Options, why_not_merged, why_not_started_from
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import ConfigurationError
@@ -44,6 +44,12 @@ def check_mergeable(options: Options) -> None:
     """Raise ConfigurationError for options of models that can't be merged: their numbers mean different things."""
     if because := why_not_merged(options):
         raise ConfigurationError(f"merging models: {because}")
+
+
+def check_startable(options: Options) -> None:
+    """Raise ConfigurationError for options of models that no other can start from."""
+    if because := why_not_started_from(options):
+        raise ConfigurationError(f"starting from a model: {because}")
 
 
 def check_alike(options: Sequence[Options]) -> None:

@@ -18,6 +18,7 @@ from stream_apple.core.learner.options.declared_options import (
     BY_KEY,
     CLASSES,
     DECLARED,
+    FIRST,
     LEARNING_RATE,
     MAX_FEATURES_PER_EXAMPLE,
     RESERVOIR,
@@ -26,13 +27,14 @@ from stream_apple.core.learner.options.declared_options import (
     DeclaredOptions,
     Descent,
     Discretise,
+    Drift,
     Loss,
     Method,
     Selection,
     WarmStart,
 )
 from stream_apple.core.learner.options.learner_options import RESERVOIR_ENTRIES, Options
-from stream_apple.core.learner.options.mergeability import why_not_merged
+from stream_apple.core.learner.options.mergeability import MERGEABLE, mergeable, why_not_merged, why_not_started_from
 from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, parse_ngrams
 
 __all__ = [
@@ -42,8 +44,10 @@ __all__ = [
     "BY_KEY",
     "CLASSES",
     "DECLARED",
+    "FIRST",
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
+    "MERGEABLE",
     "RESERVOIR",
     "RESERVOIR_ENTRIES",
     "Collisions",
@@ -52,6 +56,7 @@ __all__ = [
     "DeclaredOptions",
     "Descent",
     "Discretise",
+    "Drift",
     "IntegerBounds",
     "Loss",
     "Method",
@@ -60,6 +65,8 @@ __all__ = [
     "Options",
     "Selection",
     "WarmStart",
+    "mergeable",
     "parse_ngrams",
     "why_not_merged",
+    "why_not_started_from",
 ]

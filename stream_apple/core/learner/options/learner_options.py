@@ -25,13 +25,20 @@ _EXAMPLE_BYTES = 24  # size, label and priority
 _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
 _PENDING_BYTES = 600  # of an example that waits for its label
 
-_PLAIN = {name: FIRST[name] for name in ("combine", "parents", "product_budget", "bins", "reservoir")}
+_FILLED = (
+    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "early_growth", "label_units", "drift",
+    "discretise", "centre", "bins", "reservoir",
+)  # fmt: skip
+_PLAIN = {name: FIRST[name] for name in _FILLED}
 """The learner of the paper, and of the first version."""
-_MIXED = {"combine": "mix", "parents": 2.0, "product_budget": 1000}
-_OF_BOTH = {"bins": 6, "reservoir": 150}
+_MIXED = {
+    "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
+    "early_growth": 60, "discretise": "auto",
+}  # fmt: skip
+_OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
 """With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""
-_BUDGET_OF_BOTH = {"product_budget": 500}
-"""Then products are many: a tenth of the speed is worth more than the rest."""
+_FIRST_RESERVOIR_OF_BOTH = 150  # with `centre = 0`
+_FIRST_BUDGET_OF_BOTH = 500  # with `budget_per_feature = 0`
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,18 @@ class Options(DeclaredOptions):
         defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
         if self._mixes:
             defaults |= _MIXED
-        if self.discretise == "auto":
-            defaults |= _OF_BOTH | (_BUDGET_OF_BOTH if self._mixes else {})
+            if self.loss != "softmax":
+                defaults |= {"drift": "restart"}
+            if self.loss == "squared":
+                defaults |= {"label_units": 10}
+            if self.product_budget is not None:  # who asks for a budget means it
+                defaults |= {"budget_per_feature": 0.0}
+        if (self.discretise or defaults["discretise"]) == "auto":
+            defaults |= _OF_BOTH
+            if self.centre == 0:
+                defaults |= {"reservoir": _FIRST_RESERVOIR_OF_BOTH}
+            if self._mixes and self.budget_per_feature == 0.0 and self.product_budget is None:
+                defaults |= {"product_budget": _FIRST_BUDGET_OF_BOTH}
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

@@ -1,17 +1,36 @@
-"""Which models can be merged: those whose numbers mean the same in each."""
+"""Which models can be merged: those whose numbers mean the same in each, and that grow at the same time."""
+
+from collections.abc import Mapping
 
 from stream_apple.core.learner.options.learner_options import Options
 
-_MERGEABLE = {"discretise": "none", "selection_share": "1", "descent": "adaptive"}
+MERGEABLE: Mapping[str, object] = {"discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore"}
+"""What is chosen for models that are to be merged, where nothing else is given."""
+
+
+def mergeable(given: Mapping[str, object]) -> dict[str, object]:
+    """Return these options, of which None is as if not given, with the defaults of models that are to be merged."""
+    return {**MERGEABLE, **{name: value for name, value in given.items() if value is not None}}
 
 
 def why_not_merged(options: Options) -> str:
     """Return what was expected, what was found, and why models of such options can't be merged; "" if they can."""
-    for name, refused, why in (
-        ("discretise", options.discretise != "none", "each model cuts values into intervals of its own"),
-        ("selection_share", options.selects_tuples, "each model selects tuples of its own"),
-        ("descent", options.descent == "plain", "its weights have no accumulators to be averaged by"),
+    for name, why in (
+        ("discretise", "each model cuts values into intervals of its own"),
+        ("early_growth", "models that are merged grow when epochs end"),
+        ("label_units", "each model has units of its own"),
+        ("drift", "a model that begins anew would count for nothing"),
     ):
-        if refused:
-            return f"expected {name} = {_MERGEABLE[name]}, found {getattr(options, name)!r}: {why}"
+        if (found := getattr(options, name)) != MERGEABLE[name]:
+            return f"expected {name} = {MERGEABLE[name]}, found {found!r}: {why}"
+    return why_not_started_from(options)
+
+
+def why_not_started_from(options: Options) -> str:
+    """Return, as `why_not_merged`, why no other model can start from one of such options; "" if one can."""
+    if options.selects_tuples:
+        found = options.selection_share
+        return f"expected selection_share = 1, found {found!r}: each model selects tuples of its own"
+    if options.descent == "plain":
+        return "expected descent = adaptive, found 'plain': its weights have no accumulators to be averaged by"
     return ""

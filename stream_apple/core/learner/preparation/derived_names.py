@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.learner.preparation.intervals import CENTRED, Intervals, centre_of, centred_key, interval_keys
+from stream_apple.core.learner.preparation.intervals import CENTRED, Intervals, interval_keys, keys_of_centred
 
 _IN = "\u2208"
 _MINUS = "\u2212"
@@ -18,20 +18,21 @@ class Derived(NamedTuple):
     ending: str
 
 
-def derived_names(intervals: Intervals) -> dict[int, Derived]:
-    """Return the derived features by key: all intervals, and all centred values."""
+def derived_names(intervals: Intervals, *, lasting: bool) -> dict[int, Derived]:
+    """Return the derived features by key: all intervals, and all centred values; `lasting`: see `keys_of_centred`."""
     found: dict[int, Derived] = {}
+    centred = keys_of_centred(intervals, lasting=lasting).tolist()
     start = 0
     for number, stop in enumerate(intervals.ends.tolist()):
         feature, cuts = int(intervals.features[number]), intervals.cuts[start:stop]
         ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
-        for at, key in enumerate(interval_keys(feature, cuts).tolist()):
+        for at, key in enumerate(interval_keys(feature, cuts).tolist() if len(cuts) else ()):
             opening = "[" if at else "("
             found[key] = Derived(feature, f"{_IN}{opening}{ends[at]},{ends[at + 1]})")
         if intervals.kept[number] == CENTRED:
-            centre, width = centre_of(cuts)
+            centre = intervals.centres[number]
             sign = "+" if centre < 0 else _MINUS
-            found[centred_key(feature, centre, width)] = Derived(feature, f"{sign}{_shown(abs(centre))}")
+            found[centred[number]] = Derived(feature, f"{sign}{_shown(abs(centre))}")
         start = stop
     return found
 

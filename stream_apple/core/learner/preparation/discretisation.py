@@ -1,32 +1,38 @@
 """Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals; cuts may be fitted anew.
 
+With the option `centre` values are centred before: when the reservoir has so many examples, twice as many, and so on.
+
 Fitted anew, cuts change as little as they must: those of a feature stay while they fit (`reservoir.py`). Otherwise all
 intervals are new features, but for those between the same cuts as before, whose keys are the same. The keys that no
 example will have again are returned, so that their weights can be freed.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.core.batch import BIN, Batch
+from stream_apple.core.learner.options import RESERVOIR, Options
 from stream_apple.core.learner.preparation.intervals import (
     RAW,
     Intervals,
     as_intervals,
+    centre_of,
     look_up_table,
     made_keys,
     no_intervals,
 )
 from stream_apple.core.learner.preparation.namespaces import space_key
-from stream_apple.core.learner.preparation.reservoir import Reservoir, fill, fit, learned_rows
+from stream_apple.core.learner.preparation.reservoir import Reservoir, fill, fit
 from stream_apple.core.learner.preparation.sample import Sample, empty_sample, take
 
 _Arrays = dict[str, NDArray[Any]]
+NO_ROLE = np.uint8(0)
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
+_OF_CENTRED = ("centres", "widths")
 _PRIORITIES, _THRESHOLD, _REFITS = "sample_priorities", "sample_threshold", "refits"
 _LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # of `refits`: see Refits, and examples learned
 
@@ -60,30 +66,54 @@ class Discretiser:
         self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
         self._sample = empty_sample()  # before the first fit, what fills is in its reservoir
         self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
-        self._lookup = look_up_table(self.intervals)
+        self._lasting = bool(options.centre)
+        self._lookup = look_up_table(self.intervals, lasting=self._lasting)
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with values as intervals, by the current cuts."""
         if not len(self.intervals.features):
-            return batch
+            return batch._replace(roles=np.where(batch.values == 1.0, BIN, NO_ROLE)) if self._lasting else batch
         return as_intervals(batch, self.intervals, self._lookup)
 
-    def learn(self, batch: Batch) -> int:
-        """Take the examples into the reservoir; return the first row that is to be prepared, by the current cuts."""
+    def prepare_to_learn(self, batch: Batch) -> list[Batch]:
+        """Return the rows as `prepare` would at the time of each, in as many parts as cuts or centres change."""
+        parts, at, rows = [], 0, len(batch.labels)
+        while at < rows:
+            rest = batch if at == 0 else batch.select(np.arange(at, rows))
+            intervals, lookup = self.intervals, self._lookup
+            stop = self._learn(rest)
+            if stop:
+                now, self.intervals, self._lookup = (self.intervals, self._lookup), intervals, lookup
+                parts.append(self.prepare(rest if stop == rows - at else rest.select(np.arange(stop))))
+                self.intervals, self._lookup = now
+            at += stop
+        return parts
+
+    def _learn(self, batch: Batch) -> int:
+        """Take in examples until cuts or centres change; return the first row that comes after that."""
         if self._fitted[0]:
             if self._options.refit_epochs:
                 self._sample_examples(batch)
-            return 0
-        reservoir, stop, full = fill(self._sample.reservoir, batch, int(self._options.reservoir or 0))
+            return len(batch.labels)
+        most = int(self._options.reservoir or 0)
+        due = min(self._next_centring(), most)
+        reservoir, stop, full = fill(self._sample.reservoir, batch, due)
         self._sample = self._sample._replace(reservoir=reservoir)
         if self._options.refit_epochs:
-            self._count(int(np.count_nonzero(learned_rows(batch) < stop)))
-        if full:
+            self._count(int(np.count_nonzero(batch.learned(0, len(batch.labels)) < stop)))
+        if full and due < most and len(reservoir.sizes) == due:
+            self._take(fit(reservoir, self._options, self._spaces, cut=False))
+        elif full:
             self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
-            if self._options.refit_epochs and stop < len(batch.labels):
-                self._sample_examples(batch.select(np.arange(stop, len(batch.labels))))
         return stop
+
+    def _next_centring(self) -> int:
+        """Return how many examples the reservoir has when values are centred next; RESERVOIR.high if they are not."""
+        due = int(self._options.centre or RESERVOIR.high)
+        while due <= len(self._sample.reservoir.sizes):
+            due *= 2
+        return due
 
     def end_epoch(self) -> NDArray[np.uint64]:
         """Fit cuts anew if they are due; return the keys, ascending, that no example will have again.
@@ -107,7 +137,7 @@ class Discretiser:
     def _sample_examples(self, batch: Batch) -> None:
         """Sample examples that come after cuts were fitted, for the next fit."""
         self._sample = take(self._sample, batch, int(self._refits[_LEARNED]), int(self._options.reservoir or 0))
-        self._count(len(learned_rows(batch)))
+        self._count(len(batch.learned(0, len(batch.labels))))
 
     def _count(self, learned: int) -> None:
         self._refits = self._refits.copy()
@@ -123,7 +153,7 @@ class Discretiser:
 
     def _take(self, intervals: Intervals) -> None:
         self.intervals = intervals
-        self._lookup = look_up_table(intervals)
+        self._lookup = look_up_table(intervals, lasting=self._lasting)
 
     @property
     def refits(self) -> Refits | None:
@@ -139,7 +169,11 @@ class Discretiser:
         """The state by name."""
         found: _Arrays = {_FITTED: self._fitted}
         found |= {_RESERVOIR + name: array for name, array in self._sample.reservoir._asdict().items()}
-        found |= {_INTERVALS + name: array for name, array in self.intervals._asdict().items()}
+        found |= {
+            _INTERVALS + name: array
+            for name, array in self.intervals._asdict().items()
+            if self._lasting or name not in _OF_CENTRED
+        }
         if self._options.refit_epochs:
             sample = self._sample
             found |= {_PRIORITIES: sample.priorities, _THRESHOLD: sample.threshold, _REFITS: self._refits}
@@ -148,7 +182,10 @@ class Discretiser:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a state of these names and types; ValueError if its lengths contradict each other."""
         reservoir = Reservoir(*(_own(arrays[_RESERVOIR + name]) for name in Reservoir._fields))
-        intervals = Intervals(*(_own(arrays[_INTERVALS + name]) for name in Intervals._fields))
+        given = {name: _own(arrays[_INTERVALS + name]) for name in Intervals._fields if _INTERVALS + name in arrays}
+        intervals = no_intervals()._replace(**given)
+        if not self._lasting:
+            intervals = _centred_by_cuts(intervals)
         features, cuts = len(intervals.features), len(intervals.cuts)
         if {len(array) for name, array in intervals._asdict().items() if name != "cuts"} - {features}:
             raise ValueError(f"expected intervals of {features} features, found other lengths")
@@ -170,6 +207,14 @@ class Discretiser:
         self._fitted = _own(arrays[_FITTED])
         self._sample = sample
         self._take(intervals)
+
+
+def _centred_by_cuts(intervals: Intervals) -> Intervals:
+    """Return the intervals with the centres and widths that follow from their cuts."""
+    starts = np.concatenate([[0], intervals.ends]).astype(np.int64)
+    pairs = [centre_of(intervals.cuts[start:stop]) for start, stop in pairwise(starts.tolist())]
+    centres, widths = ([pair[which] for pair in pairs] for which in range(2))
+    return intervals._replace(centres=np.array(centres, np.float32), widths=np.array(widths, np.float32))
 
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:

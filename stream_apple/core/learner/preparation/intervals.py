@@ -6,9 +6,13 @@ that an example lacks has the value 0 there (svmlight and JSON leave zeros out):
 least PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level. That
 bounds an example's row: twice its features, and twice the dense ones.
 
-The value may be kept as well: as it is, or *centred*, (value - centre) / width within [-REACH, REACH], where the centre
-is the median cut and the width is half the distance from the first to the last. Products of values far from 0 are
-nearly proportional to their factors, and an outlier would set the scale of all other values.
+The value may be kept as well: as it is, or *centred*, (value - centre) / width. Products of values far from 0 are
+nearly proportional to their factors, and an outlier would set the scale of all other values: centred ones have a bound.
+Centre and width are a mean and a standard deviation, first of a few examples, when a feature may have no cuts yet; what
+is centred by others is the same feature nevertheless, so that what was learned stays. In the first version of `auto`
+(option `centre` = 0) they follow from the cuts, and are part of the feature's key.
+
+With `centre` a feature that is not cut and has the value 1 has the role BIN as well: its square is itself.
 """
 
 from typing import NamedTuple
@@ -21,8 +25,8 @@ from stream_apple.core.jit import kernel, routine
 
 PRESENT = 0.1
 """Share of examples."""
-REACH = np.float32(2.0)
-"""Of centred values."""
+REACH, FIRST_REACH = np.float32(3.0), np.float32(2.0)
+"""Of centred values; the second with `centre` = 0."""
 
 _Keys = NDArray[np.uint64]
 _Places = NDArray[np.int64]
@@ -44,6 +48,8 @@ class Intervals(NamedTuple):
     kept        uint8[n]    what of the value is kept besides: NOTHING, IT, or CENTRED
     spaces      uint64[n]   the key of each one's namespace, and
     attributes  uint64[n]   that of its attribute, as of `Batch`; 0 if nobody asked
+    centres     float32[n]  what is subtracted from a centred value,
+    widths      float32[n]  and what it is divided by, above 0
     """
 
     features: _Keys
@@ -53,6 +59,8 @@ class Intervals(NamedTuple):
     kept: NDArray[np.uint8]
     spaces: _Keys
     attributes: _Keys
+    centres: NDArray[np.float32]
+    widths: NDArray[np.float32]
 
 
 class Lookup(NamedTuple):
@@ -63,10 +71,10 @@ class Lookup(NamedTuple):
     starts   int64[n + 1] where the cuts of each feature begin
     made     uint64[c + n]  the keys of the intervals: those of feature i begin at starts[i] + i
     absent   int64[d]     the features that are dense
-    centres  float32[n]
-    widths   float32[n]   above 0
     moved    uint64[n]    the keys of centred values
     seen     int64[n]     scratch
+    reach    the largest centred value
+    ones     whether features of value 1 have the role BIN
     """
 
     keys: _Keys
@@ -74,16 +82,17 @@ class Lookup(NamedTuple):
     starts: _Places
     made: _Keys
     absent: _Places
-    centres: NDArray[np.float32]
-    widths: NDArray[np.float32]
     moved: _Keys
     seen: _Places
+    reach: np.float32
+    ones: bool
 
 
 def no_intervals() -> Intervals:
     """Return intervals of no feature."""
-    nothing, no_flags = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-    return Intervals(nothing, np.zeros(0, np.int64), np.zeros(0, np.float32), no_flags, no_flags, nothing, nothing)
+    nothing, no_flags, no_values = np.zeros(0, np.uint64), np.zeros(0, np.uint8), np.zeros(0, np.float32)
+    no_ends = np.zeros(0, np.int64)
+    return Intervals(nothing, no_ends, no_values, no_flags, no_flags, nothing, nothing, no_values, no_values)
 
 
 def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
@@ -97,7 +106,7 @@ def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
 
 
 def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
-    """Return the key of a feature's centred value; never 0."""
+    """Return the key of a feature's value that is centred so; never 0."""
     bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
         made = int(
@@ -106,6 +115,17 @@ def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
             )
         )
     return made or int(_GOLDEN)
+
+
+def keys_of_centred(intervals: Intervals, *, lasting: bool) -> _Keys:
+    """Return the keys, uint64[n], of the features' centred values.
+
+    lasting  whether they are the same whatever centre and width are, as with the option `centre`
+    """
+    same = np.float32(0.0), np.float32(1.0)
+    pairs = zip(intervals.centres, intervals.widths, strict=True)
+    keys = zip(intervals.features.tolist(), pairs, strict=True)
+    return np.array([centred_key(key, *(same if lasting else pair)) for key, pair in keys], np.uint64)
 
 
 def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
@@ -124,12 +144,15 @@ def splitmix64_finalizer(words: _Keys | np.uint64) -> _Keys:
 
 
 def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:
-    """Return the keys, ascending, of all features that are made of cut ones: intervals, and centred values."""
+    """Return the keys, ascending, of all features that are made of others: intervals, and centred values."""
     return np.unique(np.concatenate([lookup.made, lookup.moved[intervals.kept == CENTRED]]))
 
 
-def look_up_table(intervals: Intervals) -> Lookup:
-    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore."""
+def look_up_table(intervals: Intervals, *, lasting: bool) -> Lookup:
+    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore.
+
+    lasting  whether values are centred as the option `centre` says
+    """
     count = len(intervals.features)
     size = 4
     while size < 2 * count:
@@ -146,18 +169,16 @@ def look_up_table(intervals: Intervals) -> Lookup:
         for key, start, stop in zip(intervals.features, starts[:-1], intervals.ends, strict=True)
     ]
     absent = np.flatnonzero(intervals.dense)
-    centred = [centre_of(intervals.cuts[starts[n] : starts[n + 1]]) for n in range(count)]
-    moved = [centred_key(int(key), *pair) for key, pair in zip(intervals.features, centred, strict=True)]
     return Lookup(
         keys,
         numbers,
         starts,
         np.concatenate([np.zeros(0, np.uint64), *made]),
         absent,
-        np.array([centre for centre, _ in centred], np.float32),
-        np.array([width for _, width in centred], np.float32),
-        np.array(moved, np.uint64),
+        keys_of_centred(intervals, lasting=lasting),
         np.full(count, -1, np.int64),
+        REACH if lasting else FIRST_REACH,
+        lasting,
     )
 
 
@@ -199,7 +220,10 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
             number = _number_of(lookup, key, mask)
             if number < 0 or intervals.kept[number] == RAW:
                 made.keys[end], made.values[end] = key, value
-                made.roles[end] = batch.roles[f] if with_roles else 0
+                if with_roles:
+                    made.roles[end] = batch.roles[f]
+                else:
+                    made.roles[end] = BIN if lookup.ones and number < 0 and value == 1.0 else 0
                 end += 1
             if number >= 0:
                 lookup.seen[number] = row
@@ -225,13 +249,15 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
 
 @routine
 def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.float32, made: Batch, end: int) -> int:
-    """Write a feature's centred value, if it is kept and not 0, and its interval; return the new end."""
+    """Write a feature's centred value, if it is kept and not 0, and its interval, if it is cut; return the new end."""
     if intervals.kept[number] == CENTRED:
-        moved = (value - lookup.centres[number]) / lookup.widths[number]
-        moved = min(max(moved, -REACH), REACH)
+        moved = (value - intervals.centres[number]) / intervals.widths[number]
+        moved = min(max(moved, -lookup.reach), lookup.reach)
         if moved != 0.0:
             made.keys[end], made.values[end], made.roles[end] = lookup.moved[number], moved, 0
             end += 1
+    if lookup.starts[number] == lookup.starts[number + 1]:
+        return end
     made.keys[end] = lookup.made[_place_of(intervals.cuts, lookup.starts, number, value)]
     made.values[end], made.roles[end] = 1.0, BIN
     return end + 1

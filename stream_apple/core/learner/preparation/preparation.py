@@ -10,6 +10,7 @@ examples are cut into batches.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
 from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
@@ -39,6 +41,7 @@ class Preparation:
     def __init__(self, options: Options) -> None:
         self._ngrams = ngrams_of(options)
         self._discretiser = None if options.discretise == "none" else Discretiser(options)
+        self._centred = bool(options.centre)
         self._users = None
         if options.personalise:
             self._users = UserFeatures(options.personalise, options.max_features_per_example)
@@ -51,6 +54,10 @@ class Preparation:
         """The features that are cut; replaced as a whole, so that other threads may read it."""
         return no_intervals() if self._discretiser is None else self._discretiser.intervals
 
+    def derived_names(self) -> dict[int, Derived]:
+        """Return the features that were made of others, by key."""
+        return derived_names(self.intervals, lasting=self._centred)
+
     def prepare(self, batch: Batch) -> Batch:
         """Return all rows, prepared for scoring; the state stays as it is."""
         batch = self._with_ngrams(batch)
@@ -62,12 +69,7 @@ class Preparation:
         """Return rows [start, stop), prepared, as rows from 0 on; those with a label and a weight change the state."""
         batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
-            size = stop - start
-            first = self._discretiser.learn(batch)
-            if first == 0:
-                batch = self._discretiser.prepare(batch)
-            elif first < size and len(self.intervals.features):
-                batch = _joined(_rows(batch, 0, first), self._discretiser.prepare(_rows(batch, first, size)))
+            batch = reduce(_joined, self._discretiser.prepare_to_learn(batch))
         if self._users is not None:
             batch, truncated = self._users.add(batch)
             learned = (batch.weights > 0.0) & ~np.isnan(batch.labels)

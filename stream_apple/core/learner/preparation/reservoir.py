@@ -9,11 +9,19 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Options
 from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts
-from stream_apple.core.learner.preparation.intervals import CENTRED, NOTHING, PRESENT, RAW, Intervals, no_intervals
+from stream_apple.core.learner.preparation.intervals import (
+    CENTRED,
+    NOTHING,
+    PRESENT,
+    RAW,
+    Intervals,
+    centre_of,
+    no_intervals,
+)
 
-FEWEST, FEWEST_OF_BOTH = 16, 5
+FEWEST, FEWEST_OF_BOTH, FEWEST_TO_CENTRE = 16, 5, 2
 """Times that a feature must have been seen to be cut: intervals of fewer values would be noise. The second holds where
-the value is learned beside its interval (`auto`), so that little is lost by a bad cut."""
+the value is learned beside its interval (`auto`), so that little is lost by a bad cut; the third, to be centred."""
 COMMON, TABLE = 0.5, 0.2
 """Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
 third and more, of text a fortieth and less."""
@@ -45,11 +53,6 @@ def empty_reservoir() -> Reservoir:
     return Reservoir(np.zeros(0, np.int64), np.zeros(0), nothing, np.zeros(0, np.float32), nothing, nothing)
 
 
-def learned_rows(batch: Batch) -> NDArray[np.int64]:
-    """Return the rows that are learned, int64[k]: those with a label and a weight."""
-    return np.flatnonzero(~np.isnan(batch.labels) & (batch.weights > 0.0))
-
-
 def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
     """Return a reservoir of these rows of the batch."""
     part = batch.select(rows)
@@ -69,7 +72,7 @@ def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int,
 
     Returns the reservoir, the first row that is behind it, and whether it is full.
     """
-    learned = learned_rows(batch)
+    learned = batch.learned(0, len(batch.labels))
     sizes = np.diff(batch.indptr)[learned]
     room = min(
         most - len(reservoir.sizes),
@@ -90,7 +93,12 @@ def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int,
 
 
 def fit(
-    reservoir: Reservoir, options: Options, spaces: NDArray[np.uint64], before: Intervals | None = None
+    reservoir: Reservoir,
+    options: Options,
+    spaces: NDArray[np.uint64],
+    before: Intervals | None = None,
+    *,
+    cut: bool = True,
 ) -> Intervals:
     """Cut the numeric features: those with two values besides 0, seen at least FEWEST times.
 
@@ -99,6 +107,7 @@ def fit(
 
     spaces  keys of the namespaces whose features are looked at; none: all
     before  the current intervals: the cuts of a feature stay if they still fit
+    cut     otherwise numbers are centred, and none is cut
     """
     examples = len(reservoir.sizes)
     rows = np.repeat(np.arange(examples), reservoir.sizes)
@@ -107,6 +116,7 @@ def fit(
     features, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
     numeric: list[tuple[int, NDArray[np.int64], NDArray[np.bool_]]] = []
     fewest = FEWEST_OF_BOTH if options.discretise == "auto" else FEWEST
+    fewest = fewest if cut else FEWEST_TO_CENTRE
     for at in np.flatnonzero(counts >= fewest).tolist():
         mine = order[starts[at] : starts[at] + counts[at]]
         values = reservoir.values[mine]
@@ -127,12 +137,16 @@ def fit(
         if dense:
             values = np.concatenate([values, np.zeros(examples - int(present.sum()), np.float32)])
             classes = np.concatenate([classes, classes_of[~present]])
-        mdl = options.discretise == "mdl"
-        cuts = mdl_cuts(values, classes) if mdl else quantile_cuts(values, int(options.bins or 0))
-        made = _FeatureCuts(cuts + np.float32(0.0), _kept(options, reservoir.labels, dense=dense), dense=dense)
+        mdl, kept = options.discretise == "mdl", _kept(options, reservoir.labels, dense=dense)
+        cuts = values[:0]
+        if cut:
+            cuts = mdl_cuts(values, classes) if mdl else quantile_cuts(values, int(options.bins or 0))
+        elif kept != CENTRED:
+            continue
+        made = _FeatureCuts(cuts + np.float32(0.0), kept, dense, *_centred(options, values, cuts))
         if earlier is not None and _still_fits(earlier, made, values, classes if mdl else None):
             made = earlier
-        if len(made.cuts):
+        if len(made.cuts) or not cut:
             found.append((at, int(mine[0]), made))
     if not found:
         return no_intervals()
@@ -145,6 +159,8 @@ def fit(
         np.array([each[2].kept for each in found], np.uint8),
         reservoir.spaces[first],
         reservoir.attributes[first],
+        np.array([each[2].centre for each in found], np.float32),
+        np.array([each[2].width for each in found], np.float32),
     )
 
 
@@ -154,6 +170,8 @@ class _FeatureCuts(NamedTuple):
     cuts: NDArray[np.float32]
     kept: np.uint8
     dense: bool
+    centre: np.float32
+    width: np.float32
 
 
 def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
@@ -161,7 +179,11 @@ def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
     starts = np.concatenate([[0], intervals.ends]).tolist()
     return {
         key: _FeatureCuts(
-            intervals.cuts[starts[at] : starts[at + 1]], intervals.kept[at], dense=bool(intervals.dense[at])
+            intervals.cuts[starts[at] : starts[at + 1]],
+            intervals.kept[at],
+            bool(intervals.dense[at]),
+            intervals.centres[at],
+            intervals.widths[at],
         )
         for at, key in enumerate(intervals.features.tolist())
     }
@@ -198,13 +220,20 @@ def _still_fits(
 def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
     """Return which form of a feature's value is learned besides its interval.
 
-    Centred values where there are two labels: on every such set that was tried they are better than the values as they
-    are. Labels that are numbers may be large, and weights are slow to follow them but for features with outliers: there
-    values stay as they are. So do those of features that most examples lack, where 0 is nothing and not a number.
+    The centred value, but as it is for features that most examples lack, where 0 is nothing and not a number. In the
+    first version it was centred only where there are two labels.
     """
     if options.discretise != "auto":
         return NOTHING
-    return CENTRED if dense and len(np.unique(labels)) == 2 else RAW
+    return CENTRED if dense and (options.centre or len(np.unique(labels)) == 2) else RAW
+
+
+def _centred(options: Options, values: NDArray[np.float32], cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
+    """Return centre and width, above 0, of a feature: by its values, or, in the first version, by its cuts."""
+    if not options.centre:
+        return centre_of(cuts) if len(cuts) else (np.float32(0.0), np.float32(1.0))
+    exact = values.astype(np.float64)
+    return np.float32(exact.mean()), np.float32(exact.std()) or np.float32(1.0)
 
 
 def _classes(labels: NDArray[np.float64], *, several: bool) -> NDArray[np.generic]:

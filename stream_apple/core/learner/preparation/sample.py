@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.preparation.intervals import splitmix64_finalizer
-from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, learned_rows, reservoir_of
+from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, reservoir_of
 
 SAMPLE_ENTRIES = 1 << 14
 """Features that a sample holds at most: beside it a snapshot's manifest has the intervals that there are."""
@@ -48,7 +48,7 @@ def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
     seen  how many were learned before the batch
     most  examples that a sample may have
     """
-    learned = learned_rows(batch)
+    learned = batch.learned(0, len(batch.labels))
     with np.errstate(over="ignore"):
         priorities = splitmix64_finalizer(np.arange(seen, seen + len(learned), dtype=np.uint64) + _SALT)
     sizes = np.diff(batch.indptr)[learned]

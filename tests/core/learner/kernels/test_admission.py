@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key, monomial_key, planted_rows
 from numpy.typing import NDArray
+from support.bare_options import bare
 
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES
 from stream_apple.core.learner.kernels import admission
 from stream_apple.core.learner.kernels.admission import OWN_VOTE, VOTES_TO_PASS
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import Index
 
 
@@ -93,7 +93,7 @@ def has(learner: Learner, *monomial: str) -> bool:
 
 def test_base_features_come_at_once_and_products_when_they_are_frequent() -> None:
     """One that every example has is a feature when all its votes are its own; one that is seen less often waits."""
-    learner = Learner(Options(bits=18))
+    learner = Learner(bare(bits=18))
     learn(learner, [Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)])
     assert has(learner, "a")
     assert has(learner, "b")
@@ -113,7 +113,7 @@ def test_base_features_come_at_once_and_products_when_they_are_frequent() -> Non
 
 def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> None:
     """As before."""
-    learner = Learner(Options(bits=18, combine="off"))
+    learner = Learner(bare(bits=18, combine="off"))
     row = Row({"a": 1.0, "b": 2.0}, 1.0, 1.0)
     learn(learner, [row])
     learner.end_epoch()
@@ -125,7 +125,7 @@ def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> Non
 @pytest.mark.parametrize("combine", ["mix", "off"])
 def test_a_full_bucket_takes_a_base_feature_that_asks_twice(combine: str) -> None:
     """With three times as many names as slots: each is let in when it is the last that has asked."""
-    learner = Learner(Options(bits=8, combine=combine))  # type: ignore[arg-type]
+    learner = Learner(bare(bits=8, combine=combine))
     rows = [Row({f"n{number}": 1.0}, 1.0, 1.0) for number in range(768)]
     learn(learner, rows)
     assert learner.occupied > 240
@@ -138,7 +138,7 @@ def test_a_full_bucket_takes_a_base_feature_that_asks_twice(combine: str) -> Non
 
 def test_a_newcomer_starts_afresh_in_the_slot_of_another() -> None:
     """Nothing of what the evicted one had learned is left, in the slot and in the companion."""
-    learner = Learner(Options(bits=8))
+    learner = Learner(bare(bits=8))
     learn(learner, planted_rows(2000, seed=1, names=700))
     assert learner.evicted > 0
     slots = learner.slots()[:-1]

@@ -6,12 +6,13 @@ Each step begins with what the table then holds, so that float32's errors do not
 import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, monomial_key, planted_rows
+from support.bare_options import bare
 from support.oracles.learner import CONSTANT, Monomial, Oracle
 from support.oracles.predictors import State, Step, within_reach
 
 from stream_apple.core.learner.kernels.decay import decay_rule, settle
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Loss, Options
+from stream_apple.core.learner.options import Loss
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import Table, copy_table
 
@@ -86,7 +87,7 @@ def test_every_step_is_the_oracles(loss: Loss, rate: float, l2: float, l1: float
     Those that the example does not have stay as they were, or decay as the others do.
     """
     bits = 14 if l2 == l1 == 0.0 else 10
-    learner, oracle = Learner(Options(loss=loss, bits=bits, learning_rate=rate, l2=l2, l1=l1)), Oracle()
+    learner, oracle = Learner(bare(loss=loss, bits=bits, learning_rate=rate, l2=l2, l1=l1)), Oracle()
     monomials: dict[int, Monomial] = {0: CONSTANT}
     newcomers, wider, outliers, doubtless = {1: 0, 2: 0}, 0, 0, 0
     for number, row in enumerate(examples(logistic=loss == "logistic")):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key, monomial_key
+from support.bare_options import bare
 
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Combine, Options
+from stream_apple.core.learner.options import Combine
 
 
 def learn(learner: Learner, rows: list[Row]) -> Scores:
@@ -35,7 +36,7 @@ def signals(size: int, seed: int) -> list[Row]:
 
 def learned() -> Learner:
     """With products of s0 and s1."""
-    learner = Learner(Options(bits=14, loss="logistic"))
+    learner = Learner(bare(bits=14, loss="logistic"))
     for start in range(0, 900, 300):
         learn(learner, signals(900, 1)[start : start + 300])
         learner.end_epoch()
@@ -77,7 +78,7 @@ def test_products_are_made_of_what_is_within_reach() -> None:
 @pytest.mark.parametrize(("combine", "sights", "expected"), [("mix", 19, 100.0), ("mix", 20, 1.25), ("off", 50, 100.0)])
 def test_features_that_are_not_established_take_any_value(combine: Combine, sights: int, expected: float) -> None:
     """Twenty sights establish one; and without a mixture there is no such rule."""
-    learner = Learner(Options(bits=10, combine=combine))
+    learner = Learner(bare(bits=10, combine=combine))
     learn(learner, [Row({"a": 1.0 - at / 100}, float(at % 2), 1.0) for at in range(sights)])
     learn(learner, [Row({"a": -100.0}, 1.0, 1.0)])
     assert scale_of(learner, "a") == expected
@@ -85,7 +86,7 @@ def test_features_that_are_not_established_take_any_value(combine: Combine, sigh
 
 def test_a_lasting_larger_unit_is_followed() -> None:
     """Values a thousand times as large count in full after log(1000) / log(1.25) = 31 examples."""
-    learner = Learner(Options(bits=10))
+    learner = Learner(bare(bits=10))
     learn(learner, [Row({"a": 1.0}, 1.0, 1.0)] * 20)
     for sight in range(1, 40):
         learn(learner, [Row({"a": 1000.0}, 1.0, 1.0)])
@@ -97,7 +98,7 @@ def test_one_outlier_does_not_ruin_what_was_learned(seed: int) -> None:
     """A hundred among normals, in one of the two that tell: the loss of the next examples is hardly more."""
     rows, losses = signals(4000, seed), []
     for value in (None, 100.0):
-        learner = Learner(Options(bits=14, loss="logistic"))
+        learner = Learner(bare(bits=14, loss="logistic"))
         for start in range(0, 4000, 200):
             part = rows[start : start + 200]
             if start == 3000 and value:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -66,6 +67,6 @@ def merged_digests() -> list[str]:
     """Of what two small models of some kinds become, by votes: to be compared between processes."""
     found = []
     for kind in KINDS[1], KINDS[3], KINDS[6]:
-        options = Options(bits=8, **kind)
+        options = bare(bits=8, **kind)
         found.append(merge([learned(options, seed, epochs=1) for seed in range(2)]).model.digest())
     return found

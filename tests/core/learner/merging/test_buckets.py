@@ -18,11 +18,11 @@ from core.learner.merging.bucket_oracle import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from support.bare_options import bare
 
 from stream_apple.core.learner.merging.merge import MergeCounts, merge
-from stream_apple.core.learner.options import Options
 
-MIXED, PLAIN = Options(bits=8), Options(bits=8, combine="off")
+MIXED, PLAIN = bare(bits=8), bare(bits=8, combine="off")
 KEYS = [key_in_bucket(number) for number in range(14)]
 WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, -1.0]), st.floats(-1e4, 1e4, width=32))
 GRADIENTS = st.sampled_from([0.0, float(np.float32(1.2e-38)), 0.25, 1.0, 3.0, 1e9, MOST, math.inf])

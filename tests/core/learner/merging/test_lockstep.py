@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -65,7 +66,7 @@ def test_merged_learners_learn_from_all(combine: Combine, won_back: float) -> No
     """Most of what partitioning costs apple is won back, and the loss does not jump after a merge."""
     batch = _planted()
     shards = [batch.select(np.arange(at, EXAMPLES, PARTITIONS)) for at in range(PARTITIONS)]
-    options = Options(bits=16, combine=combine)
+    options = bare(bits=16, combine=combine)
     one, _ = _losses(options, [batch], None)
     apart, _ = _losses(options, shards, None)
     merged, jump = _losses(options, shards, "votes")

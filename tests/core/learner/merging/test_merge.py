@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from core.learner.learned_digests import restored_learner
 from core.learner.merging.streams import KINDS, continued, examples, learned, merged_digests
+from support.bare_options import bare
 from support.source_files import ROOT
 
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
@@ -39,7 +40,7 @@ def _content(model: Mergeable) -> dict[int, list[Any]]:
 @kinds
 def test_identical_models_are_one(kind: dict[str, Any]) -> None:
     """In every field of every slot and every sum: nothing is counted for as often as there are models."""
-    learner = learned(Options(bits=10, **kind), 1, nominate=False)
+    learner = learned(bare(bits=10, **kind), 1, nominate=False)
     for count in (2, 3, 7):
         merged = merge([learner] * count).model
         assert _content(merged) == _content(mergeable_of(learner))
@@ -52,7 +53,7 @@ def test_identical_models_are_one(kind: dict[str, Any]) -> None:
 @kinds
 def test_one_model_alone_stays_as_it_is(kind: dict[str, Any]) -> None:
     """To the bit, wherever it stands in its epoch: merging by itself is not to merge."""
-    options = Options(bits=9, **kind)
+    options = bare(bits=9, **kind)
     merged_each, off = learned(options, 2, epochs=0), learned(options, 2, epochs=0)
     for epoch in range(3):
         continued(merged_each, 2, (epoch, epoch + 1))
@@ -70,7 +71,7 @@ def test_one_model_alone_stays_as_it_is(kind: dict[str, Any]) -> None:
 @kinds
 def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
     """Bit for bit, what of it belongs to the stream apart; it learns on, and so does one that is restored."""
-    options = Options(bits=9, **kind)
+    options = bare(bits=9, **kind)
     learners = [learned(options, seed) for seed in range(3)]
     before = [learner.digest() for learner in learners]
     own = [{name: array.copy() for name, array in learner.sums.items()} for learner in learners]
@@ -95,7 +96,7 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
 
 def test_the_order_of_models_is_rounding() -> None:
     """Who is first has no say."""
-    options = Options(bits=10)
+    options = bare(bits=10)
     learners = [learned(options, seed) for seed in range(4)]
     ahead, back = (merge(order).model for order in (learners, learners[::-1]))
     assert ahead.table.slots["key"].tolist() == back.table.slots["key"].tolist()
@@ -107,7 +108,7 @@ def test_the_order_of_models_is_rounding() -> None:
 
 def test_who_was_not_included_has_it_and_its_own() -> None:
     """The merged model counts as often as models were merged; one that has learned nothing has it alone."""
-    options = Options(bits=10, combine="off")
+    options = bare(bits=10, combine="off")
     learners = [learned(options, seed, nominate=False) for seed in range(3)]
     merged = merge(learners).model
     late = learned(options, 9, nominate=False)
@@ -123,7 +124,7 @@ def test_who_was_not_included_has_it_and_its_own() -> None:
 
 def test_who_has_learned_nothing_has_no_say() -> None:
     """In the table, the totals and the mixture."""
-    options = Options(bits=10)
+    options = bare(bits=10)
     learner = learned(options, 1, nominate=False)
     merged = merge([learner, Learner(options)]).model
     assert _content(merged) == _content(mergeable_of(learner))
@@ -138,7 +139,7 @@ def test_who_has_learned_nothing_has_no_say() -> None:
 
 def test_totals() -> None:
     """N and W are averaged by W, ranges are the widest, and the stack is where the sum of squared misses is least."""
-    options = Options(bits=8)
+    options = bare(bits=8)
     models = []
     for weight, at, curvature in ((1.0, 0.0, 3.0), (3.0, 1.0, 1.0)):
         learner = Learner(options)
@@ -165,9 +166,9 @@ def test_totals() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (Options(discretise="quantile"), "discretise = none"),
-        (Options(method="tuples", loss="logistic", selection_share=0.5), "selection_share = 1"),
-        (Options(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),
+        (bare(discretise="quantile"), "discretise = none"),
+        (bare(method="tuples", loss="logistic", selection_share=0.5), "selection_share = 1"),
+        (bare(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),
     ],
 )
 def test_what_can_not_be_merged_is_refused(options: Options, said: str) -> None:
@@ -181,10 +182,10 @@ def test_what_can_not_be_merged_is_refused(options: Options, said: str) -> None:
 def test_models_of_other_options_are_refused() -> None:
     """The message says which option differs, and where."""
     with pytest.raises(ValueError, match=r"the first \(bits 8\), found bits 9 in number 3"):
-        merge([Learner(Options(bits=bits)) for bits in (8, 8, 9)])
+        merge([Learner(bare(bits=bits)) for bits in (8, 8, 9)])
     with pytest.raises(ValueError, match="loss"):
         adopt(
-            Learner(Options(bits=8)), mergeable_of(Learner(Options(bits=8, loss="logistic"))), included=True,
+            Learner(bare(bits=8)), mergeable_of(Learner(bare(bits=8, loss="logistic"))), included=True,
             roster_size=1,
         )  # fmt: skip
     with pytest.raises(ValueError, match="at least one"):
@@ -193,7 +194,7 @@ def test_models_of_other_options_are_refused() -> None:
 
 def test_nominees_are_parents() -> None:
     """To all but the merge: a model that nominates learns and grows as one that does not."""
-    options = Options(bits=10)
+    options = bare(bits=10)
     nominating, plain = (learned(options, 3, nominate=nominate) for nominate in (True, False))
     states = nominating.table.slots["parent"]
     assert np.unique(states[states & PARENT != 0]).tolist() == [PARENT | NOMINATED]
@@ -221,7 +222,7 @@ def test_interpreted_kernels_merge_to_the_same_bits() -> None:
 def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
     """A first merge takes as long as any other."""
     kernels: list[Any] = [buckets.merge_buckets, buckets.merge_constants, buckets.find_nominees]
-    options = Options(bits=9, **kind)
+    options = bare(bits=9, **kind)
     warm_up_merging(options)
     before = [len(kernel.signatures) for kernel in kernels]
     assert min(before) > 0

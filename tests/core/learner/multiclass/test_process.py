@@ -8,6 +8,7 @@ import pytest
 from core.learner.learned_digests import restored_learner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.bare_options import bare
 
 from stream_apple.core.batch import TOO_LARGE, Batch
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
@@ -48,7 +49,7 @@ def in_epochs(learner: Learner, batch: Batch, epochs: int = 8) -> Scores:
 
 def options_of(kind: dict[str, Any], **more: Any) -> Options:
     """Of the softmax loss, three classes unless it is said."""
-    return Options(**{"loss": "softmax", "classes": 3, "bits": 12, **kind, **more})
+    return bare(**{"loss": "softmax", "classes": 3, "bits": 12, **kind, **more})
 
 
 @pytest.mark.parametrize("kind", [{}, {"combine": "off"}])
@@ -209,4 +210,4 @@ def test_memory_is_counted() -> None:
 def test_options_that_contradict_each_other(given: dict[str, Any], fault: str) -> None:
     """Each says what it expects."""
     with pytest.raises(ValueError, match=fault):
-        Options(**given)
+        bare(**given)

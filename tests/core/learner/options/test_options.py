@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from support.bare_options import bare
 
 from stream_apple.core.learner.options import Options, parse_ngrams
 from stream_apple.core.learner.options.declared_options import DECLARED, FIRST
@@ -113,9 +114,12 @@ def test_other_models_keep_their_names() -> None:
     ("chosen", "fault"),
     [
         ({"discretise": "deciles"}, "discretise: expected one of none, quantile, mdl, auto, found 'deciles'"),
-        ({"bins": 8}, "bins: expected 12 with discretise = none, found 8"),
-        ({"reservoir": 100}, "reservoir: expected 500 with discretise = none, found 100"),
-        ({"discretise_namespaces": "a"}, "discretise_namespaces: expected '' with discretise = none, found 'a'"),
+        ({"discretise": "none", "bins": 8}, "bins: expected 12 with discretise = none, found 8"),
+        ({"discretise": "none", "reservoir": 100}, "reservoir: expected 500 with discretise = none, found 100"),
+        (
+            {"discretise": "none", "discretise_namespaces": "a"},
+            "discretise_namespaces: expected '' with discretise = none, found 'a'",
+        ),
         ({"discretise": "mdl", "bins": 8}, "bins: expected 12 with discretise = mdl, found 8"),
         ({"discretise": "quantile", "bins": 1}, "bins: expected an integer from 2 to 64, found 1"),
         ({"discretise": "auto", "reservoir": 19}, "reservoir: expected an integer from 20 to 10000, found 19"),
@@ -140,25 +144,38 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "parents",
         "selection",
         "product_budget",
+        "budget_per_feature",
+        "max_degree",
+        "early_growth",
+        "label_units",
+        "drift",
+        "discretise",
+        "centre",
+        "bins",
+        "reservoir",
         "pending_labels",
     }
 
 
 def test_discretisation_names_a_model() -> None:
     """Models of before keep their name; each choice makes another, and what is left out is as if it were given."""
-    plain = Options().identity()
+    plain = Options(discretise="none").identity()
     assert not plain.keys() & {"discretise", "bins", "reservoir", "discretise_namespaces"}
     names = [Options(**chosen).identity() for chosen in (
-        {}, {"discretise": "quantile"}, {"discretise": "mdl"}, {"discretise": "auto"},
+        {"discretise": "none"}, {"discretise": "quantile"}, {"discretise": "mdl"}, {"discretise": "auto"},
         {"discretise": "quantile", "bins": 6}, {"discretise": "auto", "bins": 12},
         {"discretise": "auto", "reservoir": 100}, {"discretise": "auto", "discretise_namespaces": "a"},
     )]  # fmt: skip
     assert all(names.count(name) == 1 for name in names)
-    assert Options(discretise="auto") == Options(discretise="auto", bins=6, reservoir=150, product_budget=500)
+    assert Options() == Options(discretise="auto", bins=6, reservoir=50, centre=5)
+    first = {"discretise": "auto", "centre": 0, "budget_per_feature": 0.0}
+    assert bare(discretise="auto") == bare(discretise="auto", centre=0, bins=6, reservoir=150, product_budget=500)
+    assert Options(**first).product_budget == 500  # type: ignore[arg-type]
+    assert Options(product_budget=600).budget_per_feature == 0.0  # who asks for a budget means it
     assert Options(discretise="quantile") == Options(discretise="quantile", bins=12, reservoir=500)
-    assert Options(discretise="auto").identity()["reservoir"] == 150
+    assert Options(discretise="auto").identity()["reservoir"] == 50
     assert "reservoir" not in Options(discretise="auto", reservoir=500).identity()  # named as it was
-    assert Options(discretise="auto").model_bytes() > Options(product_budget=500).model_bytes()
+    assert Options(discretise="auto").model_bytes() > Options(discretise="none").model_bytes()
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from core.learner.paper.supports import Monomial, monomials_of, parents_of
 from core.learner.test_learner import Row, batch_of, monomial_key
+from support.bare_options import bare
 
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Combine, Options
+from stream_apple.core.learner.options import Combine
 
 D = 6
 NAMES = [f"n{i}" for i in range(D)]
@@ -26,7 +27,7 @@ def test_one_sparse_regression_finds_it_factor_by_factor(p: float) -> None:
     chance = np.array([p ** len(each) * (1 - p) ** (D - len(each)) for each in PATTERNS])
     labels = np.array([float(set(WANTED) <= set(each)) for each in PATTERNS])
     rows = [Row(each, float(y), float(w)) for each, y, w in zip(PATTERNS, labels, chance, strict=True)]
-    learner = Learner(Options(combine="off", bits=12, alpha=1e-9))
+    learner = Learner(bare(combine="off", bits=12, alpha=1e-9))
     parents: set[Monomial] = set()
     for stage in range(1, len(WANTED) + 1):
         learner.learn(batch_of(rows), 0, len(rows), Scores.empty(len(rows)))
@@ -56,7 +57,7 @@ def test_the_learner_finds_it_in_as_many_stages(p: float, combine: Combine) -> N
     """
     rng = np.random.default_rng(3)
     size, names = 4000, [f"n{i}" for i in range(10)]
-    learner, scores, losses = Learner(Options(combine=combine, bits=14)), Scores.empty(size), []
+    learner, scores, losses = Learner(bare(combine=combine, bits=14)), Scores.empty(size), []
     for _ in WANTED:
         present = rng.random((size, len(names))) < p
         labels = present[:, : len(WANTED)].all(axis=1).astype(float)

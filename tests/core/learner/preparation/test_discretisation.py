@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key
+from support.bare_options import bare
 
 from stream_apple.core.batch import BIN, Batch
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
-from stream_apple.core.learner.preparation.derived_names import derived_names
+from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, interval_keys
 from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.preparation import Preparation
@@ -46,13 +46,13 @@ def rows_of(size: int, seed: int, *, regression: bool = False) -> list[Row]:
 
 def prepared(discretise: Discretise, rows: list[Row], **further: Any) -> tuple[Preparation, Batch]:
     """What becomes of the rows when they are learned at once."""
-    preparation = Preparation(Options(discretise=discretise, **further))
+    preparation = Preparation(bare(discretise=discretise, **further))
     return preparation, preparation.prepare_to_learn(batch_of(rows), 0, len(rows))
 
 
 def told(preparation: Preparation, batch: Batch, row: int) -> dict[str, tuple[float, int]]:
     """A row's features by name: value and role."""
-    derived, found = derived_names(preparation.intervals), {}
+    derived, found = preparation.derived_names(), {}
     for at in range(batch.indptr[row], batch.indptr[row + 1]):
         feature, ending = derived.get(int(batch.keys[at]), (int(batch.keys[at]), ""))
         role = int(batch.roles[at]) if len(batch.roles) else 0
@@ -162,7 +162,7 @@ def test_named_namespaces_alone() -> None:
     rows, spaces = rows_of(700, 6), {"dense": 1, "zeros": space_key("a")}
     batch = batch_of(rows)
     batch = batch._replace(spaces=np.array([spaces.get(name, 0) for row in rows for name in row.features], np.uint64))
-    preparation = Preparation(Options(discretise="quantile", discretise_namespaces="a, b"))
+    preparation = Preparation(bare(discretise="quantile", discretise_namespaces="a, b"))
     made = preparation.prepare_to_learn(batch, 0, 700)
     assert preparation.intervals.features.tolist() == [key("zeros")]
     assert len(made.spaces) == len(made.keys)
@@ -170,7 +170,7 @@ def test_named_namespaces_alone() -> None:
     assert sorted(made.spaces[last].tolist()) == sorted(
         [*spaces.values(), *(0 for name in rows[-1].features if name not in spaces)]
     )
-    assert Options(discretise="quantile", discretise_namespaces="a").wanted_columns() == {"spaces"}
+    assert bare(discretise="quantile", discretise_namespaces="a").wanted_columns() == {"spaces"}
 
 
 def test_words_are_not_cut() -> None:
@@ -205,7 +205,7 @@ def test_a_reservoir_is_bounded() -> None:
     )
     digests = []
     for step in (1, 2, count):
-        preparation = Preparation(Options(discretise="quantile", bins=2))
+        preparation = Preparation(bare(discretise="quantile", bins=2))
         for start in range(0, count, step):
             preparation.prepare_to_learn(batch, start, min(start + step, count))
             assert len(preparation.arrays["reservoir_keys"]) <= RESERVOIR_ENTRIES
@@ -227,7 +227,7 @@ KINDS: list[dict[str, Any]] = [
 def test_however_the_stream_is_cut_and_taken_up(kind: dict[str, Any]) -> None:
     """Calls of one row, of ten and of all give the same bits; so does a model restored before and after the cuts."""
     rows = rows_of(500, 7)
-    batch, options = batch_of(rows), Options(**{"bits": 12, **kind}, reservoir=150)
+    batch, options = batch_of(rows), bare(**{"bits": 12, **kind}, reservoir=150)
     found = []
     for step in (1, 10, 250):
         learner, scores = Learner(options), Scores.empty(500)
@@ -257,13 +257,13 @@ def restored(learner: Learner) -> Learner:
 @pytest.mark.parametrize("method", ["apple", "quadratic"])
 def test_no_interval_is_squared(method: Any) -> None:
     """In a mixture that grows, and looks at recent examples, too: of values there are squares, of intervals none."""
-    learner = Learner(Options(method=method, discretise="auto", bins=4, reservoir=100, bits=14))
+    learner = Learner(bare(method=method, discretise="auto", bins=4, reservoir=100, bits=14))
     batch = batch_of(rows_of(1600, 13))
     for start in range(0, 1600, 200):
         learner.learn(batch, start, start + 200, Scores.empty(1600))
         learner.end_epoch()
     slots = learner.slots()[:-1]
-    made = derived_names(learner.preparation.intervals)
+    made = learner.preparation.derived_names()
     intervals = np.array([each for each, name in made.items() if "\u2208" in name.ending], np.uint64)
     values = np.array([each for each, name in made.items() if "\u2208" not in name.ending], np.uint64)
     assert np.isin(intervals, slots["key"]).all()
@@ -278,7 +278,7 @@ def test_no_interval_is_squared(method: Any) -> None:
 def test_scoring_changes_nothing() -> None:
     """Neither before the cuts nor after; and unlabelled rows fill no reservoir."""
     batch = batch_of(rows_of(600, 8))
-    learner = Learner(Options(discretise="auto", reservoir=100, bits=12))
+    learner = Learner(bare(discretise="auto", reservoir=100, bits=12))
     nothing = learner.digest()
     learner.score(batch)
     assert learner.digest() == nothing
@@ -292,7 +292,7 @@ def test_scoring_changes_nothing() -> None:
 
 def test_damaged_states_are_refused() -> None:
     """Missing arrays, other types, and lengths that contradict each other."""
-    learner = Learner(Options(discretise="quantile", reservoir=100, bits=12))
+    learner = Learner(bare(discretise="quantile", reservoir=100, bits=12))
     learner.learn(batch_of(rows_of(300, 9)), 0, 300, Scores.empty(300))
     good = learner.sums
     for name in ("prepared_intervals_cuts", "prepared_intervals_features", "prepared_reservoir_keys"):
@@ -312,7 +312,7 @@ def test_nothing_numeric_is_as_if_it_were_off() -> None:
         for discretise in ("none", "auto"):
             budget: dict[str, Any] = {"product_budget": 500} if method == "apple" else {}
             further: dict[str, Any] = {"reservoir": 100} if discretise == "auto" else {}
-            learner = Learner(Options(method=method, discretise=discretise, bits=12, **budget, **further))
+            learner = Learner(bare(method=method, discretise=discretise, bits=12, **budget, **further))
             found = Scores.empty(400)
             for start in range(0, 400, 100):
                 learner.learn(batch_of(rows), start, start + 100, found)
@@ -330,7 +330,7 @@ def test_bins_make_a_band_learnable() -> None:
         rows.append(Row({"dense": value}, 1.0 if abs(value) < 0.7 else -1.0, 1.0))
     losses = {}
     for discretise in ("none", "quantile", "mdl", "auto"):
-        learner, scores = Learner(Options(method="linear", discretise=discretise)), Scores.empty(4000)
+        learner, scores = Learner(bare(method="linear", discretise=discretise)), Scores.empty(4000)
         learner.learn(batch_of(rows), 0, 4000, scores)
         losses[discretise] = float(scores.losses[2000:].mean())
     assert losses["none"] > 0.9

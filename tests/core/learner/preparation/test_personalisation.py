@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.bare_options import bare
 
 from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
 from stream_apple.core.codec.feature_hashing import feature_key, user_key
@@ -91,7 +92,7 @@ def by_hand(batch: Batch, by: str, keys: dict[tuple[int, int], int] | None = Non
 
 def options(method: Any, loss: Any, combine: Any, **further: Any) -> Options:
     """Of a table with room for all."""
-    return Options(method=method, loss=loss, combine=combine, bits=14, **further)
+    return bare(method=method, loss=loss, combine=combine, bits=14, **further)
 
 
 def learned(batch: Batch, chosen: Options, cuts: list[int], epoch: int = 50) -> tuple[Learner, Scores]:
@@ -251,7 +252,7 @@ def test_an_example_has_so_many_features_and_no_more(most: int, made: int, trunc
     found = UserFeatures("user", most).add(batch)
     assert np.diff(found.batch.indptr).tolist() == [made] * 2
     assert found.truncated.tolist() == [truncated] * 2
-    learner = Learner(Options(method="linear", bits=8, personalise="user", max_features_per_example=most))
+    learner = Learner(bare(method="linear", bits=8, personalise="user", max_features_per_example=most))
     learner.learn(batch, 0, 2, Scores.empty(2))
     learner.predict(batch)
     assert learner.truncated == int(truncated)
@@ -261,7 +262,7 @@ def test_an_example_has_so_many_features_and_no_more(most: int, made: int, trunc
 def test_an_example_that_is_too_long_itself_counts_once() -> None:
     """Its expansion stops before its first feature: nothing was left out before."""
     batch = batch_of([{("user", "a"): 1.0, ("word", "w"): 1.0, ("word", "v"): 1.0}], [1.0])
-    learner = Learner(Options(method="linear", bits=8, personalise="user", max_features_per_example=2))
+    learner = Learner(bare(method="linear", bits=8, personalise="user", max_features_per_example=2))
     learner.learn(batch, 0, 1, Scores.empty(1))
     assert (learner.truncated, learner.preparation.truncated) == (1, 0)
 
@@ -282,7 +283,7 @@ def test_roles_and_rows_without_users() -> None:
 @pytest.mark.parametrize(("by", "column"), [("user", "spaces"), ("key", "users")])
 def test_a_batch_without_the_columns_is_refused(by: str, column: str) -> None:
     """A decoder that was not told would leave every user without weights, in silence."""
-    chosen = Options(personalise=by)
+    chosen = bare(personalise=by)
     assert chosen.wanted_columns() == {column}
     batch = stream(3)._replace(spaces=np.empty(0, np.uint64), users=np.empty(0, np.uint64))
     with pytest.raises(AssertionError, match=f"expected a batch with {column}"):
@@ -291,7 +292,7 @@ def test_a_batch_without_the_columns_is_refused(by: str, column: str) -> None:
 
 def test_options() -> None:
     """Off is no part of a model's name; memory counts what is made at once."""
-    assert "personalise" not in Options().identity()
-    assert Options(personalise="user").identity()["personalise"] == "user"
-    assert Options().wanted_columns() == frozenset()
-    assert Options(personalise="user").model_bytes() > Options().model_bytes()
+    assert "personalise" not in bare().identity()
+    assert bare(personalise="user").identity()["personalise"] == "user"
+    assert bare().wanted_columns() == frozenset()
+    assert bare(personalise="user").model_bytes() > bare().model_bytes()

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from core.learner.preparation.test_discretisation import restored, rows_of
 from core.learner.test_learner import batch_of
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner import forgetting
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.intervals import interval_keys, splitmix64_finalizer
 from stream_apple.core.learner.preparation.sample import _SALT, SAMPLE_ENTRIES, Sample, empty_sample, take
 
@@ -32,7 +32,7 @@ def drifting(*, factor: float, classes: bool = False) -> Batch:
 
 def learned(batch: Batch, stop: int = SIZE, **chosen: Any) -> tuple[Learner, Scores]:
     """In epochs of a thousand."""
-    learner, scores = Learner(Options(**{"bits": 14, "discretise": "quantile", **chosen})), Scores.empty(SIZE)
+    learner, scores = Learner(bare(**{"bits": 14, "discretise": "quantile", **chosen})), Scores.empty(SIZE)
     for start in range(0, stop, EPOCH):
         learner.learn(batch, start, start + EPOCH, scores)
         learner.end_epoch()
@@ -155,7 +155,7 @@ def test_however_the_stream_is_cut_and_taken_up(kind: dict[str, Any]) -> None:
     """Calls of one row, of ten and of all give the same bits; so does a model restored at any time, samples and all."""
     rows = rows_of(300, 7)
     rows += [row._replace(features={n: 10 * v for n, v in row.features.items()}) for row in rows_of(300, 8)]
-    batch, options = batch_of(rows), Options(**{"bits": 12, **kind}, reservoir=60, refit_epochs=2)
+    batch, options = batch_of(rows), bare(**{"bits": 12, **kind}, reservoir=60, refit_epochs=2)
     found = []
     for step in (1, 10, 100):
         learner, scores = Learner(options), Scores.empty(600)
@@ -228,7 +228,7 @@ def test_all_examples_are_equally_likely() -> None:
 def test_a_refit_waits_for_a_sample() -> None:
     """An epoch of a few examples makes no cuts: they come at the end of the first one that leaves enough."""
     batch = batch_of(rows_of(700, 3))
-    learner, scores = Learner(Options(discretise="quantile", reservoir=100, refit_epochs=1, bits=12)), Scores.empty(700)
+    learner, scores = Learner(bare(discretise="quantile", reservoir=100, refit_epochs=1, bits=12)), Scores.empty(700)
     times, sampled = [], []
     for start, stop in itertools.pairwise([0, 200, 210, 220, 260, 500, 700]):
         learner.learn(batch, start, stop, scores)
@@ -246,7 +246,7 @@ def test_a_refit_waits_for_a_sample() -> None:
 def test_scoring_samples_nothing() -> None:
     """Neither examples that are only scored, nor those without a label."""
     batch = batch_of(rows_of(400, 4))
-    learner = Learner(Options(discretise="quantile", reservoir=100, refit_epochs=1, bits=12))
+    learner = Learner(bare(discretise="quantile", reservoir=100, refit_epochs=1, bits=12))
     learner.learn(batch, 0, 400, Scores.empty(400))
     before = {name: array.tobytes() for name, array in learner.preparation.arrays.items()}
     learner.score(batch)
@@ -264,7 +264,7 @@ def test_what_chance_has_cut_goes_again() -> None:
 
 def test_damaged_states_are_refused() -> None:
     """Priorities of other examples, and numbers that are missing."""
-    learner = Learner(Options(discretise="quantile", reservoir=100, refit_epochs=1, bits=12))
+    learner = Learner(bare(discretise="quantile", reservoir=100, refit_epochs=1, bits=12))
     learner.learn(batch_of(rows_of(300, 9)), 0, 300, Scores.empty(300))
     good = learner.sums
     for name in ("prepared_sample_priorities", "prepared_sample_threshold", "prepared_refits"):
@@ -282,7 +282,7 @@ def test_streams_that_are_cut_once_keep_their_state() -> None:
     learner, _ = learned(drifting(factor=1), EPOCH)
     assert not {"prepared_sample_priorities", "prepared_refits"} & learner.sums.keys()
     assert "refit_epochs" not in learner.options.identity()
-    assert Options(discretise="quantile", refit_epochs=3).identity()["refit_epochs"] == 3
+    assert bare(discretise="quantile", refit_epochs=3).identity()["refit_epochs"] == 3
     assert learner.preparation.refits is None
 
 
@@ -304,13 +304,13 @@ def test_streams_that_are_cut_once_keep_their_state() -> None:
 def test_contradictions_are_refused(chosen: dict[str, Any], fault: str) -> None:
     """By the option's name."""
     with pytest.raises(ValueError, match="refit_epochs") as caught:
-        Options(**chosen)
+        bare(**chosen)
     assert str(caught.value) == f"Options.refit_epochs: {fault}"
 
 
 def test_memory_is_counted() -> None:
     """Of a sample, and of counts by class where cuts tell many classes apart."""
-    plain, refitted = (Options(discretise="quantile", reservoir=1000, refit_epochs=refit) for refit in (0, 1))
+    plain, refitted = (bare(discretise="quantile", reservoir=1000, refit_epochs=refit) for refit in (0, 1))
     assert refitted.model_bytes() > plain.model_bytes()
-    quantile, mdl = (Options(loss="softmax", classes=50, discretise=how) for how in ("quantile", "mdl"))
+    quantile, mdl = (bare(loss="softmax", classes=50, discretise=how) for how in ("quantile", "mdl"))
     assert mdl.model_bytes() - quantile.model_bytes() >= 500 * 50 * 8 * 4

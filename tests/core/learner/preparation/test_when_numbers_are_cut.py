@@ -1,4 +1,4 @@
-"""When `discretise = "auto"` cuts numbers, and which."""
+"""When the first `discretise = "auto"` cut numbers, and which."""
 
 from core.learner.preparation.test_discretisation import BY_KEY, prepared, rows_of, told
 

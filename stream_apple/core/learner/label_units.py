@@ -1,0 +1,91 @@
+"""Label units: labels that are amounts are learned less their mean, and in units of their standard deviation.
+
+The adaptive update moves a score by about the learning rate an example, whatever the labels' unit is: a score of 0
+would take hundreds of thousands of examples to reach a price of 200,000. So kernels learn (label - mean) / deviation,
+with both of the first labels, and what they score is taken back to the labels' own unit. While these labels come, what
+is predicted is the mean of those so far, and nothing else is learned from them: kernels see labels of 0.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.rows import Scores
+
+_NAME = "label_units"
+_LARGEST = 1e300  # so that labels beyond all reason leave a number
+_COUNT, _MEAN, _SQUARES, _FIXED = range(4)
+
+
+class LabelUnits:
+    """Mean and deviation of the first labels.
+
+    wanted  how many labels they are of; 0: labels are learned as they are
+
+    Where those are all equal, the first that differs is the last of them.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        # Number of labels, their mean, the sum of squared deviations from it (Welford 1962), and 1 if that is final.
+        self._state: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, float(wanted == 0)])
+
+    @property
+    def fixed(self) -> bool:
+        """Whether mean and deviation are final."""
+        return self._state.item(_FIXED) > 0.0
+
+    @property
+    def centre(self) -> float:
+        """The mean of the labels; 0 before the first, and where labels are learned as they are."""
+        return self._state.item(_MEAN)
+
+    @property
+    def width(self) -> float:
+        """The standard deviation of the labels; 1 where it is 0, and where labels are learned as they are."""
+        count, _, squares, _ = self._state.tolist()
+        return (math.sqrt(min(squares, _LARGEST) / count) if count else 0.0) or 1.0
+
+    def include(self, labels: NDArray[np.float64]) -> None:
+        """Take in labels that were learned, unless mean and deviation are final."""
+        for label in labels.tolist() if not self.fixed else ():
+            count, mean, squares, _ = self._state.tolist()
+            count += 1.0
+            before, mean = label - mean, mean + (label - mean) / count
+            squares += before * (label - mean)
+            self._state[:] = count, mean, squares, float(count >= self._wanted and squares > 0.0)
+
+    def equal(self, labels: NDArray[np.float64]) -> int:
+        """Return how many of these labels, from the first on, equal all so far, if these are enough but for that."""
+        count, mean, squares, _ = self._state.tolist()
+        if squares > 0.0 or count < self._wanted:
+            return 0
+        others = np.flatnonzero(labels != mean)
+        return int(others[0]) if len(others) else len(labels)
+
+    def to_units(self, batch: Batch) -> Batch:
+        """Return the batch with labels in these units; all are 0 before mean and deviation are final."""
+        if self._wanted == 0:
+            return batch
+        if not self.fixed:
+            return batch._replace(labels=np.where(np.isnan(batch.labels), np.nan, 0.0))
+        return batch._replace(labels=(batch.labels - self.centre) / self.width)
+
+    def from_units(self, batch: Batch, scores: Scores, start: int, stop: int, of_scores: tuple[float, float]) -> None:
+        """Take rows [start, stop) of scores back to the labels' own unit.
+
+        of_scores  centre and width when they were given
+        """
+        if self._wanted == 0:
+            return
+        centre, width = of_scores
+        for column in (scores.predictions, scores.apple, scores.linear):
+            column[start:stop] = centre + width * column[start:stop]
+        scores.losses[start:stop] = np.square(scores.predictions[start:stop] - batch.labels[start:stop])
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The state by name: the array itself; nothing where labels are learned as they are."""
+        return {_NAME: self._state} if self._wanted else {}

@@ -1,0 +1,107 @@
+"""Labels that are amounts: learned in units of their spread, whatever unit they come in."""
+
+import numpy as np
+import pytest
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.label_units import LabelUnits
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+
+SIZE, FEATURES = 400, 4
+OPTIONS = Options(bits=10, label_units=10)
+
+
+def stream(centre: float, width: float, size: int = SIZE) -> Batch:
+    """Labels that are a linear function of numbers, with this mean and about this deviation."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(size, FEATURES)).astype(np.float32)
+    labels = centre + width * (values @ np.array([1.0, -1.0, 0.5, 0.0], np.float32) / 1.5).astype(np.float64)
+    keys = np.tile(rng.integers(1, 1 << 63, FEATURES, np.uint64), size)
+    return Batch(np.arange(0, size * FEATURES + 1, FEATURES), keys, values.reshape(-1), labels, np.ones(size))
+
+
+def learned(batch: Batch, step: int, options: Options = OPTIONS) -> tuple[Learner, Scores]:
+    """The learner of the batch, `step` rows at a time, and all scores."""
+    learner, scores = Learner(options), Scores.empty(len(batch.labels))
+    for start in range(0, len(batch.labels), step):
+        learner.learn(batch, start, min(start + step, len(batch.labels)), scores)
+    return learner, scores
+
+
+@pytest.mark.parametrize(("centre", "width"), [(200_000.0, 40_000.0), (-3.0, 1e-6), (0.0, 1e8)])
+def test_any_unit_is_learned_equally_fast(centre: float, width: float) -> None:
+    """Losses are those of labels around 0, in the square of the unit; without it a large unit is never reached."""
+    _, usual = learned(stream(0.0, 1.0), SIZE)
+    _, scores = learned(stream(centre, width), SIZE)
+    late = slice(SIZE // 2, None)
+    assert np.mean(scores.losses[late]) / width**2 == pytest.approx(np.mean(usual.losses[late]), rel=0.02)
+    assert np.mean(usual.losses[late]) < 0.1
+    if centre > 0.0:
+        _, plain = learned(stream(centre, width), SIZE, Options(bits=10, label_units=0))
+        assert np.mean(plain.losses) > 20 * np.mean(scores.losses)
+
+
+def test_scores_are_in_the_unit_of_labels() -> None:
+    """The first is 0, those of the first ten labels are the mean of those before; a loss is that of the score."""
+    batch = stream(50.0, 5.0)
+    learner, scores = learned(batch, 7)
+    before = [batch.labels[:at].mean() if at else 0.0 for at in range(10)]
+    assert scores.predictions[:10] == pytest.approx(before, abs=1e-9)
+    assert scores.linear[:10] == pytest.approx(before, abs=1e-9)
+    assert np.array_equal(scores.losses, (scores.predictions - batch.labels) ** 2)
+    assert learner.units.centre == pytest.approx(batch.labels[:10].mean())
+    assert learner.units.width == pytest.approx(batch.labels[:10].std())
+    assert abs(learner.predict(batch).mean() - 50.0) < 1.0
+
+
+def test_batches_do_not_matter() -> None:
+    """However rows are cut, and rows without a label or a weight between them, scores and digest are the same."""
+    batch = stream(50.0, 5.0)
+    batch.labels[[0, 3, 4, 200]] = np.nan
+    batch.weights[[2, 5]] = 0.0
+    whole, expected = learned(batch, SIZE)
+    for step in (1, 3, 64):
+        parts, found = learned(batch, step)
+        assert np.array_equal(found.predictions, expected.predictions)
+        assert parts.digest() == whole.digest()
+
+
+@pytest.mark.parametrize("label", [0.0, 7.5, -1e6])
+def test_equal_labels_are_waited_out(label: float) -> None:
+    """As long as all are equal that is what is predicted; the first other one ends it."""
+    batch = stream(0.0, 1.0)
+    batch.labels[:300] = label
+    learner, scores = learned(batch, 50)
+    assert set(scores.predictions[1:300].tolist()) == {label}
+    assert learner.units.fixed
+    assert not learned(batch, 50)[0].preparation.active or np.isfinite(scores.predictions).all()
+    alone, _ = learned(batch.select(np.arange(300)), 300)
+    assert not alone.units.fixed
+    assert alone.examples == 300
+
+
+def test_the_state_is_the_models() -> None:
+    """A restored learner goes on as the one that was saved, while the units are open and afterwards."""
+    batch = stream(50.0, 5.0)
+    for at in (4, 40):
+        learner, scores = Learner(OPTIONS), Scores.empty(SIZE)
+        learner.learn(batch, 0, at, scores)
+        other = Learner(OPTIONS)
+        other.table.slots[:], other.table.tags[:] = learner.table.slots, learner.table.tags
+        for name in ("companions", "admission_filter"):
+            getattr(other.table, name)[:] = getattr(learner.table, name)
+        other.restore({name: array.copy() for name, array in learner.sums.items()})
+        found = Scores.empty(SIZE)
+        learner.learn(batch, at, SIZE, scores)
+        other.learn(batch, at, SIZE, found)
+        assert np.array_equal(found.predictions[at:], scores.predictions[at:])
+        assert other.digest() == learner.digest()
+
+
+def test_labels_beyond_all_reason_leave_numbers() -> None:
+    """Squares that overflow are no deviation."""
+    units = LabelUnits(2)
+    labels = np.array([1e200, -1e200])
+    units.include(labels)
+    assert np.isfinite([units.centre, units.width]).all()

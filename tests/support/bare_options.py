@@ -1,0 +1,15 @@
+"""Options of a learner that does nothing of itself: for tests of what is asked for, one thing at a time."""
+
+from typing import Any
+
+from stream_apple.core.learner.options import FIRST, Options
+
+_BY_ITSELF = ("discretise", "early_growth", "label_units", "drift", "max_degree", "budget_per_feature")
+
+
+def bare(**given: Any) -> Options:
+    """Return these options; of what a mixture does by default it does only what is asked for, as the first one did."""
+    chosen: dict[str, Any] = {name: FIRST[name] for name in _BY_ITSELF} | given
+    if chosen.get("discretise") == "auto":
+        chosen = {"centre": 0} | chosen
+    return Options(**chosen)

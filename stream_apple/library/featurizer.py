@@ -24,9 +24,9 @@ from stream_apple.core.input.spelling import ParseError
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,
+    CellRules,
     ColumnKeys,
     NameMemory,
-    CellRules,
     UnreadableCellError,
     is_missing,
     number_of,

@@ -33,6 +33,9 @@ from stream_apple.library.cells import (
     refuse_number,
 )
 
+LARGE = 2.0**59
+"""Smaller numbers are values of features, without a further look."""
+
 _ANY = 1 << 62
 # Labels are checked by whoever has them, and features by nobody: the learner bounds an example.
 _LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
@@ -143,7 +146,7 @@ class Featurizer:
         for name, value in row.items():
             kind = type(value)
             if kind is float or kind is int:
-                if not -_LARGE < value < _LARGE:
+                if not -LARGE < value < LARGE:
                     if value != value:  # noqa: PLR0124  NaN alone differs from itself
                         continue
                     number_of(value, f"feature {name!r}")
@@ -225,11 +228,17 @@ class Featurizer:
             values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column.to_list()], np.float32)
             key = np.array([self._number_key(name)], np.uint64)
             return key, values.reshape(-1, 1), np.array([_attribute_of(name)], np.uint64)
+        native = column.to_native()
+        attribute = np.array([_attribute_of(name)], np.uint64)
+        if str(dtype) != "Object" and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
+            codes, texts = native.factorize()
+            of_texts = [self._category_keys(name)[text] for text in texts.tolist()]
+            keys = np.array([*of_texts, ABSENT], np.uint64)[codes].reshape(-1, 1)  # the code of a missing cell is -1
+            return keys, (keys != ABSENT).astype(np.float32), attribute
         cells = column.to_list()
         if str(dtype) == "Object" and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
             return self._mixed_column(name, cells)
         keys = np.fromiter(map(self._category_keys(name).__getitem__, cells), np.uint64, len(cells)).reshape(-1, 1)
-        attribute = np.array([_attribute_of(name)], np.uint64)
         return keys, (keys != ABSENT).astype(np.float32), attribute
 
     def _mixed_column(self, name: str, cells: Sequence[Any]) -> tuple[_Keys, _Values, _Keys]:
@@ -291,6 +300,10 @@ class Featurizer:
             found = self._categories[name] = ColumnKeys(_column_name(name), self._reading, self.memory.note)
         return found
 
+    def number_key(self, name: object) -> int:
+        """Return the key of a number's feature."""
+        return self._number_key(_column_name(name))
+
     def _number_key(self, name: str) -> int:
         key = self._number_keys.get(name)
         if key is None:
@@ -307,9 +320,6 @@ class Featurizer:
                 self.memory.note(more[number - known], str(number))
             self._numbered = np.concatenate([self._numbered, np.array(more, np.uint64)])
         return self._numbered[:count]
-
-
-_LARGE = 2.0**59  # smaller numbers are values of features, without a further look
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

@@ -37,8 +37,7 @@ class OnlineLearner:
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
         while at < size:
-            if self.seen >= self._next_end:
-                self._end()
+            self.end_if_due()
             stop = min(size, at + self._next_end - self.seen)
             self.learner.learn(batch, at, stop, scores)
             self.seen += stop - at
@@ -56,9 +55,11 @@ class OnlineLearner:
         """End the epoch at once: products that matter become features."""
         self.learner.end_epoch()
 
-    def _end(self) -> None:
-        self.learner.end_epoch()
-        self._next_end = self._end_after(self.seen)
+    def end_if_due(self) -> None:
+        """End the epoch before the next example is scored, if it has its examples."""
+        if self.seen >= self._next_end:
+            self.learner.end_epoch()
+            self._next_end = self._end_after(self.seen)
 
     def _end_after(self, seen: int) -> int:
         """Return after how many examples the first epoch ends that ends after more than `seen`."""

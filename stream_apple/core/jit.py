@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
@@ -131,7 +131,7 @@ class _Locator:
 
 
 class _CacheImplementation(CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[type]] = [_Locator, *CompileResultCacheImpl._locator_classes]  # noqa: SLF001
+    _locator_classes = [cast("Any", _Locator), *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001
 
 
 class _Cache(FunctionCache):

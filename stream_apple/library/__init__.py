@@ -6,6 +6,10 @@
     parameters.py   the options of a learner as parameters of an estimator
     estimators.py   scikit-learn's interface
     river_models.py  River's
+    one_row.py      one example at a time
+    example_sets.py  what `fit` learns: a set, not a stream
+    explanation.py  why a row has its score
+    kafka_models.py  a model from Kafka, at any offset
     models.py       models that learned elsewhere
 
 What is public is what `stream_apple` and `stream_apple.river` export.

@@ -26,9 +26,11 @@ from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.library.example_sets import as_set
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
@@ -69,6 +71,19 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The same of the linear predictor, which learns alongside."""
         check_is_fitted(self)
         return float(self._online.learner.progress.linear_progressive_loss)
+
+    def monomials(self, top: int = 100) -> list[Monomial]:
+        """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
+        check_is_fitted(self)
+        return heaviest(self._online.learner, self._featurizer.memory.names, top)
+
+    def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
+        """Return what each feature adds to the score of the only row of X; they sum to the score."""
+        check_is_fitted(self)
+        batch = self._rows(X, self._featurizer, reset=False)
+        if len(batch.labels) != 1:
+            raise ValueError(f"X: expected one row, found {len(batch.labels)}")
+        return explain_row(self._online.learner, self._featurizer.memory.names, batch)
 
     def end_epoch(self) -> Self:
         """End an epoch at once: features that matter are multiplied from now on."""

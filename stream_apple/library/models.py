@@ -20,6 +20,7 @@ from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.kafka_models import read_from_kafka
 from stream_apple.monitoring.inspection import view_model
@@ -119,8 +120,17 @@ class LearnedModel:
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
-        view = view_model(self._model, self._names, top)
-        return list(view.monomials.top)
+        return heaviest(self._model.learner, self._names, top)
+
+    def explain(self, x: Any, key: bytes | None = None) -> list[Contribution]:  # noqa: ANN401
+        """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
+
+        x  a map, or a table of one row
+        """
+        batch = self._with_users(self._rows(x), [key])
+        if len(batch.labels) != 1:
+            raise ValueError(f"expected one row, found {len(batch.labels)}")
+        return explain_row(self._model.learner, self._names, batch)
 
     def facts(self, top: int = 10) -> dict[str, Any]:
         """Return all that `stream-apple inspect --json` says of the model."""
@@ -133,7 +143,13 @@ class LearnedModel:
         to_file(Path(path), self._config, Inspected(self._model, view, self._names, pointer))
 
     def _scored(self, X: Any, keys: Sequence[bytes | None] | None) -> Scores:  # noqa: ANN401, N803
-        batch = self._rows(X)
+        batch = self._with_users(self._rows(X), keys)
+        scores = Scores.empty(len(batch.labels), self.options.classes)
+        self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
+        return scores
+
+    def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
+        """Return the batch with the users that the keys of its records name, if the model knows users by them."""
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
                 found = "none" if keys is None else len(keys)
@@ -141,9 +157,7 @@ class LearnedModel:
                     f"keys: expected those of {len(batch.labels)} records, by which users are known, found {found}"
                 )
             batch = batch._replace(users=users_of(keys))
-        scores = Scores.empty(len(batch.labels), self.options.classes)
-        self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
-        return scores
+        return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
         """Return X as rows of a batch."""

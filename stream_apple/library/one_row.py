@@ -57,7 +57,7 @@ class OneRow:
         self.online.end_if_due()
         row = self._with(x)
         if row is None:
-            batch = self._batch(x)
+            batch = self.batch_of(x)
             batch.labels[0], batch.weights[0] = label, weight
             return float(self.online.learn(batch).predictions[0])
         row.label[0], row.weight[0] = label, weight
@@ -69,7 +69,7 @@ class OneRow:
         """Return the published score of a row: the expected label, the log-odds, or the number of a class."""
         row = self._with(x)
         if row is None:
-            return float(self.online.score(self._batch(x)).predictions[0])
+            return float(self.online.score(self.batch_of(x)).predictions[0])
         row.score()
         return row.predictions.item()
 
@@ -77,7 +77,7 @@ class OneRow:
         """Return the probability of label 1, of a model with the logistic loss."""
         row = self._with(x)
         if row is None:
-            return float(self.probabilities_of(self._batch(x))[0])
+            return float(self.probabilities_of(self.batch_of(x))[0])
         row.score()
         write_probabilities(row.predictions, self._probability)
         return self._probability.item()
@@ -86,7 +86,7 @@ class OneRow:
         """Return the probability of each class, float64[k], of a model with the softmax loss."""
         row = self._with(x)
         if row is None:
-            found: NDArray[np.float64] = self.online.score(self._batch(x)).all_probabilities[0]
+            found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
             return found
         row.score()
         copied: NDArray[np.float64] = row.scores.all_probabilities[0].copy()
@@ -107,7 +107,8 @@ class OneRow:
         write_probabilities(scores, probabilities)
         return probabilities
 
-    def _batch(self, x: Mapping[Any, Any]) -> Batch:
+    def batch_of(self, x: Mapping[Any, Any]) -> Batch:
+        """Return a batch of one row, without a label."""
         if self.sort_names:
             x = {name: x[name] for name in sorted(x, key=str)}
         return self.featurizer.maps([x])

@@ -12,10 +12,12 @@ from river import base
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
@@ -38,6 +40,15 @@ class _Apple(base.Estimator):
     def end_epoch(self) -> None:
         """End an epoch at once: features that matter are multiplied from now on."""
         self._model.online.end_epoch()
+
+    def monomials(self, top: int = 100) -> list[Monomial]:
+        """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
+        return heaviest(self._model.online.learner, self._model.featurizer.memory.names, top)
+
+    def explain_one(self, x: Mapping[Any, Any]) -> list[Contribution]:
+        """Return what each feature adds to the score of `x`, the largest in size first; they sum to the score."""
+        model = self._model
+        return explain_row(model.online.learner, model.featurizer.memory.names, model.batch_of(x))
 
     @property
     def progressive_loss(self) -> float:

@@ -127,6 +127,22 @@ class Learner:
         self._make_room(features)
         return SingleRow(self, features)
 
+    def active_features(self, batch: Batch, row: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+        """Return what a row's score is made of: the slots of its features, their values, and the published score.
+
+        The constant is among them, in the last slot. Nothing of the model changes.
+        """
+        scores = Scores.empty(1)
+        prepared = batch.select(np.array([row]))
+        if self.preparation.active:
+            prepared = self.preparation.prepare(prepared)
+        self._make_room(len(prepared.keys))
+        slots = self._work.features.slot
+        slots[:] = len(self.table.slots)  # none has this number
+        self._process(prepared, 0, 1, scores, learn=False)
+        size = int(np.argmax(slots == len(self.table.slots)))
+        return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
+
     def end_epoch(self, *, nominate: bool = False) -> Growth:
         """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
 

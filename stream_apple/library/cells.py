@@ -7,7 +7,7 @@ The rules are those of the section `input` (`core/input/record_mapper.py`), or t
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -92,15 +92,27 @@ class ColumnKeys(dict[Any, int]):
 
 def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
     """Return the value of a feature; UnreadableCellError if it is infinite, or 2^60 or more in size."""
-    number = np.float32(value)
+    try:
+        number = np.float32(value)
+    except OverflowError:  # an integer that no float holds
+        refuse_number(value, where)
     if not abs(number) < TOO_LARGE and not math.isnan(number):
         refuse_number(value, where)
     return number
 
 
-def refuse_number(value: object, where: str) -> None:
+def refuse_number(value: object, where: str) -> NoReturn:
     """Raise UnreadableCellError for a number that no feature has."""
-    raise UnreadableCellError(f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {value!r}")
+    found = value.item() if isinstance(value, np.generic) else value
+    raise UnreadableCellError(f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {found!r}")
+
+
+def refuse_time(where: str, found: object) -> NoReturn:
+    """Raise UnreadableCellError for a time: what of it matters is not for us to guess."""
+    raise UnreadableCellError(
+        f"{where}: expected a number, a text, a category or a boolean, found {found}: say what of the time matters, "
+        f"such as its hour and its weekday, as features of their own"
+    )
 
 
 class NameMemory:

@@ -6,6 +6,7 @@ absent. What has maps or lists within it goes through the codec itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any, Final
 
 import msgpack
@@ -31,6 +32,7 @@ from stream_apple.library.cells import (
     is_missing,
     number_of,
     refuse_number,
+    refuse_time,
 )
 
 LARGE = 2.0**59
@@ -167,6 +169,8 @@ class Featurizer:
                 if number == number:  # noqa: PLR0124  NaN alone differs from itself
                     keys.append(self._number_key(_column_name(name)))
                     values.append(number)
+            elif isinstance(value, date | timedelta) and not is_missing(value):
+                refuse_time(f"feature {name!r}", repr(value))
             elif not is_missing(value):
                 return False
         return True
@@ -220,10 +224,7 @@ class Featurizer:
                 np.array([_attribute_of(name)], np.uint64),
             )
         if dtype.is_temporal():
-            raise UnreadableCellError(
-                f"column {name!r}: expected numbers, texts, categories or booleans, found {dtype}: say what of the "
-                f"time matters, such as its hour and weekday, as columns of their own"
-            )
+            refuse_time(f"column {name!r}", dtype)
         if str(dtype) == "Boolean" and not self._reading.booleans_are_categories:
             values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column.to_list()], np.float32)
             key = np.array([self._number_key(name)], np.uint64)

@@ -59,7 +59,8 @@ def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  a
     try:
         return Options(**chosen, **derived)
     except TypeError as error:
-        raise ValueError(f"{type(estimator).__name__}: expected options of their types, found {chosen}") from error
+        changed = {name: value for name, value in chosen.items() if value != DECLARED[name].default}
+        raise ValueError(f"{type(estimator).__name__}: expected options of their types, found {changed}") from error
 
 
 def whole_number(estimator: object, name: str, least: int = 0) -> int | None:

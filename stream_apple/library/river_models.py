@@ -3,6 +3,7 @@
 A frame is learned row by row, so `learn_many` and `learn_one` make the same model, to the bit.
 """
 
+import inspect
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,11 @@ class _Apple(base.Estimator):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = (f"{name}={value!r}" for name, value in self._get_params().items() if value != defaults[name].default)
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def end_epoch(self) -> None:
         """End an epoch at once: features that matter are multiplied from now on."""

@@ -44,9 +44,14 @@ def test_what_is_public_is_named() -> None:
         _ = stream_apple.Nothing
 
 
-def test_an_extra_that_is_missing_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("library", "asked", "extra"),
+    [("sklearn", "stream_apple", "library"), ("river", "stream_apple.river", "river")],
+)
+def test_an_extra_that_is_missing_is_named(tmp_path: Path, library: str, asked: str, extra: str) -> None:
     """Instead of a module that nobody knows."""
-    (tmp_path / "sklearn.py").write_text("raise ModuleNotFoundError(\"No module named 'sklearn'\", name='sklearn')")
-    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\ntry:\n    from stream_apple import AppleRegressor\n"
+    missing = f"raise ModuleNotFoundError('no such module', name={library!r})"
+    (tmp_path / f"{library}.py").write_text(missing)
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\ntry:\n    from {asked} import AppleRegressor\n"
     found = _run(script + "except ImportError as error:\n    print(error)")
-    assert "pip install 'stream-apple[library]'" in found
+    assert f"pip install 'stream-apple[{extra}]'" in found

@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo test lint types kernels unit prove bench notebooks docs lock clean
+.PHONY: demo test lint types kernels unit prove bench notebooks site docs lock clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
@@ -63,6 +63,11 @@ bench: $(VENV)/ready
 notebooks: $(VENV)/ready
 	KEEP_NOTEBOOKS=true $(BIN)/pytest tests/test_notebooks.py
 
+# The documentation as a site, in build/site.
+site: export NO_MKDOCS_2_WARNING = 1
+site: $(VENV)/ready
+	$(BIN)/mkdocs build --strict --clean
+
 # A test fails if the page is not what this makes.
 docs: $(VENV)/ready
 	$(BIN)/python -m stream_apple.config.reference docs/configuration.md
@@ -83,7 +88,7 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --universal \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --extra site --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --universal --python-version 3.11 --generate-hashes \

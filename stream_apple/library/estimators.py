@@ -83,7 +83,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         batch = self._rows(X, self._featurizer, reset=False)
         if len(batch.labels) != 1:
             raise ValueError(f"X: expected one row, found {len(batch.labels)}")
-        return explain_row(self._online.learner, self._featurizer.memory.names, batch)
+        with self._online.lock:
+            return explain_row(self._online.learner, self._featurizer.memory.names, batch)
 
     def end_epoch(self) -> Self:
         """End an epoch at once: features that matter are multiplied from now on."""

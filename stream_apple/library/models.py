@@ -3,6 +3,7 @@
 A row is read as the model's worker reads it, so its score is the worker's, to the bit.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ class LearnedModel:
         self._config = config
         self._names = names
         self._pointer = pointer
+        self._lock = threading.Lock()  # scoring writes to the learner's scratch
         learner, mapping = model.learner, config.input.mapping()
         self.options = learner.options
         self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
@@ -130,7 +132,8 @@ class LearnedModel:
         batch = self._with_users(self._rows(x), [key])
         if len(batch.labels) != 1:
             raise ValueError(f"expected one row, found {len(batch.labels)}")
-        return explain_row(self._model.learner, self._names, batch)
+        with self._lock:
+            return explain_row(self._model.learner, self._names, batch)
 
     def facts(self, top: int = 10) -> dict[str, Any]:
         """Return all that `stream-apple inspect --json` says of the model."""
@@ -145,7 +148,8 @@ class LearnedModel:
     def _scored(self, X: Any, keys: Sequence[bytes | None] | None) -> Scores:  # noqa: ANN401, N803
         batch = self._with_users(self._rows(X), keys)
         scores = Scores.empty(len(batch.labels), self.options.classes)
-        self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
+        with self._lock:
+            self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
         return scores
 
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:

@@ -54,43 +54,47 @@ class OneRow:
         """Learn one example; return the score that it was given before. ValueError for a weight below 0."""
         if not 0.0 <= weight < math.inf:
             raise ValueError(f"w: expected a finite weight of at least 0, found {weight!r}")
-        self.online.end_if_due()
-        row = self._with(x)
-        if row is None:
-            batch = self.batch_of(x)
-            batch.labels[0], batch.weights[0] = label, weight
-            return float(self.online.learn(batch).predictions[0])
-        row.label[0], row.weight[0] = label, weight
-        row.learn()
-        self.online.seen += 1
-        return row.predictions.item()
+        with self.online.lock:
+            self.online.end_if_due()
+            row = self._with(x)
+            if row is not None:
+                row.label[0], row.weight[0] = label, weight
+                row.learn()
+                self.online.seen += 1
+                return row.predictions.item()
+        batch = self.batch_of(x)
+        batch.labels[0], batch.weights[0] = label, weight
+        return float(self.online.learn(batch).predictions[0])
 
     def score(self, x: Mapping[Any, Any]) -> float:
         """Return the published score of a row: the expected label, the log-odds, or the number of a class."""
-        row = self._with(x)
-        if row is None:
-            return float(self.online.score(self.batch_of(x)).predictions[0])
-        row.score()
-        return row.predictions.item()
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                return row.predictions.item()
+        return float(self.online.score(self.batch_of(x)).predictions[0])
 
     def probability(self, x: Mapping[Any, Any]) -> float:
         """Return the probability of label 1, of a model with the logistic loss."""
-        row = self._with(x)
-        if row is None:
-            return float(self.probabilities_of(self.batch_of(x))[0])
-        row.score()
-        write_probabilities(row.predictions, self._probability)
-        return self._probability.item()
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                write_probabilities(row.predictions, self._probability)
+                return self._probability.item()
+        return float(self.probabilities_of(self.batch_of(x))[0])
 
     def probabilities(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return the probability of each class, float64[k], of a model with the softmax loss."""
-        row = self._with(x)
-        if row is None:
-            found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
-            return found
-        row.score()
-        copied: NDArray[np.float64] = row.scores.all_probabilities[0].copy()
-        return copied
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                copied: NDArray[np.float64] = row.scores.all_probabilities[0].copy()
+                return copied
+        found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
+        return found
 
     def learn_batch(self, batch: Batch) -> None:
         """Learn all rows, in order."""

@@ -4,6 +4,7 @@ An epoch ends before the first example of the next one is scored, as in `evaluat
 matter how examples are cut into calls.
 """
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,11 +24,16 @@ class OnlineLearner:
     """A learner that ends its epochs by itself.
 
     epoch_examples  examples of an epoch; None: epochs end after 100, 200, 400, 800 ... examples; 0: only by hand
+
+    Several threads may use it at once, one of which works at a time: scoring writes to the learner's scratch, too.
+
+    lock  is held by whoever works with the learner itself
     """
 
     def __init__(self, options: Options, epoch_examples: int | None = None) -> None:
         self.options = options
         self.learner = Learner(options)
+        self.lock = threading.RLock()
         self.seen = 0
         self._epoch_examples = epoch_examples
         self._next_end = self._end_after(0)
@@ -36,24 +42,27 @@ class OnlineLearner:
         """Score, then learn, all rows in order; return their scores. Rows without a label or a weight are scored."""
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
-        while at < size:
-            self.end_if_due()
-            stop = min(size, at + self._next_end - self.seen)
-            self.learner.learn(batch, at, stop, scores)
-            self.seen += stop - at
-            at = stop
+        with self.lock:
+            while at < size:
+                self.end_if_due()
+                stop = min(size, at + self._next_end - self.seen)
+                self.learner.learn(batch, at, stop, scores)
+                self.seen += stop - at
+                at = stop
         return scores
 
     def score(self, batch: Batch) -> Scores:
         """Return the scores of all rows; nothing of the model changes."""
         size = len(batch.labels)
         scores = Scores.empty(size, self.options.classes)
-        self.learner.score_rows(batch, 0, size, scores)
+        with self.lock:
+            self.learner.score_rows(batch, 0, size, scores)
         return scores
 
     def end_epoch(self) -> None:
         """End the epoch at once: products that matter become features."""
-        self.learner.end_epoch()
+        with self.lock:
+            self.learner.end_epoch()
 
     def end_if_due(self) -> None:
         """End the epoch before the next example is scored, if it has its examples."""
@@ -74,21 +83,23 @@ class OnlineLearner:
         return end
 
     def __getstate__(self) -> dict[str, Any]:
-        table = self.learner.table
-        return {
-            "options": self.options,
-            "epoch_examples": self._epoch_examples,
-            "seen": self.seen,
-            "next_end": self._next_end,
-            "table": {name: _used_rows(array) for name, array in table._asdict().items()},
-            "sums": {name: array.copy() for name, array in self.learner.sums.items()},
-            "observed": {name: array.copy() for name, array in self.learner.observed.items()},
-        }
+        with self.lock:
+            table = self.learner.table
+            return {
+                "options": self.options,
+                "epoch_examples": self._epoch_examples,
+                "seen": self.seen,
+                "next_end": self._next_end,
+                "table": {name: _used_rows(array) for name, array in table._asdict().items()},
+                "sums": {name: array.copy() for name, array in self.learner.sums.items()},
+                "observed": {name: array.copy() for name, array in self.learner.observed.items()},
+            }
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.options = state["options"]
         self._epoch_examples, self.seen, self._next_end = state["epoch_examples"], state["seen"], state["next_end"]
         self.learner = Learner(self.options)
+        self.lock = threading.RLock()
         for name, (rows, content) in state["table"].items():
             _as_bytes(getattr(self.learner.table, name))[rows] = content
         self.learner.restore(state["sums"])

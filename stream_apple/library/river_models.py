@@ -54,7 +54,8 @@ class _Apple(base.Estimator):
     def explain_one(self, x: Mapping[Any, Any]) -> list[Contribution]:
         """Return what each feature adds to the score of `x`, the largest in size first; they sum to the score."""
         model = self._model
-        return explain_row(model.online.learner, model.featurizer.memory.names, model.batch_of(x))
+        with model.online.lock:
+            return explain_row(model.online.learner, model.featurizer.memory.names, model.batch_of(x))
 
     @property
     def progressive_loss(self) -> float:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,14 @@ def test_a_model_is_pickled_to_the_bit() -> None:
     assert np.array_equal(second.predict_proba(frame), first.predict_proba(frame))
     row = OneRow(OnlineLearner(first._online.options), featurizer, sort_names=False)
     assert row.score({"age": 1.0}) == 0.0
+
+
+def test_threads_may_ask_one_model_at_once() -> None:
+    """Scoring writes to the scratch of the learner: each thread gets its own scores all the same."""
+    frame, labels = table("logistic", 2)
+    many = pd.concat([frame] * 20, ignore_index=True)
+    model = AppleClassifier(method="quadratic", bits=12).fit(frame, labels)
+    expected = model.decision_function(many)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.decision_function(many), range(12)))
+    assert all(np.array_equal(each, expected) for each in found)

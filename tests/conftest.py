@@ -19,6 +19,9 @@ from support.required import SharedFile, UnavailableError, reference_file, unava
 from support.topics import TopicFactory, unique_topics
 from support.waiting import DEADLINE_S
 
+# Read by SciPy when it is imported: without it scikit-learn's suite for estimators skips a check.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
 

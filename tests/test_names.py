@@ -8,6 +8,8 @@ from pathlib import Path
 from support.source_files import FILES, dotted_name, tree_of
 
 ALIKE = {
+    "AppleClassifier": "the interfaces of scikit-learn and of River have it under this name",
+    "AppleRegressor": "the interfaces of scikit-learn and of River have it under this name",
     "command": "every module of `cli` has its click command under this name",
     "parse_line": "every format of `files` that has lines has its function under this name",
 }

@@ -158,7 +158,9 @@ def from_file(path: Path, top: int) -> Facts:
 def to_file(path: Path, config: Config, found: Inspected) -> None:
     """Save a model for `from_file`; ConfigurationError if it can't be written."""
     identity = Provenance.of(config).settings
-    settings = config.model_dump(mode="json", include=_SECTIONS)
+    # Without those two the name of a model that depends on them would be another one, and its file could not be read.
+    told = {"input": config.input.identity(), "output": config.output.identity(config.learner.loss)}
+    settings = config.model_dump(mode="json", include=_SECTIONS | {name for name, identity in told.items() if identity})
     settings |= {name: identity[name] for name in (STARTED_FROM,) if name in identity}
     content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
     write_model_file(path, content)

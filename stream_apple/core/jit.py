@@ -8,6 +8,7 @@ the sources of the whole package: any edit compiles anew.
 import hashlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, types
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -55,7 +56,8 @@ def aim_at(target: str) -> None:
     numba.config.CPU_FEATURES = ""  # type: ignore[attr-defined]
 
 
-numba.config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]  # made by Numba at import
+CACHE = _cache_directory()
+"""Where compiled code is kept. Numba's own setting stays as it is: it is for the other packages of the process, too."""
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -65,7 +67,7 @@ def _marker_path(what: str) -> Path:
     processor = config.CPU_NAME or binding.get_host_cpu_name()
     described = (what, numba.__version__, sys.version, processor, config.CPU_FEATURES)
     name = hashlib.sha256("\0".join(map(str, described)).encode()).hexdigest()[:16]
-    return Path(config.CACHE_DIR) / f"complete-{name}"
+    return CACHE / f"complete-{name}"
 
 
 def is_complete(what: str) -> bool:
@@ -85,8 +87,60 @@ def note_complete(what: str) -> None:
 _OPTIONS: dict[str, Any] = {"nopython": True, "error_model": "numpy", "nogil": True, "_nrt": False}
 
 
+class _Locator:
+    """Says where the compiled code of one function is kept: below CACHE, in a folder named as that of its source."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        code = function.__code__
+        source = Path(code.co_filename)
+        inside = source.is_relative_to(_SOURCES)
+        folder = ".".join(source.parent.relative_to(_SOURCES).parts) if inside else source.parent.name
+        self._path = CACHE / (folder or "core")
+        self._line = code.co_firstlineno
+        # That of the package is in the name of CACHE; tests have kernels elsewhere.
+        self._stamp = b"" if inside else hashlib.sha256(source.read_bytes()).digest()
+
+    @classmethod
+    def from_function(cls, function: Callable[..., object], source: str) -> "_Locator | None":
+        """Return the locator of a function; None if nothing can be kept, so that Numba asks its own locators."""
+        if not Path(source).exists():
+            return None
+        found = cls(function)
+        try:
+            found.ensure_cache_path()
+        except OSError:
+            return None
+        return found
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; OSError if nothing can be written there."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=self._path).close()
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._path)
+
+    def get_source_stamp(self) -> bytes:
+        """Return what changes with the source."""
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name in one file."""
+        return str(self._line)
+
+
+class _CacheImplementation(CompileResultCacheImpl):
+    _locator_classes = [cast("Any", _Locator), *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001
+
+
 class _Cache(FunctionCache):
-    """Numba's cache; but to load code, it does not first import and register all that compiling would need."""
+    """Numba's cache, in a place of our own.
+
+    To load code, it does not first import and register all that compiling would need.
+    """
+
+    _impl_class = _CacheImplementation
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the compiled function, or None; Numba then makes itself ready, and compiles."""

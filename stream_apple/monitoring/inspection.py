@@ -186,11 +186,12 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         discretised=int(np.count_nonzero(np.diff(learner.preparation.intervals.ends, prepend=0))),
         classes=classes_of(learner, top),
     )
-    monomials = _monomials(learner, table, names, top)
+    monomials = view_monomials(learner, table, names, top)
     return ModelView(state, learning, monomials, time.perf_counter() - began)
 
 
-def _monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:
+def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:
+    """Return what a learner has found: its `top` heaviest monomials, products and parents. `table`: its settled one."""
     slots = table.slots
     salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
     salience[slots["key"][:-1] == 0] = 0.0

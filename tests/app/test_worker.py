@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-import numba
 import pytest
 
 from stream_apple.adapters.http.listener import listen
@@ -14,6 +13,7 @@ from stream_apple.app.models import settings_of
 from stream_apple.app.startup import Opening
 from stream_apple.app.worker import run
 from stream_apple.config import Config, load
+from stream_apple.core import jit
 from stream_apple.errors import ConfigurationError
 from stream_apple.signals import Signals
 from stream_apple.stream.model.warmup import is_warm
@@ -37,7 +37,7 @@ class Connection:
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where it is noted that kernels are in the cache: nothing is, whatever this process has compiled."""
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
     return tmp_path
 
 

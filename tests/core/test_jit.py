@@ -15,7 +15,7 @@ from core.learner.test_learner import batch_of, planted_rows, run
 from core.machine_code import counts_references, machine_code
 from numba.core.errors import TypingError
 
-from stream_apple.core.jit import Kernel, kernel, part, routine
+from stream_apple.core.jit import CACHE, Kernel, kernel, part, routine
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
 
@@ -71,7 +71,7 @@ class TestRoutines:
 def test_no_reference_is_counted() -> None:
     """In the machine code of any kernel, whatever processor it is for: it costs as much as learning a short example."""
     run(Learner(Options(bits=8)), batch_of(planted_rows(1, seed=1)), 1)
-    kernels = machine_code(Path(numba.config.CACHE_DIR))  # type: ignore[attr-defined]  # made by Numba at import
+    kernels = machine_code(CACHE)
     assert any(name.startswith("mixed.process_mixed-") for name in kernels)
     assert [name for name, code in kernels.items() if counts_references(code)] == []
 

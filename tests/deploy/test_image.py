@@ -15,6 +15,7 @@ from typing import NamedTuple, get_args
 import pytest
 from core.machine_code import COMPILE_S, TARGET
 from deploy.manifests import REPOSITORY
+from packaging.requirements import Requirement
 
 from stream_apple.core.learner.options import Loss, Method
 
@@ -79,6 +80,21 @@ def requirements(path: Path) -> dict[str, frozenset[str]]:
             requirement, *hashes = line.split(" --hash=")
             found[requirement.strip()] = frozenset(one.split()[0] for one in hashes)
     return found
+
+
+def where_the_image_runs(found: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Requirement without its marker -> hashes, of those that CPython on Linux installs.
+
+    What a test needs may be for other interpreters as well, which makes another marker of the same requirement.
+    """
+    there = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    there |= {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
+    read = {Requirement(line): hashes for line, hashes in found.items()}
+    return {
+        f"{each.name}{each.specifier}": hashes
+        for each, hashes in read.items()
+        if each.marker is None or each.marker.evaluate(there)
+    }
 
 
 class TestDockerfile:
@@ -156,9 +172,10 @@ class TestLocks:
     """What the image installs."""
 
     def test_the_image_s_lock_is_part_of_the_lock(self) -> None:
-        """Every requirement of the image is in requirements.lock with the same version, marker and hashes."""
-        whole = requirements(REPOSITORY / "requirements.lock")
-        image = requirements(DOCKER / "requirements.lock")
+        """Every requirement of the image is in requirements.lock with the same version and hashes."""
+        whole = where_the_image_runs(requirements(REPOSITORY / "requirements.lock"))
+        image = where_the_image_runs(requirements(DOCKER / "requirements.lock"))
+        assert len(image) > 20
         assert {name: hashes for name, hashes in whole.items() if name in image} == image
         assert all(image.values())
 

@@ -73,7 +73,7 @@ def asked_by_river(batch: Batch, moment: Any, delay: Any) -> list[float]:
         ({"row": row, "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=row)}, label > 0)
         for row, label in enumerate(batch.labels)
     ]
-    log_loss = metrics.LogLoss()  # type: ignore[no-untyped-call]
+    log_loss = metrics.LogLoss()
     progressive_val_score(data, model, log_loss, moment=moment, delay=delay)
     return model.scores
 

@@ -5,7 +5,8 @@ mean probability of the predictions. What is published is calibrated if the two 
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,11 +111,13 @@ class ClassProgress(ProgressiveLoss):
         super().__init__(loss=SOFTMAX, mixed=mixed)
         self._classes = np.zeros((len(_SPANS), classes))  # weight of the examples of each
 
-    def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
-        """Add rows [start, stop) of the batch, and their scores, to all sums."""
-        self._add_sums(batch, scores, start, stop)
+    def kernel_calls(
+        self, batch: Batch, scores: Scores, start: int, stop: int
+    ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """Return what `add` calls, in order: each kernel with its arguments, which hold until `observe_anew`."""
         quality = self._class_quality
-        _add_classes(batch, scores, start, stop, self._classes, (quality.losses, quality.wrong))
+        arguments = (batch, scores, start, stop, self._classes, (quality.losses, quality.wrong))
+        return [self._call_of_sums(batch, scores, start, stop), (_add_classes, arguments)]
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""

@@ -3,8 +3,9 @@
 One learner is one model, of one input partition.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.settled_view import view_settled
+from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.core.learner.state.model import (
     DEFERRED,
     EVICTED,
@@ -65,6 +67,7 @@ class Learner:
         self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
         self._longest = 0
+        self.generation = 0  # grows when arrays that kernels work on are replaced by others
         self._work = empty_scratch(options, 0)
         self._class_work = empty_class_work(options.classes)
 
@@ -129,12 +132,42 @@ class Learner:
             first = last
         self.progress.add(batch, scores, start, stop)
 
+    def single_row(self, features: int) -> SingleRow | None:
+        """Return a place for one example of up to so many features, which is learned as `learn` does, at less cost.
+
+        It holds as long as its `generation` is the learner's. None if examples are prepared before they are learned, or
+        need columns that it has not; or if a model changes by itself between two of them, as it does by default.
+        """
+        by_itself = self.options.label_units or self.options.early_growth or self.options.drift == "restart"
+        if self.preparation.active or by_itself or self.options.wanted_columns():
+            return None
+        self._make_room(features)
+        return SingleRow(self, features)
+
+    def active_features(self, batch: Batch, row: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+        """Return what a row's score is made of: the slots of its features, their values, and the published score.
+
+        The constant is among them, in the last slot. Nothing of the model changes.
+        """
+        scores = Scores.empty(1)
+        prepared = batch.select(np.array([row]))
+        if self.preparation.active:
+            prepared = self.preparation.prepare(prepared)
+        self._make_room(len(prepared.keys))
+        slots = self._work.features.slot
+        slots[:] = len(self.table.slots)  # none has this number
+        self._process(prepared, 0, 1, scores, learn=False)
+        size = int(np.argmax(slots == len(self.table.slots)))
+        self.units.from_units(prepared, scores, 0, 1, (self.units.centre, self.units.width))
+        return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
+
     def end_epoch(self, *, nominate: bool = False) -> Growth:
         """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
 
         With the other methods the parents are fixed. Features that no example will have again are forgotten.
         `nominate`: the model is to be merged with others, see `grow`.
         """
+        self.generation += 1
         self.progress.end_epoch()
         self._settle()
         if len(gone := self.preparation.end_epoch()):
@@ -175,6 +208,7 @@ class Learner:
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over all state besides the table, which is written before; ValueError for another learner's arrays."""
+        self.generation += 1
         prepared = {name for name in sums if name.startswith(_PREPARED)}
         selection = self.selection.arrays
         self.selection.restore({name: sums[name] for name in sums if name in selection})
@@ -363,29 +397,48 @@ class Learner:
         """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
         batch = self.units.to_units(batch)
         self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
-        model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
-        decay = model.decay if model.rule.decay.active else None
-        trust = model.start if len(model.start) else None
-        origins = work.origins if self.options.counted else None
         if self.options.classes:
             check_labels(batch.labels[start:stop], self.options.classes)
-            row = process_classes(model, work, self._class_work, *rows)
-        elif self.options.mixed:
-            settings = (model, decay, trust, origins, self._watch)
-            row = process_mixed(*settings, work, batch, early, scores, start, stop, learn)
-            while row < -1:
-                self._restart()
-                row = process_mixed(*settings, work, batch, early, scores, -1 - row, stop, learn)
-        elif self.options.collisions == "share":
-            row = process_shared(model, decay, work, *rows)
-        else:
-            tuples = model.tuples if self.options.method == "tuples" else None
-            row = process_plain(model, decay, trust, origins, tuples, work, *rows)
+        call, arguments = self.kernel_call(batch, scores, start, stop, learn=learn, early=early)
+        row = call(*arguments)
+        while row < -1:
+            self._restart()
+            call, arguments = self.kernel_call(batch, scores, -1 - row, stop, learn=learn, early=early)
+            row = call(*arguments)
         if row >= 0:
             raise ModelError(
                 f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",
                 first + row,
             )
+
+    def kernel_call(
+        self,
+        batch: Batch,
+        scores: Scores,
+        start: int,
+        stop: int,
+        *,
+        learn: bool,
+        early: NDArray[np.float32] = NO_EARLY,
+    ) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        """Return the kernel of the model's family, and its arguments to score or learn these rows.
+
+        It returns -1, or the row whose score is not finite, or -2 - row where losses had risen. The arguments hold as
+        long as `generation` is the same. Labels are in the units of labels already.
+        """
+        model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
+        decay = model.decay if model.rule.decay.active else None
+        trust = model.start if len(model.start) else None
+        origins = work.origins if self.options.counted else None
+        if self.options.classes:
+            return process_classes, (model, work, self._class_work, *rows)
+        if self.options.mixed:
+            extras = (decay, trust, origins, self._watch)
+            return process_mixed, (model, *extras, work, batch, early, scores, start, stop, learn)
+        if self.options.collisions == "share":
+            return process_shared, (model, decay, work, *rows)
+        tuples = model.tuples if self.options.method == "tuples" else None
+        return process_plain, (model, decay, trust, origins, tuples, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         """Learn rows [start, stop) as the preparation makes them, a portion at a time."""
@@ -397,6 +450,7 @@ class Learner:
     def _make_room(self, longest: int) -> None:
         """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""
         if longest > self._longest:
+            self.generation += 1
             self._longest = longest
             self._work = empty_scratch(self.options, longest)
 

@@ -11,7 +11,8 @@ within [0, 1] (squared loss). Sums run in the order of the examples, one by one,
 """
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,9 +268,21 @@ class PredictorQuality:
         All are float64[n], contiguous; scores are finite, and logistic ones log-odds of the label 1 against -1.
         Rows without a label, or of weight zero, are left out. ValueError if there are more or fewer predictors.
         """
+        call, arguments = self.kernel_call(labels, weights, scores, start, stop)
+        call(*arguments)
+
+    def kernel_call(
+        self,
+        labels: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        scores: tuple[NDArray[np.float64], ...],
+        start: int,
+        stop: int,
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """Return the kernel that `add` calls, and its arguments."""
         if len(scores) != self._predictors:
             raise ValueError(f"expected the scores of {self._predictors} predictors, found those of {len(scores)}")
-        _add(labels, weights, scores, start, stop, self._loss, self._state)
+        return _add, (labels, weights, scores, start, stop, self._loss, self._state)
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""

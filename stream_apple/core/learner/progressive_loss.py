@@ -4,7 +4,8 @@ Sums run in the order of the examples, one by one, so they don't depend on how t
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,13 +98,24 @@ class ProgressiveLoss:
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
-        self._add_sums(batch, scores, start, stop)
-        offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
-        self._quality.add(batch.labels, batch.weights, offered, start, stop)
+        for call, arguments in self.kernel_calls(batch, scores, start, stop):
+            call(*arguments)
 
-    def _add_sums(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
+    def kernel_calls(
+        self, batch: Batch, scores: Scores, start: int, stop: int
+    ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """Return what `add` calls, in order: each kernel with its arguments, which hold until `observe_anew`."""
+        offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
+        return [
+            self._call_of_sums(batch, scores, start, stop),
+            self._quality.kernel_call(batch.labels, batch.weights, offered, start, stop),
+        ]
+
+    def _call_of_sums(
+        self, batch: Batch, scores: Scores, start: int, stop: int
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
         spans = (self.whole, self.epoch, self.recent)
-        _add(batch, scores, start, stop, self._loss, spans, self.examples)
+        return _add, (batch, scores, start, stop, self._loss, spans, self.examples)
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""

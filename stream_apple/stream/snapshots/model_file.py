@@ -59,17 +59,20 @@ class StartingFile(Closed):
 class SavedSettings(Closed):
     """Sections of the configuration that the model depends on, in JSON types; and what it started from.
 
-    None of the others: a file that somebody else made says nothing of this machine, such as which files to open.
+    `input` and `output` are there if the model depends on them. None of the others: a file that somebody else made says
+    nothing of this machine, such as which files to open.
     """
 
     learner: dict[str, Any]
     epochs: dict[str, Any]
     limits: dict[str, Any]
+    input: dict[str, Any] | None = None
+    output: dict[str, Any] | None = None
     from_model: StartingFile | None = None
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the sections of the configuration alone, without `from_model`."""
-        return self.model_dump(exclude={"from_model"})
+        return self.model_dump(exclude={"from_model"}, exclude_none=True)
 
 
 class _Content(Stored):

@@ -1,0 +1,133 @@
+"""What one cell of a table, or one value of a map, becomes: the key and the value of a feature, or nothing.
+
+The rules are those of the section `input` (`core/input/record_mapper.py`), or those of the product's own message, as
+`CellRules` says; the keys are the codec's.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from stream_apple.core.batch import TOO_LARGE
+from stream_apple.core.codec.feature_hashing import feature_key
+from stream_apple.core.codec.feature_names import Names
+
+_MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has no end
+ABSENT = 0
+"""The key of a cell that its row does not have."""
+
+
+class CellRules(NamedTuple):
+    """Says how cells are read where the section `input` and the product's own message differ.
+
+    booleans_are_categories  true is the category `name=true`, else the number 1
+    empty_is_absent          an empty text is a missing cell, else the category `name=`
+    """
+
+    booleans_are_categories: bool = True
+    empty_is_absent: bool = True
+
+
+RECORD = CellRules()
+"""As the section `input` reads a record of another shape."""
+MESSAGE = CellRules(booleans_are_categories=False, empty_is_absent=False)
+"""As the stream's own message is read."""
+
+
+class UnreadableCellError(ValueError):
+    """A cell is no value of a feature. The message says which column, what was expected, and what was found."""
+
+
+def text_of(value: object, where: str) -> str:
+    """Return a category's text, as the section `input` spells it; UnreadableCellError for what has no spelling."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return repr(float(value))
+    if isinstance(value, Decimal):
+        return str(value)
+    raise UnreadableCellError(f"{where}: expected a text, a number or a boolean as category, found {value!r}")
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell is None, NaN, pandas' NA or NaT."""
+    if value is None:
+        return True
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    return type(value).__name__ in {"NAType", "NaTType"}
+
+
+class ColumnKeys(dict[Any, int]):
+    """The keys of one column's categories by cell, made when a cell is first met; ABSENT for a missing one.
+
+    name     the column's
+    reading  how cells are read
+    note     is told key and name of each category that is new
+    """
+
+    def __init__(self, name: str, reading: CellRules, note: Callable[[int, str], None]) -> None:
+        super().__init__()
+        self._name = name
+        self._reading = reading
+        self._note = note
+
+    def __missing__(self, cell: object) -> int:
+        if is_missing(cell) or (cell == "" and self._reading.empty_is_absent):
+            return ABSENT
+        full = f"{self._name}={text_of(cell, f'column {self._name!r}')}"
+        key = feature_key(full)
+        self._note(key, full)
+        if len(self) < _MOST_REMEMBERED:
+            self[cell] = key
+        return key
+
+
+def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
+    """Return the value of a feature; UnreadableCellError if it is infinite, or 2^60 or more in size."""
+    try:
+        number = np.float32(value)
+    except OverflowError:  # an integer that no float holds
+        refuse_number(value, where)
+    if not abs(number) < TOO_LARGE and not math.isnan(number):
+        refuse_number(value, where)
+    return number
+
+
+def refuse_number(value: object, where: str) -> NoReturn:
+    """Raise UnreadableCellError for a number that no feature has."""
+    found = value.item() if isinstance(value, np.generic) else value
+    raise UnreadableCellError(f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {found!r}")
+
+
+def refuse_time(where: str, found: object) -> NoReturn:
+    """Raise UnreadableCellError for a time: what of it matters is not for us to guess."""
+    raise UnreadableCellError(
+        f"{where}: expected a number, a text, a category or a boolean, found {found}: say what of the time matters, "
+        f"such as its hour and its weekday, as features of their own"
+    )
+
+
+class NameMemory:
+    """The names of the features that were met, by key, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+
+    def note(self, key: int, name: str) -> None:
+        """Remember the name of a key."""
+        self.names.add([(key, name)])
+
+    def __getstate__(self) -> dict[int, str]:
+        return self.names.known()
+
+    def __setstate__(self, known: Mapping[int, str]) -> None:
+        self.names = Names()
+        self.names.add(known.items())

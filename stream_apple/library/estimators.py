@@ -1,0 +1,366 @@
+"""The learner with scikit-learn's interface: `AppleClassifier` and `AppleRegressor`.
+
+`partial_fit` learns a stream, in the order given, with the bits of `evaluate` and of a worker. `fit` learns a set, see
+`example_sets.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.losses import write_probabilities
+from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.library.example_sets import as_set
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
+from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.online import OnlineLearner
+from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.monomial_views import Monomial
+
+__all__ = ["AppleClassifier", "AppleRegressor"]
+
+_OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
+_ENOUGH, _MOST_PASSES = 5_000, 20  # examples after which a second pass over a set would add little; see `passes`
+
+
+class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators have in common: rows become a batch, which is learned or scored."""
+
+    epoch_examples: int | None
+    passes: int | None
+    shuffle: bool
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401  scikit-learn's
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    @property
+    def n_parents_(self) -> int:
+        """How many products and features have become parents, of which products are made."""
+        check_is_fitted(self)
+        return int(self._online.learner.census().parents[1:].sum())
+
+    @property
+    def progressive_loss_(self) -> float:
+        """The mean loss of the predictions made before each example was learned."""
+        check_is_fitted(self)
+        return float(self._online.learner.progress.progressive_loss)
+
+    @property
+    def linear_progressive_loss_(self) -> float:
+        """The same of the linear predictor, which learns alongside."""
+        check_is_fitted(self)
+        return float(self._online.learner.progress.linear_progressive_loss)
+
+    def monomials(self, top: int = 100) -> list[Monomial]:
+        """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
+        check_is_fitted(self)
+        return heaviest(self._online.learner, self._featurizer.memory.names, top)
+
+    def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
+        """Return what each feature adds to the score of the only row of X; they sum to the score."""
+        check_is_fitted(self)
+        batch = self._rows(X, self._featurizer, reset=False)
+        if len(batch.labels) != 1:
+            raise ValueError(f"X: expected one row, found {len(batch.labels)}")
+        with self._online.lock:
+            return explain_row(self._online.learner, self._featurizer.memory.names, batch)
+
+    def end_epoch(self) -> Self:
+        """End an epoch at once: features that matter are multiplied from now on."""
+        check_is_fitted(self)
+        self._online.end_epoch()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_online" in vars(self)
+
+    def _begin(self, options: Options) -> None:
+        """Stand before the first example."""
+        self._online = OnlineLearner(options, whole_number(self, "epoch_examples"))
+
+    def _new_featurizer(self, options: Options) -> Featurizer:
+        if "users" in options.wanted_columns():
+            raise ValueError(
+                "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
+            )
+        return Featurizer(options.wanted_columns())
+
+    def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
+        if isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping):
+            return featurizer.maps(X)
+        if sparse.issparse(X):
+            rows = validate_data(
+                self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
+            )
+            return featurizer.matrix(rows.indptr, rows.indices, rows.data)
+        frame = _frame_of(X)
+        if frame is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            _check_some(frame.shape)
+            return featurizer.frame(frame)
+        cells = np.asarray(X) if isinstance(X, list | tuple) else X
+        if isinstance(cells, np.ndarray) and cells.dtype.kind in "OUS" and cells.ndim == 2 and not _are_numbers(cells):
+            validate_data(self, cells, reset=reset, skip_check_array=True)
+            _check_some(cells.shape)
+            if cells.dtype.kind == "S":
+                cells = cells.astype(str)
+            return featurizer.maps([dict(enumerate(row)) for row in cells.tolist()])
+        cells = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype=_FLOATS)
+        return featurizer.array(cells)
+
+    def _learn_rows(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
+        """Learn a stream."""
+        self._online.learn(batch._replace(labels=labels, weights=_weights(sample_weight, labels)))
+
+    def _learn_set(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
+        """Learn a set, or a stream if it is not to be shuffled."""
+        weights = _weights(sample_weight, labels)
+        if sample_weight is not None and not weights.any():
+            raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
+        batch = batch._replace(labels=labels, weights=weights)
+        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
+        number, passes = 0, 1
+        while number < passes:
+            ordered = as_set(batch, seed + number) if self.shuffle else batch
+            passes = self._passes(len(ordered.labels))
+            self._online.learn(ordered)
+            number += 1
+
+    def _passes(self, examples: int) -> int:
+        """Return how often `fit` learns so many examples."""
+        if self.passes is None:
+            return max(1, min(_MOST_PASSES, -(-_ENOUGH // max(1, examples))))
+        return whole_number(self, "passes", 1) or 1
+
+    def _scored(self, X: Any) -> Scores:  # noqa: ANN401, N803  scikit-learn's
+        check_is_fitted(self)
+        return self._online.score(self._rows(X, self._featurizer, reset=False))
+
+
+_FLOATS = (np.float64, np.float32)
+
+
+@takes_options(loss="auto", **_OWN)
+class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier that learns online, and multiplies the features that matter while it learns.
+
+    loss            "logistic" for two classes, "softmax" for any number; "auto": whichever fits the labels
+    epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
+                    ... examples; 0: only when `end_epoch` is called
+    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 20
+    shuffle         `fit` takes the examples as a set: neither their order nor how equal ones are put together matters.
+                    False: as a stream, in the order given, as `partial_fit` does
+    random_state    of the order in which `fit` learns a set; None: the same at each call
+
+    All others are options of the learner, by the names, defaults and bounds of the section `learner` of
+    `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise`, `l1`, `l2` ...
+
+    Columns of numbers are numbers; texts, booleans and categories are categories; what is missing is absent.
+    """
+
+    loss: str
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
+        """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
+        y = self._checked(y)
+        options, classes = self._options(np.unique(y))
+        featurizer = self._new_featurizer(options)
+        batch = self._rows(X, featurizer, reset=True)
+        check_consistent_length(batch.labels, y)
+        self.classes_, self._featurizer = classes, featurizer
+        self._begin(options)
+        self._learn_set(batch, self._labels(y), sample_weight)
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,  # noqa: ANN401, N803  scikit-learn's
+        y: Any,  # noqa: ANN401
+        classes: Any = None,  # noqa: ANN401
+        sample_weight: Any = None,  # noqa: ANN401
+    ) -> Self:
+        """Learn further examples, in their order. `classes`: all there will be, needed at the first call."""
+        y = self._checked(y)
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            if classes is None:
+                raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
+            options, known = self._options(np.unique(np.asarray(classes)))
+            featurizer = self._new_featurizer(options)
+            batch = self._rows(X, featurizer, reset=True)
+            self.classes_, self._featurizer = known, featurizer
+            self._begin(options)
+        else:
+            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+                raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
+            batch = self._rows(X, self._featurizer, reset=False)
+        check_consistent_length(batch.labels, y)
+        self._learn_rows(batch, self._labels(y), sample_weight)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
+        """Return the log-odds of the second class, float64[n]; of more classes log-probabilities, float64[n, k]."""
+        scores = self._scored(X)
+        if not self._online.options.classes:
+            return scores.predictions
+        found: NDArray[np.float64] = np.log(np.maximum(scores.all_probabilities, np.finfo(np.float64).tiny))
+        return found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
+        """Return the probability of each class, float64[n, k], in the order of `classes_`."""
+        scores = self._scored(X)
+        if self._online.options.classes:
+            return scores.all_probabilities
+        second = np.empty(len(scores.predictions))
+        write_probabilities(scores.predictions, second)
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: ANN401, N803  scikit-learn's
+        """Return the most probable class of each row."""
+        scores = self._scored(X)
+        if self._online.options.classes:
+            found: NDArray[Any] = self.classes_[scores.predictions.astype(np.int64)]
+        else:
+            found = self.classes_[(scores.predictions > 0.0).astype(np.int64)]
+        return found
+
+    def _checked(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
+        if y is None:
+            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        check_classification_targets(labels)
+        return labels
+
+    def _options(self, classes: NDArray[Any]) -> tuple[Options, NDArray[Any]]:
+        """Return the learner's options for these classes, and the classes; ValueError for fewer than two."""
+        if len(classes) < 2:
+            raise ValueError(f"expected at least 2 classes, found one class: {classes.tolist()}")
+        loss = self.loss
+        if loss not in {"auto", "logistic", "softmax"}:
+            raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")
+        if loss == "logistic" and len(classes) > 2:
+            raise ValueError(f"loss: expected 'softmax' for {len(classes)} classes, found 'logistic'")
+        if loss == "auto":
+            loss = "logistic" if len(classes) == 2 else "softmax"
+        return options_of(self, loss=loss, classes=len(classes) if loss == "softmax" else 0), classes
+
+    def _labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return labels as the learner has them: -1 and 1, or the numbers of classes."""
+        places = np.searchsorted(self.classes_, y)
+        wrong = self.classes_[np.minimum(places, len(self.classes_) - 1)] != y
+        if wrong.any():
+            raise ValueError(
+                f"y: expected classes among {self.classes_.tolist()}, found {np.unique(y[wrong]).tolist()}"
+            )
+        return places.astype(np.float64) if self._online.options.classes else np.where(places == 1, 1.0, -1.0)
+
+
+@takes_options(**_OWN)
+class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-learn has no types
+    """A regressor that learns online, and multiplies the features that matter while it learns.
+
+    Its parameters are those of `AppleClassifier`, but `loss`, which is the squared one. A prediction is never outside
+    the range of 0 and the labels learned.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
+        """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
+        y = self._checked(y)
+        options = options_of(self, loss="squared")
+        featurizer = self._new_featurizer(options)
+        batch = self._rows(X, featurizer, reset=True)
+        check_consistent_length(batch.labels, y)
+        self._featurizer = featurizer
+        self._begin(options)
+        self._learn_set(batch, y, sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
+        """Learn further examples, in their order."""
+        y = self._checked(y)
+        if not self.__sklearn_is_fitted__():
+            options = options_of(self, loss="squared")
+            featurizer = self._new_featurizer(options)
+            batch = self._rows(X, featurizer, reset=True)
+            self._featurizer = featurizer
+            self._begin(options)
+        else:
+            batch = self._rows(X, self._featurizer, reset=False)
+        check_consistent_length(batch.labels, y)
+        self._learn_rows(batch, y, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
+        """Return the expected label of each row, float64[n]."""
+        return self._scored(X).predictions
+
+    def _checked(self, y: Any) -> NDArray[np.float64]:  # noqa: ANN401
+        if y is None:
+            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        numbers: NDArray[np.float64] = labels.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise ValueError("y: expected finite numbers, found that it contains NaN or infinity")
+        return numbers
+
+
+def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ANN401
+    """Return weights of examples, float64[n], of 1 if none are given; ValueError for negative ones."""
+    if sample_weight is None:
+        return np.ones(len(labels))
+    weights: NDArray[np.float64] = _check_sample_weight(
+        _as_array(sample_weight), labels.reshape(-1, 1), dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
+
+
+def _as_array(column: Any) -> Any:  # noqa: ANN401
+    """Return a series of any kind of frame as an array."""
+    return column.to_numpy() if type(column).__module__.partition(".")[0] in {"polars", "pyarrow"} else column
+
+
+def _frame_of(X: Any) -> Any:  # noqa: ANN401, N803
+    """Return a frame of narwhals, if X is a frame of any kind, else None."""
+    if isinstance(X, np.ndarray | list | tuple) or not hasattr(X, "columns"):
+        return None
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _check_some(shape: tuple[int, ...]) -> None:
+    """Raise ValueError for a table without rows or columns, in scikit-learn's words."""
+    if shape[0] < 1:
+        raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+    if shape[1] < 1:
+        raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def _are_numbers(cells: NDArray[Any]) -> bool:
+    """Return whether all cells can be numbers."""
+    if cells.dtype.kind != "O":
+        return False
+    return all(not isinstance(cell, str | bytes | bool | dict | list) and cell is not None for cell in cells.flat)

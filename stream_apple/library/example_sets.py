@@ -1,0 +1,48 @@
+"""Examples as a set, which `fit` learns: in an order, and with weights, that depend on what they are alone.
+
+A learner of streams learns other things from another order, and from one example of weight 3 than from three. Whoever
+calls `fit` expects neither. So equal examples are put together first; an example of weight w is then learned about w
+times, at places that its content and the seed decide.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+
+MOST_COPIES = 8
+"""An example of more weight than that, which stands there once, is learned so often, with more weight each time."""
+
+_Words = NDArray[np.uint64]
+_ROUNDING = 1e-9
+
+
+def as_set(batch: Batch, seed: int) -> Batch:
+    """Return the examples in the order in which they are learned, each as often as it weighs."""
+    kept = np.flatnonzero(batch.weights > 0.0)
+    batch = batch if len(kept) == len(batch.weights) else batch.select(kept)
+    if not len(batch.labels):
+        return batch
+    hashes, first, group, counts = np.unique(_hashes(batch), return_index=True, return_inverse=True, return_counts=True)
+    total = np.bincount(group, batch.weights)
+    copies = np.maximum(counts, np.minimum(np.ceil(total * (1.0 - _ROUNDING)), MOST_COPIES)).astype(np.int64)
+    rows = np.repeat(np.arange(len(hashes)), copies)
+    number = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+    places = _mixed(hashes[rows] + _mixed(number.astype(np.uint64) + np.uint64(seed % (1 << 32) << 32)))
+    order = np.argsort(places, kind="stable")
+    return batch.select(first[rows[order]])._replace(weights=(total / copies)[rows[order]])
+
+
+def _hashes(batch: Batch) -> _Words:
+    """Return a hash of each example's features and label, uint64[n], whatever the order of the features."""
+    values = batch.values.view(np.uint32).astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(batch.keys + _mixed(values)), dtype=np.uint64)])
+    labels = (batch.labels + 0.0).view(np.uint64)
+    return _mixed(sums[batch.indptr[1:]] - sums[batch.indptr[:-1]] + _mixed(labels))
+
+
+def _mixed(words: _Words) -> _Words:
+    """Return the finalizer of splitmix64 of each word."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,383 @@
+"""From tables, matrices and maps to batches: the keys and values that the codec gives for the message of each row.
+
+A row of a frame is the message {"features": {column: value}}, a row of a matrix without names the message whose names
+are the columns' numbers, "0", "1", ...: as a file of svmlight has them. Zeros are no features, and missing cells are
+absent. What has maps or lists within it goes through the codec itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import TOO_LARGE, Batch, Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import encode_example
+from stream_apple.core.codec.feature_hashing import feature_key
+from stream_apple.core.codec.feature_names import names_in
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.record_mapper import RecordMapper
+from stream_apple.core.input.spelling import ParseError
+from stream_apple.library.cells import (
+    ABSENT,
+    RECORD,
+    CellRules,
+    ColumnKeys,
+    NameMemory,
+    UnreadableCellError,
+    is_missing,
+    number_of,
+    refuse_number,
+    refuse_time,
+)
+
+LARGE = 2.0**59
+"""Smaller numbers are values of features, without a further look."""
+
+_ANY = 1 << 62
+# Labels are checked by whoever has them, and features by nobody: the learner bounds an example.
+_LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
+_PORTION = 1 << 22  # cells made at once: their keys and values take 48 MB
+_NAMED_AT_MOST = 1 << 16  # columns of a matrix whose names are remembered
+
+_Keys = NDArray[np.uint64]
+_Values = NDArray[np.float32]
+
+
+class Featurizer:
+    """Makes batches for one model, and remembers the names of its features.
+
+    columns  the fields of `Batch` that the model needs besides those that always are, see `Options.wanted_columns`
+    reading  how cells are read
+    mapping  which fields of a map are what, if the model's records are read by one; then `reading` is RECORD
+    """
+
+    def __init__(
+        self, columns: frozenset[str] = frozenset(), reading: CellRules = RECORD, mapping: InputMapping | None = None
+    ) -> None:
+        self.memory: Final = NameMemory()
+        self._columns = columns
+        self._reading = reading
+        self._mapping = mapping
+        self._mapper = RecordMapper(mapping or InputMapping(label="", weight="", id="", features="features"))
+        self._decoder = Decoder(_LIMITS, columns & {"spaces", "attributes"})
+        self._categories: dict[Any, ColumnKeys] = {}
+        self._number_keys: dict[str, int] = {}
+        self._numbered = np.empty(0, np.uint64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "columns": self._columns,
+            "reading": self._reading,
+            "mapping": None if self._mapping is None else self._mapping._asdict(),
+            "names": self.memory.names.known(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        mapping = None if state["mapping"] is None else InputMapping(**state["mapping"])
+        Featurizer.__init__(self, state["columns"], state["reading"], mapping)
+        self.memory.names.add(state["names"].items())
+
+    @property
+    def plain(self) -> bool:
+        """Whether a flat row needs its keys and values alone."""
+        return not self._columns and self._mapping is None
+
+    def matrix(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> Batch:
+        """Return the rows of a matrix in compressed rows, whose columns have numbers and no names."""
+        values = _as_values(data, "the matrix")
+        largest = int(indices.max(initial=-1)) + 1
+        if largest <= max(2 * len(indices), len(self._numbered)):
+            keys = self._keys_of_numbers(largest)[indices]
+        else:  # most columns of a wide matrix are empty
+            used, places = np.unique(indices, return_inverse=True)
+            keys = np.array([self._number_key(str(number)) for number in used.tolist()], np.uint64)[places]
+        kept = (values != 0) & ~np.isnan(values)
+        ends = np.concatenate([[0], np.cumsum(kept)])
+        row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
+        if len(kept) and not kept.all():
+            keys, values = keys[kept], values[kept]
+        return self._batch(row_ends, keys, values, keys if self._wants("attributes") else None)
+
+    def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
+        """Return the rows of a two-dimensional array of numbers; columns without names are called by their numbers."""
+        values = _as_values(cells, "the array")
+        if names is None:
+            keys = self._keys_of_numbers(values.shape[1])
+        else:
+            keys = np.array([self._number_key(name) for name in names], np.uint64)
+        attributes = keys if names is None else np.array([_attribute_of(name) for name in names], np.uint64)
+        return self._dense([(keys, values, attributes)])
+
+    def frame(self, frame: Any) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
+        """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
+
+        UnreadableCellError for a column of times, or a cell that is no value.
+        """
+        names = [_column_name(name) for name in frame.columns]
+        columns = [frame.get_column(name) for name in frame.columns]
+        if self._mapping is not None or any(_is_nested(column) for column in columns):
+            lists = [column.to_list() for column in columns]
+            return self.maps([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
+        size = len(frame)
+        rows = max(1, _PORTION // max(1, len(names)))
+        if size <= rows:
+            return self._dense([self._column(n, c) for n, c in zip(names, columns, strict=True)], size)
+        parts = [
+            self._dense([self._column(n, c[at : at + rows]) for n, c in zip(names, columns, strict=True)])
+            for at in range(0, size, rows)
+        ]
+        return joined(parts)
+
+    def maps(self, rows: Iterable[Mapping[Any, Any]]) -> Batch:
+        """Return a row for each map of names to values, which may hold maps (namespaces) and lists of texts."""
+        rows = list(rows)
+        if self.plain:
+            flat = self._flat_maps(rows)
+            if flat is not None:
+                return flat
+        return self._by_codec(rows)
+
+    def flat(self, row: Mapping[Any, Any], keys: list[int], values: list[Any]) -> bool:
+        """Append the features of a flat map; return whether it is one. Values are finite, and may be 0."""
+        number_keys, categories, reading = self._number_keys, self._categories, self._reading
+        for name, value in row.items():
+            kind = type(value)
+            if kind is float or kind is int:
+                if not -LARGE < value < LARGE:
+                    if value != value:  # noqa: PLR0124  NaN alone differs from itself
+                        continue
+                    number_of(value, f"feature {name!r}")
+                key = number_keys.get(name)
+                if key is None:
+                    key = self._number_key(_column_name(name))
+                    number_keys[name] = key
+                keys.append(key)
+                values.append(value)
+            elif kind is str or ((kind is bool or kind is np.bool_) and reading.booleans_are_categories):
+                known = categories.get(name)
+                key = (self._category_keys(name) if known is None else known)[value]
+                if key != ABSENT:
+                    keys.append(key)
+                    values.append(1.0)
+            elif isinstance(value, bool | np.bool_ | np.number) and not isinstance(value, np.complexfloating):
+                number = number_of(value, f"feature {name!r}")
+                if number == number:  # noqa: PLR0124  NaN alone differs from itself
+                    keys.append(self._number_key(_column_name(name)))
+                    values.append(number)
+            elif isinstance(value, date | timedelta) and not is_missing(value):
+                refuse_time(f"feature {name!r}", repr(value))
+            elif not is_missing(value):
+                return False
+        return True
+
+    def _flat_maps(self, rows: list[Mapping[Any, Any]]) -> Batch | None:
+        keys: list[int] = []
+        values: list[Any] = []
+        ends = [0]
+        for row in rows:
+            if not self.flat(row, keys, values):
+                return None
+            ends.append(len(keys))
+        kept_keys, kept_values = np.array(keys, np.uint64), np.array(values, np.float64).astype(np.float32)
+        kept = kept_values != 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[ends].astype(np.int64)
+        return self._batch(indptr, kept_keys[kept], kept_values[kept], None)
+
+    def _by_codec(self, rows: Sequence[Mapping[Any, Any]]) -> Batch:
+        """Return rows that the codec reads, from the messages that they are."""
+        messages = [self._message(number, row) for number, row in enumerate(rows)]
+        decoded = self._decoder.decode(messages)
+        for record in np.flatnonzero(decoded.reasons).tolist():
+            reason = Reason(int(decoded.reasons[record]))
+            fault = explain(reason, int(decoded.places[record]), messages[record], _LIMITS)
+            raise UnreadableCellError(f"row {record}: {fault}")
+        for message in messages:
+            self.memory.names.add(names_in(message))
+        return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
+
+    def _message(self, number: int, row: Mapping[Any, Any]) -> bytes:
+        cells = _clean(row)
+        try:
+            if self._mapping is not None:
+                return encode_example(self._mapper.example(cells).example)
+            if self._reading == RECORD:
+                return encode_example(self._mapper.example({"features": cells}).example)
+        except ParseError as error:
+            raise UnreadableCellError(f"row {number}: {error}") from error
+        message: bytes = msgpack.packb({"features": cells}, use_single_float=True)
+        return message
+
+    def _column(self, name: str, column: Any) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
+        """Return keys, values and attributes of the column's cells: uint64[n, 1] or [1], float32[n, 1], as keys."""
+        dtype = column.dtype
+        if dtype.is_numeric():
+            numbers = column.to_numpy() if str(dtype) == "Float32" else _floats(column)
+            values = _as_values(numbers, f"column {name!r}").reshape(-1, 1)
+            return (
+                np.array([self._number_key(name)], np.uint64),
+                values,
+                np.array([_attribute_of(name)], np.uint64),
+            )
+        if dtype.is_temporal():
+            refuse_time(f"column {name!r}", dtype)
+        if str(dtype) == "Boolean" and not self._reading.booleans_are_categories:
+            values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column.to_list()], np.float32)
+            key = np.array([self._number_key(name)], np.uint64)
+            return key, values.reshape(-1, 1), np.array([_attribute_of(name)], np.uint64)
+        native = column.to_native()
+        attribute = np.array([_attribute_of(name)], np.uint64)
+        if str(dtype) != "Object" and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
+            codes, texts = native.factorize()
+            of_texts = [self._category_keys(name)[text] for text in texts.tolist()]
+            keys = np.array([*of_texts, ABSENT], np.uint64)[codes].reshape(-1, 1)  # the code of a missing cell is -1
+            return keys, (keys != ABSENT).astype(np.float32), attribute
+        cells = column.to_list()
+        if str(dtype) == "Object" and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
+            return self._mixed_column(name, cells)
+        keys = np.fromiter(map(self._category_keys(name).__getitem__, cells), np.uint64, len(cells)).reshape(-1, 1)
+        return keys, (keys != ABSENT).astype(np.float32), attribute
+
+    def _mixed_column(self, name: str, cells: Sequence[Any]) -> tuple[_Keys, _Values, _Keys]:
+        """Return the same of a column whose cells are of several types, each of which says what it is."""
+        keys, values = np.zeros((len(cells), 1), np.uint64), np.zeros((len(cells), 1), np.float32)
+        for row, cell in enumerate(cells):
+            found_keys: list[int] = []
+            found_values: list[Any] = []
+            if not self.flat({name: cell}, found_keys, found_values):
+                raise UnreadableCellError(
+                    f"column {name!r}, row {row}: expected a number, a text or a boolean, found {cell!r}"
+                )
+            if found_keys:
+                keys[row], values[row] = found_keys[0], found_values[0]
+        return keys, values, np.array([_attribute_of(name)], np.uint64)
+
+    def _dense(self, parts: Sequence[tuple[_Keys, _Values, _Keys]], size: int = 0) -> Batch:
+        """Return the rows of columns that stand side by side; zeros and NaN are left out."""
+        size = len(parts[0][1]) if parts else size
+        width = sum(values.shape[1] for _, values, _ in parts)
+        if len(parts) == 1 and parts[0][0].ndim == 1:
+            keys, values = np.broadcast_to(parts[0][0], (size, width)), parts[0][1]
+        else:
+            keys, values = np.empty((size, width), np.uint64), np.empty((size, width), np.float32)
+            at = 0
+            for part_keys, part_values, _ in parts:
+                stop = at + part_values.shape[1]
+                keys[:, at:stop], values[:, at:stop] = part_keys, part_values
+                at = stop
+        kept = (values != 0) & ~np.isnan(values)
+        attributes = None
+        if self._wants("attributes"):
+            attributes = np.concatenate([part[2] for part in parts]) if parts else np.empty(0, np.uint64)
+            attributes = np.broadcast_to(attributes, (size, width))[kept]
+        if kept.all():
+            indptr = np.arange(0, size * width + 1, width) if width else np.zeros(size + 1, np.int64)
+            return self._batch(indptr, keys.reshape(-1), np.ascontiguousarray(values).reshape(-1), attributes)
+        indptr = np.concatenate([[0], np.count_nonzero(kept, axis=1).cumsum()]).astype(np.int64)
+        return self._batch(indptr, keys[kept], values[kept], attributes)
+
+    def _batch(self, indptr: NDArray[np.int64], keys: _Keys, values: _Values, attributes: _Keys | None) -> Batch:
+        """Return a batch of these features, without labels, each of weight 1, none with a namespace."""
+        size = len(indptr) - 1
+        # One type of array, whatever it was made of: kernels would be compiled anew for one that can't be written.
+        keys = np.require(keys, np.uint64, ("C", "W"))
+        batch = Batch(indptr, keys, values, np.full(size, np.nan), np.ones(size))
+        if self._wants("spaces"):
+            batch = batch._replace(spaces=np.zeros(len(keys), np.uint64))
+        if attributes is not None:
+            batch = batch._replace(attributes=np.require(attributes, np.uint64, ("C", "W")))
+        return batch
+
+    def _wants(self, column: str) -> bool:
+        return column in self._columns
+
+    def _category_keys(self, name: object) -> ColumnKeys:
+        found = self._categories.get(name)
+        if found is None:
+            found = self._categories[name] = ColumnKeys(_column_name(name), self._reading, self.memory.note)
+        return found
+
+    def number_key(self, name: object) -> int:
+        """Return the key of a number's feature."""
+        return self._number_key(_column_name(name))
+
+    def _number_key(self, name: str) -> int:
+        key = self._number_keys.get(name)
+        if key is None:
+            key = self._number_keys[name] = feature_key(name)
+            self.memory.note(key, name)
+        return key
+
+    def _keys_of_numbers(self, count: int) -> _Keys:
+        """Return the keys of the columns 0 to count - 1, which are called by their numbers."""
+        known = len(self._numbered)
+        if count > known:
+            more = [feature_key(str(number)) for number in range(known, count)]
+            for number in range(known, min(count, _NAMED_AT_MOST)):
+                self.memory.note(more[number - known], str(number))
+            self._numbered = np.concatenate([self._numbered, np.array(more, np.uint64)])
+        return self._numbered[:count]
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """Return the rows of all parts, one after another."""
+    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
+    columns: dict[str, NDArray[Any]] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
+    }
+    return Batch(indptr, **columns)
+
+
+def _as_values(numbers: NDArray[Any], where: str) -> _Values:
+    """Return numbers as values of features, NaN where they are missing; UnreadableCellError for those out of bounds."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(numbers).astype(np.float32, order="C")
+    large = ~(np.abs(values) < TOO_LARGE) & ~np.isnan(values)
+    if large.any():
+        refuse_number(np.asarray(numbers)[large].flat[0], where)
+    return values
+
+
+def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals
+    """Return a column of numbers as float64[n], NaN where a cell is missing."""
+    cells = column.to_numpy()
+    if cells.dtype.kind == "O":
+        return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()])
+    return np.asarray(cells, np.float64)
+
+
+def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
+    """Return whether cells hold maps or lists, which the codec has to read."""
+    if column.dtype.is_nested():
+        return True
+    return str(column.dtype) == "Object" and any(isinstance(cell, dict | list | tuple) for cell in column.to_list())
+
+
+def _column_name(name: object) -> str:
+    """Return the name of a column: numbers, as frames without names have them, in decimal."""
+    if isinstance(name, str):
+        return str(name)
+    if isinstance(name, int | np.integer) and not isinstance(name, bool):
+        return str(int(name))
+    raise UnreadableCellError(f"expected a text or a whole number as name of a feature, found {name!r}")
+
+
+def _attribute_of(name: str) -> int:
+    """Return the key of what a feature of this name, or a category in this column, is a value of: see `Batch`."""
+    return feature_key(name.partition("=")[0]) if "=" in name else feature_key(name)
+
+
+def _clean(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row of Python's own types, without its missing cells."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            found[_column_name(name)] = _clean(value)
+        elif not is_missing(value):
+            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            found[_column_name(name)] = plain
+    return found

@@ -1,0 +1,186 @@
+"""Models that learned elsewhere, in a worker or in `merge`: read from files and from Kafka, and asked in Python.
+
+A row is read as the model's worker reads it, so its score is the worker's, to the bit.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.app.inspect import Inspected, to_file
+from stream_apple.app.model_files import open_model_file
+from stream_apple.config import Config, load
+from stream_apple.core.batch import Batch
+from stream_apple.core.codec.decode import users_of
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.kernels.losses import write_probabilities
+from stream_apple.core.learner.learner import Scores
+from stream_apple.errors import ConfigurationError
+from stream_apple.library.cells import MESSAGE, RECORD
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
+from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.kafka_models import read_from_kafka
+from stream_apple.monitoring.inspection import view_model
+from stream_apple.monitoring.monomial_views import Monomial
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer
+
+
+class AsOf(NamedTuple):
+    """Which model it is: that of a partition, when it had learned all records before `offset`.
+
+    digest  of its state, 32 hex digits: equal ones are the same model, to the bit
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    digest: str
+
+
+def load_model(source: str | Path | Config, partition: int | None = None, offset: int | None = None) -> "LearnedModel":
+    """Return a model that a worker has learned.
+
+    source     a file that `stream-apple inspect --save` has written, or `merge`; or the configuration of the worker,
+               as a TOML file or a `Config`: then the model is read from Kafka
+    partition  whose model it is; needed with a configuration
+    offset     the model as it was when it had learned all records before this one; None: as in its newest snapshot
+
+    ConfigurationError if there is no such model, SnapshotError if it is damaged, GapError if records are gone that it
+    takes to learn it again, BrokerError if Kafka does not answer.
+    """
+    if not isinstance(source, Config):
+        path = Path(source)
+        if path.suffix != ".toml":
+            if partition is not None or offset is not None:
+                raise ConfigurationError(
+                    f"{path}: expected neither partition nor offset for a file, which holds one model"
+                )
+            opened = open_model_file(path)
+            return LearnedModel(opened.model, opened.config, opened.names(), opened.saved.pointer)
+        source = load(path)
+    if partition is None:
+        raise ConfigurationError("partition: expected the number of a partition, whose model it is, found None")
+    model, pointer, names = read_from_kafka(source, partition, offset)
+    return LearnedModel(model, source, names, pointer)
+
+
+class LearnedModel:
+    """A model as it was at one offset, which predicts and explains; it learns nothing more.
+
+    as_of    which model it is
+    options  of its learner
+    """
+
+    def __init__(self, model: PartitionModel, config: Config, names: Names, pointer: SnapshotPointer) -> None:
+        self._model = model
+        self._config = config
+        self._names = names
+        self._pointer = pointer
+        self._lock = threading.Lock()  # scoring writes to the learner's scratch
+        learner, mapping = model.learner, config.input.mapping()
+        self.options = learner.options
+        self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
+        # Keys of users are given beside the rows, and filled in here.
+        columns = learner.options.wanted_columns() - {"users"}
+        self._featurizer = Featurizer(columns, MESSAGE if mapping is None else RECORD, mapping)
+        self._featurizer.memory.names = names
+
+    def __repr__(self) -> str:
+        topic, partition, offset, digest = self.as_of
+        return f"<LearnedModel of {topic}-{partition} at offset {offset}, {self.options.method}, {digest[:8]}>"
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits over every bit that scores depend on; that of `as_of`, as computed from what is in memory."""
+        return self._model.digest()
+
+    def predict(self, X: Any, keys: Sequence[bytes | None] | None = None) -> NDArray[np.float64]:  # noqa: ANN401, N803
+        """Return what a worker would publish as `prediction` of each row, float64[n].
+
+        That is the expected label (squared loss), the log-odds of label 1 (logistic), or the number of a class.
+
+        X     a frame, a list of maps, an array or a sparse matrix; a map holds what a message has as `features`
+        keys  of the records, where users have weights of their own by them
+        """
+        return self._scored(X, keys).predictions
+
+    def predict_proba(self, X: Any, keys: Sequence[bytes | None] | None = None) -> NDArray[np.float64]:  # noqa: ANN401, N803
+        """Return the probability of each label: float64[n, 2], of -1 (or 0) and 1; of k classes float64[n, k]."""
+        if self.options.loss == "squared":
+            raise ValueError(f"expected a model of classes, found one with loss {self.options.loss!r}")
+        scores = self._scored(X, keys)
+        if self.options.classes:
+            return scores.all_probabilities
+        second = np.empty(len(scores.predictions))
+        write_probabilities(scores.predictions, second)
+        return np.column_stack([1.0 - second, second])
+
+    def monomials(self, top: int = 100) -> list[Monomial]:
+        """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
+        return heaviest(self._model.learner, self._names, top)
+
+    def explain(self, x: Any, key: bytes | None = None) -> list[Contribution]:  # noqa: ANN401
+        """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
+
+        x  a map, or a table of one row
+        """
+        batch = self._with_users(self._rows(x), [key])
+        if len(batch.labels) != 1:
+            raise ValueError(f"expected one row, found {len(batch.labels)}")
+        with self._lock:
+            return explain_row(self._model.learner, self._names, batch)
+
+    def facts(self, top: int = 10) -> dict[str, Any]:
+        """Return all that `stream-apple inspect --json` says of the model."""
+        return view_model(self._model, self._names, top, self._pointer).facts(top)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file for `load_model`, `inspect` and `merge`; ConfigurationError if that fails."""
+        view = view_model(self._model, self._names, 1, self._pointer)
+        pointer = self._pointer._replace(at=self._model.next_offset, digest=self._model.digest())
+        to_file(Path(path), self._config, Inspected(self._model, view, self._names, pointer))
+
+    def _scored(self, X: Any, keys: Sequence[bytes | None] | None) -> Scores:  # noqa: ANN401, N803
+        batch = self._with_users(self._rows(X), keys)
+        scores = Scores.empty(len(batch.labels), self.options.classes)
+        with self._lock:
+            self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
+        return scores
+
+    def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
+        """Return the batch with the users that the keys of its records name, if the model knows users by them."""
+        if "users" in self.options.wanted_columns():
+            if keys is None or len(keys) != len(batch.labels):
+                found = "none" if keys is None else len(keys)
+                raise ValueError(
+                    f"keys: expected those of {len(batch.labels)} records, by which users are known, found {found}"
+                )
+            batch = batch._replace(users=users_of(keys))
+        return batch
+
+    def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
+        """Return X as rows of a batch."""
+        if isinstance(X, Mapping):
+            return self._featurizer.maps([X])
+        if isinstance(X, Sequence) and not isinstance(X, str):
+            if all(isinstance(row, Mapping) for row in X):
+                return self._featurizer.maps(X)
+            return self._array(np.asarray(X, np.float64))
+        if isinstance(X, np.ndarray):
+            return self._array(X)
+        if hasattr(X, "tocsr"):
+            rows = X.tocsr()
+            return self._featurizer.matrix(rows.indptr, rows.indices, rows.data)
+        import narwhals.stable.v2 as nw
+
+        return self._featurizer.frame(nw.from_native(X, eager_only=True))
+
+    def _array(self, cells: NDArray[Any]) -> Batch:
+        if cells.ndim != 2:
+            raise ValueError(f"expected rows of numbers, a two-dimensional array, found {cells.ndim} dimensions")
+        return self._featurizer.array(cells)

@@ -1,0 +1,185 @@
+"""One example at a time: a map is scored and learned without a batch being made of it, where that can be.
+
+Most streams have the same names in each example, and numbers alone. Then keys are looked up once, and an example costs
+little more than its kernel.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.losses import write_probabilities
+from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.single_row import SingleRow
+from stream_apple.library.featurizer import LARGE, Featurizer
+from stream_apple.library.online import OnlineLearner
+
+_ROOM = 64  # features for which there is place at first
+_MOST_PLANS = 64  # sets of names that are remembered
+_NUMBERS = frozenset({float, int})
+_Plan = tuple[Callable[[Mapping[Any, Any]], tuple[Any, ...]], NDArray[np.uint64], tuple[Any, ...]]
+
+
+class OneRow:
+    """A learner and the featurizer of its rows.
+
+    sort_names  features are taken in the order of their names, whatever that of the map
+    """
+
+    def __init__(self, online: OnlineLearner, featurizer: Featurizer, *, sort_names: bool) -> None:
+        self.online = online
+        self.featurizer = featurizer
+        self.sort_names = sort_names
+        self._forget()
+
+    def _forget(self) -> None:
+        self._row: SingleRow | None = None
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._written: _Plan | None = None
+        self._probability = np.empty(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"online": self.online, "featurizer": self.featurizer, "sort_names": self.sort_names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def learn(self, x: Mapping[Any, Any], label: float, weight: float) -> float:
+        """Learn one example; return the score that it was given before. ValueError for a weight below 0."""
+        if not 0.0 <= weight < math.inf:
+            raise ValueError(f"w: expected a finite weight of at least 0, found {weight!r}")
+        with self.online.lock:
+            self.online.end_if_due()
+            row = self._with(x)
+            if row is not None:
+                row.label[0], row.weight[0] = label, weight
+                row.learn()
+                self.online.seen += 1
+                return row.predictions.item()
+        batch = self.batch_of(x)
+        batch.labels[0], batch.weights[0] = label, weight
+        return float(self.online.learn(batch).predictions[0])
+
+    def score(self, x: Mapping[Any, Any]) -> float:
+        """Return the published score of a row: the expected label, the log-odds, or the number of a class."""
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                return row.predictions.item()
+        return float(self.online.score(self.batch_of(x)).predictions[0])
+
+    def probability(self, x: Mapping[Any, Any]) -> float:
+        """Return the probability of label 1, of a model with the logistic loss."""
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                write_probabilities(row.predictions, self._probability)
+                return self._probability.item()
+        return float(self.probabilities_of(self.batch_of(x))[0])
+
+    def probabilities(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+        """Return the probability of each class, float64[k], of a model with the softmax loss."""
+        with self.online.lock:
+            row = self._with(x)
+            if row is not None:
+                row.score()
+                copied: NDArray[np.float64] = row.scores.all_probabilities[0].copy()
+                return copied
+        found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
+        return found
+
+    def learn_batch(self, batch: Batch) -> None:
+        """Learn all rows, in order."""
+        self.online.learn(batch)
+
+    def score_batch(self, batch: Batch) -> Scores:
+        """Return the scores of all rows."""
+        return self.online.score(batch)
+
+    def probabilities_of(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the probability of label 1 of each row, float64[n], of a model with the logistic loss."""
+        scores = self.online.score(batch).predictions
+        probabilities = np.empty(len(scores))
+        write_probabilities(scores, probabilities)
+        return probabilities
+
+    def batch_of(self, x: Mapping[Any, Any]) -> Batch:
+        """Return a batch of one row, without a label."""
+        if self.sort_names:
+            x = {name: x[name] for name in sorted(x, key=str)}
+        return self.featurizer.maps([x])
+
+    def _with(self, x: Mapping[Any, Any]) -> SingleRow | None:
+        """Return the place of an example with the features of `x`; None if they need a batch."""
+        row = self._row
+        if row is None or row.generation != self.online.learner.generation or len(x) > row.room:
+            row = self._new_row(len(x))
+            if row is None:
+                return None
+        names = tuple(x)
+        plan = self._plans.get(names)
+        if plan is None:
+            plan = self._new_plan(names)
+        take, keys, order = plan
+        taken = take(x)
+        # NaN makes the sum NaN; then, and where something is large, each value is looked at.
+        if (
+            _NUMBERS.issuperset(map(type, taken))
+            and min(taken, default=0) > -LARGE
+            and max(taken, default=0) < LARGE
+            and not math.isnan(sum(taken))
+        ):
+            size = len(taken)
+            values = row.values[:size]
+            values[:] = taken
+            if values.all():
+                if self._written is not plan:
+                    row.keys[:size] = keys
+                    row.indptr[1] = size
+                    self._written = plan
+                return row
+        return self._by_cell(row, dict(zip(order, taken, strict=True)))
+
+    def _by_cell(self, row: SingleRow, x: Mapping[Any, Any]) -> SingleRow | None:
+        """Return the same, where each cell has to be looked at."""
+        keys: list[int] = []
+        numbers: list[Any] = []
+        if not self.featurizer.flat(x, keys, numbers):
+            return None
+        size = len(keys)
+        self._written = None
+        values = row.values[:size]
+        values[:] = numbers
+        row.keys[:size] = keys
+        if not values.all():
+            kept = np.flatnonzero(values)
+            size = len(kept)
+            row.keys[:size], row.values[:size] = row.keys[kept], row.values[kept]
+        row.indptr[1] = size
+        return row
+
+    def _new_row(self, features: int) -> SingleRow | None:
+        if not self.featurizer.plain:
+            return None
+        room = max(_ROOM, 2 * features) if self._row is None or features > self._row.room else self._row.room
+        self._row = self.online.learner.single_row(room)
+        self._written = None
+        return self._row
+
+    def _new_plan(self, names: tuple[Any, ...]) -> _Plan:
+        """Return how the values of these names are taken, and their keys if they are numbers."""
+        order = tuple(sorted(names, key=str)) if self.sort_names else names
+        take = itemgetter(*order) if len(order) > 1 else lambda x: tuple(x[name] for name in order)
+        keys = np.array([self.featurizer.number_key(name) for name in order], np.uint64)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        self._plans[names] = take, keys, order
+        return self._plans[names]

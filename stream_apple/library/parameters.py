@@ -1,0 +1,73 @@
+"""The options of a learner as parameters of an estimator: the same names, defaults and bounds, and declared once.
+
+A class that is decorated with `takes_options` gets an `__init__` whose signature has all options and its own
+parameters, so that `inspect`, tab completion, scikit-learn's `get_params` and River's `clone` see them.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, SupportsIndex, TypeVar
+
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options.declared_options import DECLARED
+
+_C = TypeVar("_C", bound=type)
+DERIVED = frozenset({"loss", "classes"})
+"""What an estimator says itself: by its kind, and by the labels."""
+OPTIONS: Mapping[str, object] = {
+    # River takes each tuple for a class with its parameters, so that no default can be an empty one.
+    name: None if each.default == () else each.default
+    for name, each in DECLARED.items()
+    if name not in DERIVED
+}
+"""Name -> default of each parameter that is an option; None for an empty table."""
+
+
+def takes_options(**own: object) -> Callable[[_C], _C]:
+    """Give a class an `__init__` that stores its own parameters, and all options, under their names.
+
+    own  name -> default
+    """
+    defaults = {**own, **OPTIONS}
+    parameters = [
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()),
+    ]
+
+    def decorate(cls: _C) -> _C:
+        def __init__(self: object, **chosen: object) -> None:  # noqa: N807
+            for name in chosen:
+                if name not in defaults:
+                    raise TypeError(f"{cls.__name__}: expected parameters among {', '.join(defaults)}, found {name!r}")
+            for name, value in defaults.items():
+                setattr(self, name, chosen.get(name, value))
+
+        __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+        __init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[misc]
+        return cls
+
+    return decorate
+
+
+def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  an option's value has its own type
+    """Return the options that an estimator's parameters say, and what it derives; ValueError for contradictions."""
+    chosen = {name: getattr(estimator, name) for name in OPTIONS}
+    chosen |= {name: DECLARED[name].default for name, value in chosen.items() if value is None}
+    if chosen["warm_start"] is False:  # elsewhere in scikit-learn it says whether `fit` goes on, and tools set it
+        chosen["warm_start"] = "none"
+    try:
+        return Options(**chosen, **derived)
+    except TypeError as error:
+        changed = {name: value for name, value in chosen.items() if value != DECLARED[name].default}
+        raise ValueError(f"{type(estimator).__name__}: expected options of their types, found {changed}") from error
+
+
+def whole_number(estimator: object, name: str, least: int = 0) -> int | None:
+    """Return the estimator's parameter of this name; ValueError for what is neither None nor a whole number."""
+    value: object = getattr(estimator, name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or (number := value.__index__()) < least:
+        raise ValueError(f"{name}: expected None or a whole number from {least} on, found {value!r}")
+    return number

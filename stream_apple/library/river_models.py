@@ -1,0 +1,273 @@
+"""The learner with River's interface: an example is a map of names to values, and comes alone or in a frame.
+
+A frame is learned row by row, so `learn_many` and `learn_one` make the same model, to the bit.
+"""
+
+import inspect
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.options import Options
+from stream_apple.library.explanation import Contribution, explain_row, heaviest
+from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.one_row import OneRow
+from stream_apple.library.online import OnlineLearner
+from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.monomial_views import Monomial
+
+__all__ = ["AppleClassifier", "AppleRegressor"]
+
+_BOOLEANS = (False, True)
+
+
+class _Apple(base.Estimator):
+    """What both models have in common. The learner is made with the first example, or when it is asked before."""
+
+    epoch_examples: int | None
+    sort_names: bool
+
+    def __init__(self, **parameters: Any) -> None:  # noqa: ANN401  replaced by `takes_options`
+        raise NotImplementedError
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = (f"{name}={value!r}" for name, value in self._get_params().items() if value != defaults[name].default)
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def end_epoch(self) -> None:
+        """End an epoch at once: features that matter are multiplied from now on."""
+        self._model.online.end_epoch()
+
+    def monomials(self, top: int = 100) -> list[Monomial]:
+        """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
+        return heaviest(self._model.online.learner, self._model.featurizer.memory.names, top)
+
+    def explain_one(self, x: Mapping[Any, Any]) -> list[Contribution]:
+        """Return what each feature adds to the score of `x`, the largest in size first; they sum to the score."""
+        model = self._model
+        with model.online.lock:
+            return explain_row(model.online.learner, model.featurizer.memory.names, model.batch_of(x))
+
+    @property
+    def progressive_loss(self) -> float:
+        """The mean loss of the predictions made before each example was learned; NaN before the first."""
+        return float(self._model.online.learner.progress.progressive_loss)
+
+    @property
+    def linear_progressive_loss(self) -> float:
+        """The same of the linear predictor, which learns alongside."""
+        return float(self._model.online.learner.progress.linear_progressive_loss)
+
+    @property
+    def _model(self) -> OneRow:
+        found: OneRow | None = vars(self).get("_learning")
+        if found is None:
+            options = self._options()
+            if "users" in options.wanted_columns():
+                raise ValueError(
+                    "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
+                )
+            online = OnlineLearner(options, whole_number(self, "epoch_examples"))
+            featurizer = Featurizer(options.wanted_columns())
+            found = self._learning = OneRow(online, featurizer, sort_names=self.sort_names and not options.ngrams)
+        return found
+
+    def _options(self) -> Options:
+        raise NotImplementedError
+
+    def _batch(self, frame: Any) -> Batch:  # noqa: ANN401  a frame of any kind
+        import narwhals.stable.v2 as nw
+
+        read = nw.from_native(frame, eager_only=True)
+        if self._model.sort_names:
+            read = read.select(sorted(read.columns, key=str))
+        return self._model.featurizer.frame(read)
+
+
+@takes_options(epoch_examples=None, sort_names=True)
+class AppleRegressor(_Apple, base.MiniBatchRegressor):
+    """A regressor that multiplies the features that matter while it learns.
+
+    epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
+                    ... examples; 0: only when `end_epoch` is called
+    sort_names      features are taken in the order of their names, since a map of River has none. False: in the order
+                    of the map; it gives the bits of a worker whose messages have this order
+
+    All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
+    `docs/configuration.md`. Numbers are numbers, texts and booleans are categories, a map is a namespace.
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from stream_apple.river import AppleRegressor
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), AppleRegressor(), metrics.MAE())  # doctest: +SKIP
+    """
+
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn one example of importance `w`."""
+        self._model.learn(x, float(y), float(w))
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the expected label; 0 before the first example."""
+        return self._model.score(x)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:  # noqa: ANN401, N803  River's names
+        """Learn the rows of a frame, in order."""
+        self._model.learn_batch(_labelled(self._batch(X), np.asarray(y, np.float64), w))
+
+    def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
+        """Return the expected label of each row, as a series with the frame's index."""
+        import pandas as pd
+
+        return pd.Series(self._model.score_batch(self._batch(X)).predictions, index=getattr(X, "index", None))
+
+    def _options(self) -> Options:
+        return options_of(self, loss="squared")
+
+
+@takes_options(classes=None, epoch_examples=None, sort_names=True)
+class AppleClassifier(_Apple, base.MiniBatchClassifier):
+    """A classifier that multiplies the features that matter while it learns.
+
+    classes         None: labels are False and True, or 0 and 1; a list of two: the labels, the second of which is the
+                    positive one; a list of more, or how many there will be at most: the labels of a softmax
+    epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
+                    ... examples; 0: only when `end_epoch` is called
+    sort_names      features are taken in the order of their names, since a map of River has none. False: in the order
+                    of the map; it gives the bits of a worker whose messages have this order
+
+    All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
+    `docs/configuration.md`. Numbers are numbers, texts and booleans are categories, a map is a namespace.
+
+    >>> from river import datasets, evaluate, metrics
+    >>> from stream_apple.river import AppleClassifier
+    >>> evaluate.progressive_val_score(datasets.Phishing(), AppleClassifier(), metrics.LogLoss())  # doctest: +SKIP
+    """
+
+    classes: int | Sequence[Any] | None
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+        yield {"classes": 7}
+
+    @property
+    def _multiclass(self) -> bool:
+        return self._class_count > 2
+
+    @property
+    def _class_count(self) -> int:
+        if self.classes is None:
+            return 2
+        return self.classes if isinstance(self.classes, int) else len(self.classes)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> None:
+        """Learn one example of importance `w`; ValueError for a label that is none of the classes."""
+        label = self._numbers.get(y)
+        if label is None:
+            label = self._number_of_new(y)
+        self._model.learn(x, label, float(w))
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
+        """Return the probability of each class: of both, or of those that were met so far."""
+        model = self._model
+        if not self._softmax:
+            second = model.probability(x)
+            no, yes = self._labels
+            return {no: 1.0 - second, yes: second}
+        if not self._labels:
+            return {}
+        return self._of_known(model.probabilities(x))
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:  # noqa: ANN401, N803  River's names
+        """Learn the rows of a frame, in order."""
+        batch = self._batch(X)
+        known = self._numbers
+        labels = [known[label] if label in known else self._number_of_new(label) for label in list(y)]
+        self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w))
+
+    def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
+        """Return the probability of each class for each row, as a frame with a column for each class."""
+        import pandas as pd
+
+        batch, index = self._batch(X), getattr(X, "index", None)
+        if self._softmax:
+            every = self._model.score_batch(batch).all_probabilities
+            rows = [self._of_known(row) if self._labels else {} for row in every]
+            return pd.DataFrame(rows, index=index, columns=list(self._labels))
+        second = self._model.probabilities_of(batch)
+        no, yes = self._labels
+        return pd.DataFrame({no: 1.0 - second, yes: second}, index=index)
+
+    def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
+        """Return the most probable class of each row, as a series; of equals the first."""
+        import pandas as pd
+
+        found = self.predict_proba_many(X)
+        labels = list(found.columns)
+        if not labels:
+            return pd.Series([None] * len(found), index=found.index, dtype=object)
+        return pd.Series([labels[at] for at in found.to_numpy().argmax(axis=1)], index=found.index)
+
+    def _of_known(self, probabilities: NDArray[np.float64]) -> dict[Any, float]:
+        """Return the probabilities of the classes that have a label yet, whose sum is 1."""
+        known = probabilities[: len(self._labels)]
+        shares = known / known.sum() if known.sum() > 0.0 else np.full(len(known), 1.0 / len(known))
+        return dict(zip(self._labels, shares.tolist(), strict=True))
+
+    @property
+    def _softmax(self) -> bool:
+        return self.classes is not None and (isinstance(self.classes, int) or len(self.classes) > 2)
+
+    @property
+    def _numbers(self) -> dict[Any, float]:
+        """Label -> what the learner has for it: -1 and 1, or the number of a class."""
+        found: dict[Any, float] | None = vars(self).get("_known")
+        if found is None:
+            found = self._known = self._first_numbers()
+        return found
+
+    def _first_numbers(self) -> dict[Any, float]:
+        if self._softmax:
+            return {} if isinstance(self.classes, int) else {y: float(k) for k, y in enumerate(self.classes or ())}
+        if self.classes is None:
+            return {False: -1.0, True: 1.0}
+        assert not isinstance(self.classes, int)
+        if len(self.classes) != 2:
+            raise ValueError(f"classes: expected at least two, found {self.classes!r}")
+        return dict(zip(self.classes, (-1.0, 1.0), strict=True))
+
+    @property
+    def _labels(self) -> tuple[Any, ...]:
+        return tuple(self._numbers)
+
+    def _number_of_new(self, label: Hashable) -> float:
+        """Return the number of a class that is met first; ValueError if there is no room for it."""
+        known = self._numbers
+        if not self._softmax or not isinstance(self.classes, int) or len(known) >= self.classes:
+            raise ValueError(
+                f"y: expected one of {list(known)}, found {label!r}: AppleClassifier(classes=[...]) names the labels, "
+                f"or classes=10 says how many there will be at most"
+            )
+        known[label] = float(len(known))
+        return known[label]
+
+    def _options(self) -> Options:
+        if not self._softmax:
+            return options_of(self, loss="logistic")
+        return options_of(self, loss="softmax", classes=self._class_count)
+
+
+def _labelled(batch: Batch, labels: NDArray[np.float64], weights: Any) -> Batch:  # noqa: ANN401
+    """Return the batch with labels, and weights if there are any; ValueError for another number of either."""
+    given = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    if len(labels) != len(batch.labels) or len(given) != len(labels):
+        raise ValueError(f"expected {len(batch.labels)} labels and weights, found {len(labels)} and {len(given)}")
+    return batch._replace(labels=labels, weights=given)

@@ -1,0 +1,146 @@
+"""Rows of tables and maps give the keys and values that the codec gives for the equivalent message."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.input.input_mapping import ALL, InputMapping
+from stream_apple.core.input.record_reader import MappedReader
+from stream_apple.library.cells import MESSAGE, RECORD, UnreadableCellError
+from stream_apple.library.featurizer import Featurizer
+from stream_apple.offline.dataset import read_batch
+
+LIMITS = Limits(1000, 1 << 20, 1e9, -1e9, 1e9, binary=False)
+EVERY = frozenset({"spaces", "attributes"})
+FLAT = InputMapping(label="", weight="", id="", features=ALL)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="."), max_size=40)
+NUMBERS = st.floats(-1e17, 1e17) | st.integers(-(10**17), 10**17) | st.just(0) | st.just(1)
+
+CELLS = NUMBERS | TEXTS | st.booleans() | st.none()
+
+
+def decoded(rows: list[dict[str, Any]], mapping: InputMapping | None) -> Batch:
+    """What the codec makes of the rows as a topic has them: records of another shape, or the product's own messages."""
+    if mapping is None:
+        values: list[bytes | None] = [json.dumps({"features": row}).encode() for row in rows]
+        reader = None
+    else:
+        values, reader = [json.dumps(row).encode() for row in rows], MappedReader(mapping)
+    found = Decoder(LIMITS, EVERY, reader).decode(values)
+    assert not found.reasons.any()
+    return found.batch
+
+
+def same(found: Batch, expected: Batch, *fields: str) -> None:
+    """Of the features all is the same, to the bit, or these fields are."""
+    for name in fields or ("indptr", "keys", "values", "spaces", "attributes"):
+        here, there = getattr(found, name), getattr(expected, name)
+        assert here.dtype == there.dtype
+        assert here.tolist() == there.tolist(), name
+
+
+def narwhals_of(frame: Any) -> Any:
+    """The frame as the featurizer takes it."""
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(frame, eager_only=True)
+
+
+@given(
+    st.lists(st.dictionaries(TEXTS.filter(bool), NUMBERS | TEXTS | st.booleans() | st.none(), max_size=5), max_size=5)
+)
+def test_maps_are_read_as_records(rows: list[dict[str, Any]]) -> None:
+    """Numbers, texts, booleans and what is missing; with the columns that some learners need, and without."""
+    expected = decoded(rows, FLAT)
+    same(Featurizer(EVERY).maps(rows), expected)
+    quick = Featurizer().maps(rows)
+    same(quick, expected, "indptr", "keys", "values")
+
+
+@given(
+    st.lists(
+        st.tuples(TEXTS, st.floats(-1e9, 1e9) | st.none(), st.integers(-9, 9), st.booleans()), min_size=1, max_size=9
+    ),
+    st.sampled_from(["pandas", "polars", "categories"]),
+    st.booleans(),
+)
+def test_frames_are_read_as_records_and_as_messages(rows: list[tuple[Any, ...]], kind: str, message: bool) -> None:  # noqa: FBT001
+    """By the rules of `[input]`, and by those of the stream's own message."""
+    names = ["text", "price=x", "count", "new"]
+    if message:
+        rows = [(text or "empty", *others) for text, *others in rows]
+    maps = [{name: cell for name, cell in zip(names, row, strict=True) if cell is not None} for row in rows]
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    frame: Any = pl.DataFrame(columns, strict=False, schema_overrides={"price=x": pl.Float64})
+    if kind != "polars":
+        frame = pd.DataFrame(columns).astype({"price=x": float})
+        if kind == "categories":
+            frame["text"] = frame["text"].astype("category")
+    reading = MESSAGE if message else RECORD
+    same(Featurizer(EVERY, reading).frame(narwhals_of(frame)), decoded(maps, None if message else FLAT))
+
+
+def test_maps_within_rows_go_through_the_codec() -> None:
+    """Namespaces, sets of categories and lists of numbers, in maps and in columns."""
+    rows: list[dict[str, Any]] = [
+        {"user": {"city": "Rome", "age": 0.5}, "tags": ["a", "b", "a"], "at": [0.5, 2.0]},
+        {"user": {"city": "Oslo"}},
+    ]
+    expected = decoded(rows, FLAT)
+    same(Featurizer(EVERY).maps(rows), expected)
+    same(Featurizer(EVERY).frame(narwhals_of(pd.DataFrame(rows))), expected)
+    same(Featurizer(EVERY, RECORD, FLAT).maps(rows), expected)
+    named = Featurizer()
+    named.maps(rows)
+    assert {"user^city=Rome", "user^age", "tags=a", "at^0"} <= set(named.memory.names.known().values())
+
+
+def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:
+    """A matrix, an array, and a file that scikit-learn has written."""
+    cells = sparse.random_array((30, 40), density=0.2, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
+    dump_svmlight_file(cells.astype(np.float64), np.zeros(30), str(tmp_path / "rows.svm"), zero_based=True)
+    expected = read_batch([tmp_path / "rows.svm"], LIMITS)
+    wide = sparse.csr_array((cells.data, cells.indices + 10_000_000, cells.indptr), shape=(30, 10_000_040))
+    for found in (Featurizer().matrix(cells.indptr, cells.indices, cells.data), Featurizer().array(cells.toarray())):
+        same(found, expected, "indptr", "keys", "values")
+    keys = Featurizer().matrix(wide.indptr, wide.indices, wide.data).keys.tolist()
+    assert keys == Featurizer().maps([{str(number): 1.0} for number in wide.indices.tolist()]).keys.tolist()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (math.inf, "expected a finite number below 2\\^60"),
+        (2.0**60, "expected a finite number below 2\\^60"),
+        (10**400, "expected a finite number below 2\\^60"),
+        (pd.Timestamp("2026-01-01"), "say what of the time matters"),
+        (object(), "expected"),
+    ],
+    ids=str,
+)
+def test_what_is_no_value_is_refused(cell: Any, message: str) -> None:
+    """With its column, in a map and in a frame."""
+    with pytest.raises(UnreadableCellError, match=message):
+        Featurizer().maps([{"x": cell}])
+    with pytest.raises(UnreadableCellError, match=message):
+        Featurizer().frame(narwhals_of(pd.DataFrame({"x": [cell]})))
+
+
+def test_missing_cells_of_each_kind_are_absent() -> None:
+    """None, NaN, pandas' NA and NaT, and an empty text."""
+    rows = {"x": [None, math.nan, pd.NA, pd.NaT, "", np.float32("nan"), "there"]}
+    assert Featurizer().frame(narwhals_of(pd.DataFrame(rows))).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 1]
+    assert Featurizer().maps([{"x": cell} for cell in rows["x"]]).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 1]
+    whole = pd.DataFrame({"n": pd.array([1, None], "Int64"), "b": pd.array([None, True], "boolean")})
+    assert Featurizer().frame(narwhals_of(whole)).indptr.tolist() == [0, 1, 2]

@@ -1,0 +1,86 @@
+"""The models of River's interface, on River's sets, in its pipelines and evaluations."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import datasets, ensemble, evaluate, metrics, preprocessing
+
+from stream_apple.river import AppleClassifier, AppleRegressor
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def test_progressive_validation() -> None:
+    """With and without delayed labels, and with a scaler before it: it learns something."""
+    assert evaluate.progressive_val_score(datasets.Phishing(), AppleClassifier(), metrics.ROCAUC()).get() > 0.9
+    scaled = preprocessing.StandardScaler() | AppleClassifier()
+    assert evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.ROCAUC()).get() > 0.9
+    delayed = AppleRegressor()
+    found = evaluate.progressive_val_score(datasets.ChickWeights(), delayed, metrics.MAE(), moment="time", delay=3)
+    assert found.get() < 60.0
+    assert 0.0 < delayed.progressive_loss < delayed.linear_progressive_loss * 1.5
+
+
+def test_more_than_two_classes() -> None:
+    """By their number, or by name; what is none of them is refused, and what to do is said."""
+    metric = evaluate.progressive_val_score(datasets.ImageSegments(), AppleClassifier(classes=7), metrics.Accuracy())
+    assert metric.get() > 0.8
+    named = AppleClassifier(classes=["a", "b", "c"])
+    assert named.predict_proba_one({"x": 1.0}) == {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
+    counted = AppleClassifier(classes=2)
+    assert counted.predict_proba_one({"x": 1.0}) == {}
+    assert counted.predict_one({"x": 1.0}) is None
+    counted.learn_one({"x": 1.0}, "a")
+    counted.learn_one({"x": 1.0}, "b")
+    for model in (named, counted, AppleClassifier(), AppleClassifier(classes=["yes", "no"])):
+        with pytest.raises(ValueError, match=r"AppleClassifier\(classes=\[...\]\) names the labels"):
+            model.learn_one({"x": 1.0}, "z")
+
+
+@pytest.mark.parametrize("chosen", [{}, {"discretise": "quantile", "reservoir": 30}, {"sort_names": False}], ids=str)
+def test_rows_come_alone_or_in_frames(chosen: dict[str, Any]) -> None:
+    """To the bit the same model, whatever the frame's order of columns where names are sorted."""
+    draw = np.random.default_rng(2)
+    frame = pd.DataFrame({"b": draw.normal(size=200), "a": draw.choice(["x", "y"], 200), "c": draw.normal(size=200)})
+    labels = frame["b"] > 0
+    one, many, pickled = (AppleClassifier(**chosen) for _ in range(3))
+    for x, y in zip(frame.to_dict("records"), labels.tolist(), strict=True):
+        one.learn_one(x, y)
+        pickled.learn_one(x, y)
+        if pickled._model.online.seen == 100:
+            pickled = pickle.loads(pickle.dumps(pickled))
+    columns = list(frame.columns) if chosen.get("sort_names") is False else ["c", "b", "a"]
+    many.learn_many(frame[columns][:77], labels[:77])
+    many.learn_many(frame[columns][77:], labels[77:])
+    assert one._model.online.learner.digest() == many._model.online.learner.digest()
+    assert one._model.online.learner.digest() == pickled._model.online.learner.digest()
+    found = many.predict_proba_many(frame[columns][:9])
+    assert found[True].tolist() == [one.predict_proba_one(x)[True] for x in frame[:9].to_dict("records")]
+
+
+def test_rows_with_other_names_and_nested_maps() -> None:
+    """A stream may change its names at any time, have more of them than there was room for, and hold maps."""
+    model = AppleRegressor(bits=10)
+    rows: list[dict[str, Any]] = [
+        {"a": 1.0},
+        {"a": 2, "b": "x", "n": None},
+        {f"f{k}": float(k) for k in range(300)},
+        {},
+    ]
+    rows += [{"user": {"age": 3.0, "tags": ["p", "q"]}}, {"a": 0.0, "b": True}, {"z": float("nan"), "y": -1e-50}]
+    for number, row in enumerate(rows * 3):
+        model.learn_one(row, float(number % 2))
+        assert np.isfinite(model.predict_one(row))
+    assert model._model.online.learner.examples == len(rows) * 3
+    with pytest.raises(ValueError, match="expected a finite weight"):
+        model.learn_one({"a": 1.0}, 1.0, w=-1.0)
+
+
+def test_it_is_shown_by_what_was_chosen() -> None:
+    """And not by thirty defaults; an ensemble clones it."""
+    assert repr(AppleClassifier(bits=10)) == "AppleClassifier(bits=10)"
+    several = ensemble.BaggingClassifier(AppleClassifier(bits=10), n_models=2, seed=1)
+    assert evaluate.progressive_val_score(datasets.Phishing().take(300), several, metrics.ROCAUC()).get() > 0.8

@@ -158,5 +158,5 @@ def test_four_partitions_and_two_workers_equal_four_learners(
             learner.end_epoch()
         assert [p["prediction"] for p in predictions] == scores.predictions.tolist()
         assert [p["loss"] for p in predictions] == scores.losses.tolist()
-        # A set on which products alone are worse than linear: what is published is better.
-        assert learner.progress.progressive_loss < 0.99 * learner.progress.linear_progressive_loss
+        # A set on which products alone are worse than linear: what is published is not.
+        assert learner.progress.progressive_loss < learner.progress.linear_progressive_loss

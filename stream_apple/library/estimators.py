@@ -35,7 +35,7 @@ from stream_apple.monitoring.monomial_views import Monomial
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
 _OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
-_ENOUGH, _MOST_PASSES = 5_000, 20  # examples after which a second pass over a set would add little; see `passes`
+_ENOUGH, _MOST_PASSES = 5_000, 3  # examples after which a second pass over a set would add little; see `passes`
 
 
 class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -169,7 +169,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     loss            "logistic" for two classes, "softmax" for any number; "auto": whichever fits the labels
     epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
                     ... examples; 0: only when `end_epoch` is called
-    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 20
+    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 3
     shuffle         `fit` takes the examples as a set: neither their order nor how equal ones are put together matters.
                     False: as a stream, in the order given, as `partial_fit` does
     random_state    of the order in which `fit` learns a set; None: the same at each call

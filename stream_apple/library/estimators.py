@@ -35,7 +35,8 @@ from stream_apple.monitoring.monomial_views import Monomial
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
 _OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
-_ENOUGH, _MOST_PASSES = 5_000, 3  # examples after which a second pass over a set would add little; see `passes`
+_ENOUGH = 5_000  # examples after which a second pass over a set would add little; see `passes`
+_MOST_PASSES, _MOST_OF_MIXTURE = 20, 3  # a mixture learns fast, and numbers as intervals by heart
 
 
 class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -151,7 +152,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _passes(self, examples: int) -> int:
         """Return how often `fit` learns so many examples."""
         if self.passes is None:
-            return max(1, min(_MOST_PASSES, -(-_ENOUGH // max(1, examples))))
+            most = _MOST_OF_MIXTURE if self._online.learner.options.mixed else _MOST_PASSES
+            return max(1, min(most, -(-_ENOUGH // max(1, examples))))
         return whole_number(self, "passes", 1) or 1
 
     def _scored(self, X: Any) -> Scores:  # noqa: ANN401, N803  scikit-learn's
@@ -169,7 +171,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     loss            "logistic" for two classes, "softmax" for any number; "auto": whichever fits the labels
     epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
                     ... examples; 0: only when `end_epoch` is called
-    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 3
+    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 3,
+                    or 20 without a mixture
     shuffle         `fit` takes the examples as a set: neither their order nor how equal ones are put together matters.
                     False: as a stream, in the order given, as `partial_fit` does
     random_state    of the order in which `fit` learns a set; None: the same at each call

@@ -118,7 +118,7 @@ class Learner:
         """
         first = start
         while first < stop:
-            last = self._end_of_stretch(batch, first, stop)
+            last, growth_due = self._end_of_stretch(batch, first, stop), self._growth_due(self.examples)
             of_scores = self.units.centre, self.units.width
             if self.preparation.active:
                 self._learn_prepared(batch, first, last, scores, early)
@@ -126,7 +126,7 @@ class Learner:
                 self._process(batch, first, last, scores, learn=True, early=early)
             self.units.from_units(batch, scores, first, last, of_scores)
             self.units.include(batch.labels[batch.learned(first, last)])
-            if self.examples == self._growth_due(self.examples - 1):
+            if self.examples == growth_due:
                 self._settle()
                 self._grow(early=True)
             first = last

@@ -259,6 +259,15 @@ def test_a_model_grows_before_its_first_epoch_ends(step: int) -> None:
     assert learned_alone(300, step, early_growth=60).digest() != learned_alone(300, step).digest()
 
 
+def test_rows_without_labels_do_not_make_a_model_grow_again() -> None:
+    """After an early growth they may come for long: nothing changes, whatever the budget is."""
+    learner = learned_alone(60, 1000, early_growth=60, product_budget=0)
+    before, batch = learner.slots(), batch_of(planted_rows(50, 4))
+    for _ in range(3):
+        learner.learn(batch._replace(labels=np.full(50, np.nan)), 0, 50, Scores.empty(50))
+    assert np.array_equal(learner.slots(), before)
+
+
 def test_products_have_at_most_so_many_factors() -> None:
     """Those of the highest degree are no parents."""
     for most in (1, 2, 3):

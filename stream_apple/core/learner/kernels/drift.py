@@ -56,7 +56,7 @@ def empty_watch() -> Watch:
 @part
 def has_risen(watch: Watch, loss: float) -> bool:
     """Take in the loss of an example that is learned, and return whether losses have risen."""
-    bounded = loss / (1.0 + loss)
+    bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
     watch.open[_COUNT] += 1.0
     watch.open[_SUM] += bounded
     watch.open[_SQUARES] += bounded * bounded

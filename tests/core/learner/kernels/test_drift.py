@@ -57,6 +57,14 @@ def test_a_rise_is_found_soon_and_once(before: float, after: float, within: int)
     assert len(found) <= 2
 
 
+def test_infinite_losses_are_losses() -> None:
+    """They count as the largest, and leave no watch blind."""
+    losses = np.full(40_000, 0.1)
+    losses[:100] = np.inf
+    losses[20_000:] = 1.0
+    assert [at for at in rises(losses) if at >= 20_000]
+
+
 def test_memory_is_bounded() -> None:
     """A level has at most BLOCKS blocks, and what is older is in larger ones: all together are all losses."""
     watch, count = empty_watch(), 100_000

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -39,7 +40,7 @@ def _examples(loss: str) -> Batch:
 )
 def test_the_bits_are_those_of_a_batch(chosen: dict[str, Any]) -> None:
     """Scores, digest and what is counted, over ends of epochs and rows that only a larger scratch holds."""
-    options = Options(bits=8, **chosen)
+    options = bare(bits=8, **chosen)
     batch = _examples(options.loss)
     whole, single, expected = Learner(options), Learner(options), Scores.empty(ROWS)
     found, row = [], None
@@ -66,7 +67,7 @@ def test_the_bits_are_those_of_a_batch(chosen: dict[str, Any]) -> None:
 @pytest.mark.parametrize("chosen", [{"discretise": "auto"}, {"method": "tuples"}], ids=str)
 def test_what_is_prepared_needs_a_batch(chosen: dict[str, Any]) -> None:
     """Such a learner has no place for one example."""
-    assert Learner(Options(bits=8, **chosen)).single_row(3) is None
+    assert Learner(bare(bits=8, **chosen)).single_row(3) is None
 
 
 def test_a_score_that_is_not_finite_is_refused() -> None:

@@ -27,7 +27,7 @@ from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.library.example_sets import as_set
 from stream_apple.library.explanation import Contribution, explain_row, heaviest
-from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.featurizer import Featurizer, featurizer_of_rows
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
 from stream_apple.monitoring.monomial_views import Monomial
@@ -99,13 +99,6 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _begin(self, options: Options) -> None:
         """Stand before the first example."""
         self._online = OnlineLearner(options, whole_number(self, "epoch_examples"))
-
-    def _new_featurizer(self, options: Options) -> Featurizer:
-        if "users" in options.wanted_columns():
-            raise ValueError(
-                "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
-            )
-        return Featurizer(options.wanted_columns())
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
@@ -189,7 +182,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
         options, classes = self._options(np.unique(y))
-        featurizer = self._new_featurizer(options)
+        featurizer = featurizer_of_rows(options)
         batch = self._rows(X, featurizer, reset=True)
         check_consistent_length(batch.labels, y)
         self.classes_, self._featurizer = classes, featurizer
@@ -211,7 +204,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
             if classes is None:
                 raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
             options, known = self._options(np.unique(np.asarray(classes)))
-            featurizer = self._new_featurizer(options)
+            featurizer = featurizer_of_rows(options)
             batch = self._rows(X, featurizer, reset=True)
             self.classes_, self._featurizer = known, featurizer
             self._begin(options)
@@ -292,7 +285,7 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
         options = options_of(self, loss="squared")
-        featurizer = self._new_featurizer(options)
+        featurizer = featurizer_of_rows(options)
         batch = self._rows(X, featurizer, reset=True)
         check_consistent_length(batch.labels, y)
         self._featurizer = featurizer
@@ -305,7 +298,7 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         y = self._checked(y)
         if not self.__sklearn_is_fitted__():
             options = options_of(self, loss="squared")
-            featurizer = self._new_featurizer(options)
+            featurizer = featurizer_of_rows(options)
             batch = self._rows(X, featurizer, reset=True)
             self._featurizer = featurizer
             self._begin(options)

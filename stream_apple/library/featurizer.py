@@ -22,6 +22,7 @@ from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
+from stream_apple.core.learner.options import Options
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,
@@ -46,6 +47,16 @@ _NAMED_AT_MOST = 1 << 16  # columns of a matrix whose names are remembered
 
 _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
+
+
+def featurizer_of_rows(options: Options) -> "Featurizer":
+    """Return the featurizer of rows for a model of these options; ValueError if it needs what rows have not."""
+    columns = options.wanted_columns()
+    if "users" in columns:
+        raise ValueError(
+            "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
+        )
+    return Featurizer(columns)
 
 
 class Featurizer:

@@ -14,7 +14,7 @@ from river import base
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.library.explanation import Contribution, explain_row, heaviest
-from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
@@ -72,12 +72,8 @@ class _Apple(base.Estimator):
         found: OneRow | None = vars(self).get("_learning")
         if found is None:
             options = self._options()
-            if "users" in options.wanted_columns():
-                raise ValueError(
-                    "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
-                )
+            featurizer = featurizer_of_rows(options)
             online = OnlineLearner(options, whole_number(self, "epoch_examples"))
-            featurizer = Featurizer(options.wanted_columns())
             found = self._learning = OneRow(online, featurizer, sort_names=self.sort_names and not options.ngrams)
         return found
 

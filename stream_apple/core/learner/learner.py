@@ -125,7 +125,8 @@ class Learner:
             else:
                 self._process(batch, first, last, scores, learn=True, early=early)
             self.units.from_units(batch, scores, first, last, of_scores)
-            self.units.include(batch.labels[batch.learned(first, last)])
+            if not self.units.fixed:
+                self.units.include(batch.labels[batch.learned(first, last)])
             if self.examples == growth_due:
                 self._settle()
                 self._grow(early=True)

@@ -19,6 +19,7 @@ from stream_apple.core.learner.options import RESERVOIR, Options
 from stream_apple.core.learner.preparation.intervals import (
     RAW,
     Intervals,
+    Lookup,
     as_intervals,
     centre_of,
     look_up_table,
@@ -71,9 +72,7 @@ class Discretiser:
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with values as intervals, by the current cuts."""
-        if not len(self.intervals.features):
-            return batch._replace(roles=np.where(batch.values == 1.0, BIN, NO_ROLE)) if self._lasting else batch
-        return as_intervals(batch, self.intervals, self._lookup)
+        return self._prepared(batch, self.intervals, self._lookup)
 
     def prepare_to_learn(self, batch: Batch) -> list[Batch]:
         """Return the rows as `prepare` would at the time of each, in as many parts as cuts or centres change."""
@@ -83,11 +82,15 @@ class Discretiser:
             intervals, lookup = self.intervals, self._lookup
             stop = self._learn(rest)
             if stop:
-                now, self.intervals, self._lookup = (self.intervals, self._lookup), intervals, lookup
-                parts.append(self.prepare(rest if stop == rows - at else rest.select(np.arange(stop))))
-                self.intervals, self._lookup = now
+                part = rest if stop == rows - at else rest.select(np.arange(stop))
+                parts.append(self._prepared(part, intervals, lookup))
             at += stop
         return parts
+
+    def _prepared(self, batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
+        if len(intervals.features):
+            return as_intervals(batch, intervals, lookup)
+        return batch._replace(roles=np.where(batch.values == 1.0, BIN, NO_ROLE)) if self._lasting else batch
 
     def _learn(self, batch: Batch) -> int:
         """Take in examples until cuts or centres change; return the first row that comes after that."""

@@ -72,8 +72,8 @@ class Preparation:
             batch = reduce(_joined, self._discretiser.prepare_to_learn(batch))
         if self._users is not None:
             batch, truncated = self._users.add(batch)
-            learned = (batch.weights > 0.0) & ~np.isnan(batch.labels)
-            self._truncated = self._truncated + np.count_nonzero(truncated & learned)
+            learned = batch.learned(0, len(batch.labels))
+            self._truncated = self._truncated + np.count_nonzero(truncated[learned])
         return batch
 
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:

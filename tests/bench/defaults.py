@@ -35,7 +35,7 @@ MOST, EPOCHS, FLIPPED = 8_000, 6, 250
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
 FIRST = {
     "discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore", "max_degree": 250,
-    "budget_per_feature": 0.0,
+    "budget_per_feature": 0.0, "votes": "all",
 }  # fmt: skip
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "first defaults": FIRST,

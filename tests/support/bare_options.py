@@ -4,7 +4,7 @@ from typing import Any
 
 from stream_apple.core.learner.options import FIRST, Options
 
-_BY_ITSELF = ("discretise", "early_growth", "label_units", "drift", "max_degree", "budget_per_feature")
+_BY_ITSELF = ("discretise", "early_growth", "label_units", "drift", "max_degree", "budget_per_feature", "votes")
 
 
 def bare(**given: Any) -> Options:

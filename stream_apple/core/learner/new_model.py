@@ -94,4 +94,5 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         classes=options.classes,
         decay=decay_of(options),
+        sampled_votes=options.votes == "sampled",
     )

@@ -21,7 +21,7 @@ import numpy as np
 
 from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
-from stream_apple.core.learner.kernels.admission import filter_misses, nominate
+from stream_apple.core.learner.kernels.admission import filter_misses, nominate, votes_of
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
 from stream_apple.core.learner.state.model import DEFERRED, TRUNCATED, LearningRule, Model
@@ -86,16 +86,17 @@ def expand(
         origins.nodes[0]["attributes"] = U0
         origins.nodes[0]["order"] = 0
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
+    votes = votes_of(model) if learning else np.uint8(0)
     while queue.head < queue.tail:
-        queue, ends = multiply(table, rule, base, work, queue, origins)
+        queue, ends = multiply(table, rule, base, work, queue, origins, votes)
         if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
             clip_outliers(table, base, products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends, origins)
+        found, queue, misses = collect(model, base, work, queue, found, ends, origins, votes)
         if learning:
-            passed = filter_misses(model, work, misses)
+            passed = filter_misses(model, work, misses, votes)
             scalars.counts[DEFERRED] += np.int64(misses - passed)
             if origins is not None:
                 note_newcomers(base, work, origins, rule.expansion.exhaustive, passed, wanted)
@@ -140,9 +141,13 @@ def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: In
 
 @part
 def multiply(
-    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None
-) -> tuple[Queue, Ends]:
-    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses."""
+    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None,
+    votes: np.uint8,
+) -> tuple[Queue, Ends]:  # fmt: skip
+    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses.
+
+    votes  how many a product without a slot has; 0: the misses are base features alone
+    """
     products, nodes = work.products, work.nodes
     head, tail, visited = queue
     hits, misses, end = U0, U0, U0
@@ -179,7 +184,8 @@ def multiply(
                 lanes &= ~own_bins(base, nodes, head, first)
                 fit &= lanes
             hits = append(products.hits, hits, end, fit)
-            misses = append(products.misses, misses, end, ~fit & lanes)
+            if votes > 0 or head == U0:
+                misses = append(products.misses, misses, end, ~fit & lanes)
             first += count
             end += count
         head += U1
@@ -226,8 +232,9 @@ def fetch(slots: Slots, products: Products, hits: Index) -> None:
 
 @part
 def collect(
-    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None
-) -> tuple[Index, Queue, Index]:
+    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None,
+    votes: np.uint8,
+) -> tuple[Index, Queue, Index]:  # fmt: skip
     """Append the hits that are monomials in the table to the features, each once.
 
     Parents join the queue. Hits without a slot, whose tag was another key's, are appended to the misses. Returns how
@@ -243,7 +250,7 @@ def collect(
             if place >= FREE:
                 products.place[at] = insertion_point(table.tags, key)
                 products.misses[misses] = at
-                misses += U1
+                misses += np.uint64(votes > 0 or products.node[at] == 0)
                 continue
             if not 0.0 < abs(x) < TOO_LARGE:
                 continue

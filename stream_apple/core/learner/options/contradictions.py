@@ -122,6 +122,7 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "product_budget", (0,), "what parents earn is measured in a mixture"),
     _row({"combine": ("off",)}, "budget_per_feature", (0.0,), "what parents earn is measured in a mixture"),
     _row({"product_budget": (0,)}, "budget_per_feature", (0.0,), "0 is no limit"),
+    _row({"combine": ("off",)}, "votes", ("all",), "the filter of a plain model has no votes"),
     _row({"combine": ("off",)}, "early_growth", (0,), "a model of the paper grows when epochs end"),
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),

@@ -19,6 +19,7 @@ WarmStart = Literal["none", "naive_bayes"]
 Discretise = Literal["none", "quantile", "mdl", "auto"]
 Collisions = Literal["evict", "share"]
 Drift = Literal["ignore", "restart"]
+Votes = Literal["all", "sampled"]
 
 BITS = IntegerBounds(8, 30)
 ALPHA = NumberBounds(0, 2)
@@ -143,6 +144,18 @@ class DeclaredOptions:
     ] = None
     """With method `apple`: products have at most so many factors. On forty sets the errors with 4 were those without a
     bound, and with 2 they were 3.5 % above: what has more factors can't be read, and adds nothing."""
+    votes: Annotated[
+        Votes | None,
+        Option(
+            "In which examples products ask for slots: all, or one of four.  [default: sampled in a mixture, else all]",
+            first="all",
+            expert=True,
+        ),
+    ] = None
+    """In which examples the products of parents that have no slot ask for one: in `all`, or in one of four, `sampled`,
+    in which each counts twice as much, from the 16,384th example on. Where most products of an example have no slot,
+    `sampled` takes a fifth less time: on 200,000 examples of 57 of 20,000 words the loss was .2891 for .2883. Where
+    most have one it makes no difference."""
     early_growth: Annotated[
         int | None,
         Option(

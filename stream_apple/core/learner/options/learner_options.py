@@ -26,14 +26,14 @@ _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entro
 _PENDING_BYTES = 600  # of an example that waits for its label
 
 _FILLED = (
-    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "early_growth", "label_units", "drift",
-    "discretise", "centre", "bins", "reservoir",
+    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "early_growth", "label_units",
+    "drift", "discretise", "centre", "bins", "reservoir",
 )  # fmt: skip
 _PLAIN = {name: FIRST[name] for name in _FILLED}
 """The learner of the paper, and of the first version."""
 _MIXED = {
     "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
-    "early_growth": 60, "discretise": "auto",
+    "votes": "sampled", "early_growth": 60, "discretise": "auto",
 }  # fmt: skip
 _OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
 """With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""

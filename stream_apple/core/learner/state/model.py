@@ -81,6 +81,7 @@ class LearningRule(NamedTuple):
     loss       its number, see `losses.py`
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
+    sampled_votes  products ask for slots in some examples, see `admission.py`
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
     classes    of the softmax loss, see `multiclass/`; 0: there is one score
@@ -98,6 +99,7 @@ class LearningRule(NamedTuple):
     plain_l2: float
     decay: DecayRule
     classes: int = 0
+    sampled_votes: bool = False
 
 
 class ModelScalars(NamedTuple):

@@ -9,15 +9,15 @@ from support.bare_options import bare
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES
 from stream_apple.core.learner.kernels import admission
-from stream_apple.core.learner.kernels.admission import OWN_VOTE, VOTES_TO_PASS
+from stream_apple.core.learner.kernels.admission import ALL_VOTE_BEFORE, OWN_VOTE, SAMPLED_VOTES, VOTES_TO_PASS
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.state.table import Index
 
 
 @kernel
-def _asks(admission_filter: NDArray[np.uint8], at: Index, product: Index) -> bool:
+def _asks(admission_filter: NDArray[np.uint8], at: Index, product: Index, votes: int = 1) -> bool:
     """What kernels call can't be called from here."""
-    return admission.is_ahead(admission_filter, at, product)
+    return admission.is_ahead(admission_filter, at, product, np.uint8(votes))
 
 
 class Vote:
@@ -109,6 +109,36 @@ def test_base_features_come_at_once_and_products_when_they_are_frequent() -> Non
     learn(learner, [Row({"a": 1.0, "c": 1.0}, 1.0, 1.0)] * (votes - 1))
     assert has(learner, "c")
     assert not has(learner, "a", "c")
+
+
+def test_votes_are_sampled_when_a_model_is_no_longer_young() -> None:
+    """Before, all ask; then they ask in the examples whose number lies so by the golden ratio, with two votes each."""
+    learner, everyone = (Learner(bare(bits=18, votes=votes)) for votes in ("sampled", "all"))
+    row = Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)
+    for each in (learner, everyone):
+        learn(each, [row] * FEWEST_EXAMPLES)
+        each.end_epoch()
+        learn(each, [row] * (ALL_VOTE_BEFORE - FEWEST_EXAMPLES))
+    assert learner.digest() == everyone.digest()
+    assert has(learner, "a", "b")
+    asked, needed = 0, int(VOTES_TO_PASS // (OWN_VOTE * SAMPLED_VOTES))
+    for number in range(ALL_VOTE_BEFORE, ALL_VOTE_BEFORE + 10 * needed):
+        before = learner.table.admission_filter.copy()
+        learn(learner, [Row({"a": 1.0, "c": 1.0}, 1.0, 1.0)])
+        asks = number * 0x9E3779B97F4A7C15 % 2**64 < 2**62
+        asked += asks
+        assert np.array_equal(learner.table.admission_filter, before) == (not asks or asked > needed)
+        assert has(learner, "c")
+        assert has(learner, "a", "c") == (asked >= needed)
+    assert asked > needed
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5, 8, 16])
+def test_no_period_of_a_stream_is_left_out(period: int) -> None:
+    """Of every place in a period of examples one in four or so is sampled: none of them waits for ever."""
+    numbers = np.arange(1 << 14, (1 << 14) + 1600 * period).reshape(-1, period)
+    sampled = (numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) < np.uint64(1 << 62)
+    assert np.abs(sampled.mean(axis=0) - 0.25).max() < 0.02
 
 
 def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> None:

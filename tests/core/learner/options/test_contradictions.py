@@ -27,6 +27,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "product_budget": (0, 9),
     "budget_per_feature": (0.0, 12.0),
     "max_degree": (4, 250),
+    "votes": ("all", "sampled"),
     "early_growth": (0, 60),
     "label_units": (0, 10),
     "centre": (0, 5),

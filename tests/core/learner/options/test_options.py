@@ -146,6 +146,7 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "product_budget",
         "budget_per_feature",
         "max_degree",
+        "votes",
         "early_growth",
         "label_units",
         "drift",

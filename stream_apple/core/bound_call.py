@@ -72,8 +72,10 @@ def _words_of(kind: Any, value: Any) -> Iterator[int]:  # noqa: ANN401  types of
         yield word - (1 << 64) if word >= 1 << 63 else word
     elif isinstance(kind, types.Float) and kind.bitwidth == 64:
         yield struct.unpack("<q", struct.pack("<d", value))[0]
+    elif isinstance(kind, types.Float):
+        yield struct.unpack("<i", struct.pack("<f", value))[0]
     else:
-        raise TypeError(f"expected arrays, numbers of 64 bits, tuples and None as arguments of a kernel, found {kind}")
+        raise TypeError(f"expected arrays, numbers, tuples and None as arguments of a kernel, found {kind}")
 
 
 def _reader_of(kernel: Any, compiled: Any) -> Callable[[int], int]:  # noqa: ANN401
@@ -115,6 +117,8 @@ def _as(builder: Any, word: Any, kind: Any) -> Any:  # noqa: ANN401  values and 
         return builder.inttoptr(word, kind)
     if isinstance(kind, ir.DoubleType):
         return builder.bitcast(word, kind)
+    if isinstance(kind, ir.FloatType):
+        return builder.bitcast(builder.trunc(word, ir.IntType(32)), kind)
     return word if kind.width == 64 else builder.trunc(word, kind)
 
 

@@ -30,7 +30,7 @@ from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.settled_view import view_settled
-from stream_apple.core.learner.single_row import SingleRow
+from stream_apple.core.learner.single_row import SingleRow, empty_row
 from stream_apple.core.learner.state.model import (
     DEFERRED,
     EVICTED,
@@ -118,7 +118,7 @@ class Learner:
         """
         first = start
         while first < stop:
-            last, growth_due = self._end_of_stretch(batch, first, stop), self._growth_due(self.examples)
+            last, before = self._end_of_stretch(batch, first, stop), self.examples
             of_scores = self.units.centre, self.units.width
             if self.preparation.active:
                 self._learn_prepared(batch, first, last, scores, early)
@@ -127,23 +127,22 @@ class Learner:
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
-            if self.examples == growth_due:
-                self._settle()
-                self._grow(early=True)
+            self.grow_if_due(before)
             first = last
         self.progress.add(batch, scores, start, stop)
 
     def single_row(self, features: int) -> SingleRow | None:
         """Return a place for one example of up to so many features, which is learned as `learn` does, at less cost.
 
-        It holds as long as its `generation` is the learner's. None if examples are prepared before they are learned, or
-        need columns that it has not; or if a model changes by itself between two of them, as it does by default.
+        It holds as long as its `generation` is the learner's. None if examples need columns that it has not, or become
+        n-grams or users' own features; and while cuts are not final, or the units of labels: of a young model.
         """
-        by_itself = self.options.label_units or self.options.early_growth or self.options.drift == "restart"
-        if self.preparation.active or by_itself or self.options.wanted_columns():
+        if self.options.wanted_columns() or not (self.preparation.settled and self.units.fixed):
             return None
-        self._make_room(features)
-        return SingleRow(self, features)
+        row = empty_row(features)
+        prepared, prepare = self.preparation.call_for_one_row(row, features)
+        self._make_room(len(prepared.keys))
+        return SingleRow(self, row, prepared, prepare)
 
     def active_features(self, batch: Batch, row: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
         """Return what a row's score is made of: the slots of its features, their values, and the published score.
@@ -228,6 +227,7 @@ class Learner:
             if not name.startswith(_PREPARED):
                 own[name][:] = array
         if prepared:
+            self.generation += 1
             self.preparation.restore(prepared)
 
     def is_of_preparation(self, name: str) -> bool:
@@ -361,12 +361,18 @@ class Learner:
             due *= 2
         return due
 
+    def grow_if_due(self, before: int) -> None:
+        """Let the model grow if it is to do so with so many examples, of which it had learned `before` before."""
+        if self.examples == self._growth_due(before):
+            self._settle()
+            self._grow(early=True)
+
     def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._model, self._work, self.options, nominate=nominate, early=early)
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
         """Let the fast predictors begin anew: losses have risen."""
         rule = self._state.rule.decay
         if rule.active:
@@ -403,7 +409,7 @@ class Learner:
         call, arguments = self.kernel_call(batch, scores, start, stop, learn=learn, early=early)
         row = call(*arguments)
         while row < -1:
-            self._restart()
+            self.restart()
             call, arguments = self.kernel_call(batch, scores, -1 - row, stop, learn=learn, early=early)
             row = call(*arguments)
         if row >= 0:

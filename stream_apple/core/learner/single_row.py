@@ -10,10 +10,18 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.bound_call import BoundCall
 from stream_apple.core.learner.kernels.rows import Scores
+from stream_apple.core.learner.preparation.intervals import KernelCall
 from stream_apple.errors import ModelError
 
 if TYPE_CHECKING:
     from stream_apple.core.learner.learner import Learner
+
+
+def empty_row(room: int) -> Batch:
+    """Return a batch of one row with room for so many features, without a label and with the weight 1."""
+    return Batch(
+        np.zeros(2, np.int64), np.zeros(room, np.uint64), np.zeros(room, np.float32), np.full(1, np.nan), np.ones(1)
+    )
 
 
 class SingleRow:
@@ -24,32 +32,56 @@ class SingleRow:
     scores        of the example, one row
     """
 
-    def __init__(self, learner: "Learner", room: int) -> None:
-        self.room = room
-        self.keys, self.values = np.zeros(room, np.uint64), np.zeros(room, np.float32)
-        self.indptr, self.label, self.weight = np.zeros(2, np.int64), np.full(1, np.nan), np.ones(1)
+    def __init__(self, learner: "Learner", row: Batch, prepared: Batch, prepare: KernelCall | None) -> None:
+        """Lay out the calls on the only row of `row`; `prepare` writes what becomes of it to `prepared`."""
+        self.room = len(row.keys)
+        self.indptr, self.keys, self.values, self.label, self.weight = row[:5]
         self.scores = Scores.empty(1, learner.options.classes)
         self.predictions = self.scores.predictions
         self.generation = learner.generation
-        batch = Batch(self.indptr, self.keys, self.values, self.label, self.weight)
+        self._learner, self._row, self._units = learner, row, learner.units if learner.options.label_units else None
+        if self._units is not None:
+            prepared = prepared._replace(labels=np.full(1, np.nan))
+        self._label = prepared.labels
         calls = (
-            *(learner.kernel_call(batch, self.scores, 0, 1, learn=learn) for learn in (False, True)),
-            *learner.progress.kernel_calls(batch, self.scores, 0, 1),
+            *(learner.kernel_call(prepared, self.scores, 0, 1, learn=learn) for learn in (False, True)),
+            *learner.progress.kernel_calls(row, self.scores, 0, 1),
+            *(() if prepare is None else (prepare,)),
         )
         self._bound = [BoundCall(*each) for each in calls]  # keeps what the calls are on
-        self._score, self._learn, *self._count = (each.call for each in self._bound)
+        self._score, self._learn, *rest = (each.call for each in self._bound)
+        self._prepare = _nothing if prepare is None else rest.pop()
+        self._count = rest
 
     def score(self) -> None:
         """Write the scores of the example; the model does not change. ModelError if they are not finite."""
+        self._prepare()
         if self._score() >= 0:
             _refuse()
+        if self._units is not None:
+            self._units.from_units(self._row, self.scores, 0, 1, (self._units.centre, self._units.width))
 
     def learn(self) -> None:
         """Score the example, then learn it, if it has a label and a weight. ModelError if scores are not finite."""
-        if self._learn() >= 0:
+        learner = self._learner
+        before = learner.examples
+        self._prepare()
+        if self._units is not None:
+            self._label[0] = (self.label.item() - self._units.centre) / self._units.width
+        found = self._learn()
+        if found >= 0:
             _refuse()
+        if found < -1:
+            learner.restart()
+        if self._units is not None:
+            self._units.from_units(self._row, self.scores, 0, 1, (self._units.centre, self._units.width))
+        learner.grow_if_due(before)
         for call in self._count:
             call()
+
+
+def _nothing() -> int:
+    return 0
 
 
 def _refuse() -> None:

@@ -19,8 +19,10 @@ from stream_apple.core.learner.options import RESERVOIR, Options
 from stream_apple.core.learner.preparation.intervals import (
     RAW,
     Intervals,
+    KernelCall,
     Lookup,
     as_intervals,
+    call_for_one_row,
     centre_of,
     look_up_table,
     made_keys,
@@ -73,6 +75,20 @@ class Discretiser:
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with values as intervals, by the current cuts."""
         return self._prepared(batch, self.intervals, self._lookup)
+
+    @property
+    def settled(self) -> bool:
+        """Whether cuts are final: what becomes of an example does not depend on those that are learned before it."""
+        return bool(self._fitted[0]) and not self._options.refit_epochs
+
+    def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
+        """Return what becomes of the only row of `batch`, and the kernel with its arguments that writes it.
+
+        room  how many features the row has at most
+        """
+        if len(self.intervals.features) or self._lasting:
+            return call_for_one_row(batch, room, self.intervals, self._lookup)
+        return batch, None
 
     def prepare_to_learn(self, batch: Batch) -> list[Batch]:
         """Return the rows as `prepare` would at the time of each, in as many parts as cuts or centres change."""

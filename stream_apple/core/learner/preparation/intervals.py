@@ -15,7 +15,8 @@ is centred by others is the same feature nevertheless, so that what was learned 
 With `centre` a feature that is not cut and has the value 1 has the role BIN as well: its square is itself.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ PRESENT = 0.1
 REACH, FIRST_REACH = np.float32(3.0), np.float32(2.0)
 """Of centred values; the second with `centre` = 0."""
 
+KernelCall = tuple[Callable[..., int], tuple[Any, ...]]
 _Keys = NDArray[np.uint64]
 _Places = NDArray[np.int64]
 _END = np.uint64(0x7F800000)  # the bits of infinity
@@ -185,26 +187,39 @@ def look_up_table(intervals: Intervals, *, lasting: bool) -> Lookup:
 def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
     """Return the batch with values as intervals, and values that are kept besides."""
     rows = len(batch.labels)
+    made = _room_for(batch, rows, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup)
+    end = _write_rows(batch, intervals, lookup, made)
+    return made._replace(
+        keys=made.keys[:end],
+        values=made.values[:end],
+        spaces=made.spaces[:end],
+        attributes=made.attributes[:end],
+        roles=made.roles[:end],
+    )
+
+
+def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Lookup) -> tuple[Batch, KernelCall]:
+    """Return a batch of one row, and the kernel with its arguments that writes to it what `as_intervals` returns.
+
+    room  how many features the only row of `batch` has at most
+    """
+    made = _room_for(batch, 1, room, intervals, lookup)
+    return made, (_write_rows, (batch, intervals, lookup, made))
+
+
+def _room_for(batch: Batch, rows: int, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
+    """Return a batch with room for what so many rows become that have so many features in all."""
     each = 2 if intervals.kept.any() else 1
-    most = each * (int(batch.indptr[-1] - batch.indptr[0]) + rows * len(lookup.absent))
+    most = each * (features + rows * len(lookup.absent))
     spaces = np.empty(most if len(batch.spaces) else 0, np.uint64)
     attributes = np.empty(most if len(batch.attributes) else 0, np.uint64)
-    made = batch._replace(
+    return batch._replace(
         indptr=np.zeros(rows + 1, np.int64),
         keys=np.empty(most, np.uint64),
         values=np.empty(most, np.float32),
         spaces=spaces,
         attributes=attributes,
         roles=np.empty(most, np.uint8),
-    )
-    lookup.seen[:] = -1
-    end = _write_rows(batch, intervals, lookup, made)
-    return made._replace(
-        keys=made.keys[:end],
-        values=made.values[:end],
-        spaces=spaces[:end],
-        attributes=attributes[:end],
-        roles=made.roles[:end],
     )
 
 
@@ -213,6 +228,8 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
     """Write all rows to `made`; return how many features they have."""
     mask = np.uint64(len(lookup.keys) - 1)
     end = 0
+    for number in range(len(lookup.seen)):
+        lookup.seen[number] = -1
     with_spaces, with_attributes, with_roles = len(batch.spaces) > 0, len(batch.attributes) > 0, len(batch.roles) > 0
     for row in range(len(batch.labels)):
         for f in range(batch.indptr[row], batch.indptr[row + 1]):

@@ -21,7 +21,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
-from stream_apple.core.learner.preparation.intervals import Intervals, no_intervals
+from stream_apple.core.learner.preparation.intervals import Intervals, KernelCall, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
 from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
@@ -75,6 +75,20 @@ class Preparation:
             learned = batch.learned(0, len(batch.labels))
             self._truncated = self._truncated + np.count_nonzero(truncated[learned])
         return batch
+
+    @property
+    def settled(self) -> bool:
+        """Whether one example alone can be prepared by `call_for_one_row`: nothing else becomes of it, now or later."""
+        if self._ngrams is not None or self._users is not None:
+            return False
+        return self._discretiser is None or self._discretiser.settled
+
+    def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
+        """Return what becomes of the only row of `batch`, and the kernel with its arguments that writes it, or None.
+
+        room  how many features the row has at most
+        """
+        return (batch, None) if self._discretiser is None else self._discretiser.call_for_one_row(batch, room)
 
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the bounds of portions of rows [start, stop), prepared one after another in bounded memory."""

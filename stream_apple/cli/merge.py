@@ -41,4 +41,9 @@ def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bo
         f"{len(files)} models are one: {counts.kept:,} of {counts.keys:,} monomials have a slot, {counts.evicted:,} "
         f"were evicted, {counts.parents_evicted:,} parents among them"
     )
+    if counts.models_dropped:
+        say(
+            f"{counts.models_dropped} of the models do not count: they cut numbers, or have units of labels, by "
+            f"examples of their own; those that do so alike, and have learned most, are merged"
+        )
     say(f"digest {digest}, in {out}")

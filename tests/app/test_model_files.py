@@ -69,8 +69,9 @@ def test_merged_models_are_merged_again_and_the_same_bytes_twice(tmp_path: Path)
     merge_model_files(paths, tmp_path / "a", "votes")
     merge_model_files(paths, tmp_path / "b", "votes")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    merge_model_files([tmp_path / "a", tmp_path / "a"], tmp_path / "c", "votes")
-    first, again = (open_model_file(tmp_path / name).model.learner for name in "ac")
+    for twice, target in (("a", "c"), ("c", "d")):  # in a merged table a monomial has its own place
+        merge_model_files([tmp_path / twice, tmp_path / twice], tmp_path / target, "votes")
+    first, again = (open_model_file(tmp_path / name).model.learner for name in "cd")
     assert merged_digest(first) == merged_digest(again)  # equal models make the same model
 
 
@@ -83,7 +84,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 models are one" in result.stdout
     told = json.loads(CliRunner().invoke(command, [*paths, "--out", out, "--json"]).stdout)
-    assert told["models"] == 2
+    assert (told["models"], told["models_dropped"]) == (2, 1)  # each has units of labels of its own
+    assert "1 of the models do not count" in result.stdout
     assert told["digest"] in result.stdout
     shown = CliRunner().invoke(inspect, ["--file", out], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
@@ -114,8 +116,8 @@ def test_models_of_other_options_are_refused(tmp_path: Path, learner: dict[str, 
 
 def test_what_can_not_be_merged_or_read_is_refused(tmp_path: Path) -> None:
     """Models whose parts mean different things, damaged files, and a place that can't be written."""
-    save(tmp_path / "cut", 0, {"bits": 10, "discretise": "mdl", "loss": "logistic"} | {"reservoir": 100})
-    with pytest.raises(ConfigurationError, match="expected discretise = none, found 'mdl'"):
+    save(tmp_path / "cut", 0, {"bits": 10, "early_growth": 0, "drift": "restart", "loss": "logistic"})
+    with pytest.raises(ConfigurationError, match="expected drift = ignore, found 'restart'"):
         merge_model_files([tmp_path / "cut"], tmp_path / "merged", "votes")
     save(tmp_path / "0", 0)
     with pytest.raises(ConfigurationError, match="expected a file that can be written"):

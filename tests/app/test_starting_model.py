@@ -15,6 +15,7 @@ from stream_apple.app.starting_model import check_starting_model, starting_model
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config, load
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.learner.learner import is_of_preparation
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError
 from stream_apple.monitoring.inspection import view_model
@@ -82,7 +83,7 @@ def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
     saved = save(tmp_path / "0", 0, {"bits": 10})
     model = begun(configured(tmp_path / "0", {"bits": 10}))
     found, expected = model.learner.sums, saved.learner.sums
-    prepared = [name for name in expected if saved.learner.is_of_preparation(name)]
+    prepared = [name for name in expected if is_of_preparation(name)]
     assert {"label_units", "prepared_intervals_centres"} <= set(prepared)
     assert all(np.array_equal(found[name], expected[name]) for name in prepared)
     assert found["prepared_fitted"].tolist() == [1]

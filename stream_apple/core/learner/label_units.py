@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.rows import Scores
 
-_NAME = "label_units"
+LABEL_UNITS = "label_units"
+"""The name of the state among a learner's sums."""
 _LARGEST = 1e300  # so that labels beyond all reason leave a number
 _COUNT, _MEAN, _SQUARES, _FIXED = range(4)
 
@@ -47,6 +48,11 @@ class LabelUnits:
         """The standard deviation of the labels; 1 where it is 0, and where labels are learned as they are."""
         count, _, squares, _ = self._state.tolist()
         return (math.sqrt(min(squares, _LARGEST) / count) if count else 0.0) or 1.0
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Centre and width."""
+        return self.centre, self.width
 
     def include(self, labels: NDArray[np.float64]) -> None:
         """Take in labels that were learned, unless mean and deviation are final."""
@@ -88,4 +94,4 @@ class LabelUnits:
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """The state by name: the array itself; nothing where labels are learned as they are."""
-        return {_NAME: self._state} if self._wanted else {}
+        return {LABEL_UNITS: self._state} if self._wanted else {}

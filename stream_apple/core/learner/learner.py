@@ -22,13 +22,13 @@ from stream_apple.core.learner.kernels.naive_bayes import TRUST
 from stream_apple.core.learner.kernels.plain import process_plain
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.kernels.shared import process_shared
-from stream_apple.core.learner.label_units import LabelUnits
+from stream_apple.core.learner.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
 from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import Census, take_census
-from stream_apple.core.learner.preparation.preparation import Preparation
+from stream_apple.core.learner.preparation.preparation import TRUNCATED_USERS, Preparation
 from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.single_row import SingleRow, empty_row
 from stream_apple.core.learner.state.model import (
@@ -36,6 +36,7 @@ from stream_apple.core.learner.state.model import (
     EVICTED,
     EXAMPLES,
     FEATURES,
+    GROWN_AT,
     OCCUPIED,
     REFUSED,
     TRUNCATED,
@@ -104,7 +105,7 @@ class Learner:
                 self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
         else:
             self._process(batch, start, stop, scores, learn=False)
-        self.units.from_units(batch, scores, start, stop, (self.units.centre, self.units.width))
+        self.units.from_units(batch, scores, start, stop, self.units.scale)
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
         """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.
@@ -119,7 +120,7 @@ class Learner:
         first = start
         while first < stop:
             last, before = self._end_of_stretch(batch, first, stop), self.examples
-            of_scores = self.units.centre, self.units.width
+            of_scores = self.units.scale
             if self.preparation.active:
                 self._learn_prepared(batch, first, last, scores, early)
             else:
@@ -158,7 +159,7 @@ class Learner:
         slots[:] = len(self.table.slots)  # none has this number
         self._process(prepared, 0, 1, scores, learn=False)
         size = int(np.argmax(slots == len(self.table.slots)))
-        self.units.from_units(prepared, scores, 0, 1, (self.units.centre, self.units.width))
+        self.units.from_units(prepared, scores, 0, 1, self.units.scale)
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
 
     def end_epoch(self, *, nominate: bool = False) -> Growth:
@@ -220,19 +221,24 @@ class Learner:
         self.progress.observe_anew()
 
     def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over these sums, some of another learner of equal options; all others stay as they are."""
-        prepared = {name.removeprefix(_PREPARED): sums[name] for name in sums if name.startswith(_PREPARED)}
+        """Take over these sums, some of another learner of equal options; all others stay as they are.
+
+        Where examples are prepared otherwise from now on, the latest ones, for the epoch's end, are forgotten.
+        """
         own = self.sums
+        changed = any(is_of_preparation(name) and not np.array_equal(own[name], sums[name]) for name in sums)
         for name, array in sums.items():
             if not name.startswith(_PREPARED):
                 own[name][:] = array
-        if prepared:
+        prepared = {
+            name.removeprefix(_PREPARED): sums.get(name, array)
+            for name, array in own.items()
+            if name.startswith(_PREPARED)
+        }
+        if changed:
             self.generation += 1
             self.preparation.restore(prepared)
-
-    def is_of_preparation(self, name: str) -> bool:
-        """Return whether the sum of this name says how examples are prepared, or in which units labels are learned."""
-        return name.startswith(_PREPARED) or name in self.units.arrays
+            self._state.recent.filled[:GROWN_AT] = 0
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -460,6 +466,11 @@ class Learner:
             self.generation += 1
             self._longest = longest
             self._work = empty_scratch(self.options, longest)
+
+
+def is_of_preparation(name: str) -> bool:
+    """Return whether the sum of this name says how examples are prepared, or in which units labels are learned."""
+    return name == LABEL_UNITS or (name.startswith(_PREPARED) and name != _PREPARED + TRUNCATED_USERS)
 
 
 def _synthetic_batch(columns: frozenset[str]) -> Batch:

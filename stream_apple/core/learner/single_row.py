@@ -59,7 +59,7 @@ class SingleRow:
         if self._score() >= 0:
             _refuse()
         if self._units is not None:
-            self._units.from_units(self._row, self.scores, 0, 1, (self._units.centre, self._units.width))
+            self._units.from_units(self._row, self.scores, 0, 1, self._units.scale)
 
     def learn(self) -> None:
         """Score the example, then learn it, if it has a label and a weight. ModelError if scores are not finite."""
@@ -74,7 +74,7 @@ class SingleRow:
         if found < -1:
             learner.restart()
         if self._units is not None:
-            self._units.from_units(self._row, self.scores, 0, 1, (self._units.centre, self._units.width))
+            self._units.from_units(self._row, self.scores, 0, 1, self._units.scale)
         learner.grow_if_due(before)
         for call in self._count:
             call()

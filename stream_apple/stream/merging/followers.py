@@ -4,7 +4,7 @@ Where each stands is its state (`partitions/partition.py`). What is noted with i
 again where it waited, or before the end of the round.
 """
 
-from stream_apple.core.learner.merging.merge import MergeCounts, adopt
+from stream_apple.core.learner.merging.merge import MergeCounts
 from stream_apple.errors import GapError
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
@@ -102,8 +102,8 @@ class Follower:
         manifest, model = merged.manifest, self.partition.model
         boundary = self.boundary
         included = manifest.includes(self.partition.number, boundary.at)
-        counts = adopt(
-            model.learner, merged.model, included=included, roster_size=len(manifest.roster), parents=settings.parents
+        counts = model.adopt(
+            merged.model, included=included, roster_size=len(manifest.roster), parents=settings.parents
         )
         self.record = AdoptionRecord(
             self.partition.number,

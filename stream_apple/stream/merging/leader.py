@@ -155,6 +155,7 @@ class Leader:
             bytes=summary.written_bytes,
             seconds=round(summary.seconds, 3),
             monomials=counts["kept"],
+            dropped=counts.get("models_dropped", 0),
             lost_parents=summary.lost_parents,
         )
 

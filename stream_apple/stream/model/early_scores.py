@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import loss_number, write_losses
-from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, EARLY_PUBLISHED, EARLY_STRIDE, LINEAR
+from stream_apple.core.learner.kernels.mixture import (
+    APPLE,
+    EARLY,
+    EARLY_LEARNED,
+    EARLY_PUBLISHED,
+    EARLY_STRIDE,
+    LINEAR,
+)
 from stream_apple.core.learner.label_units import LabelUnits
 from stream_apple.core.learner.learner import NO_EARLY, Scores
 from stream_apple.core.learner.options import Options
@@ -32,6 +39,7 @@ _STRIDE, _FOUND, _MISSED, _EVICTED = range(4)  # of the sampling: one id of so m
 
 MOST_STRIDE = 64
 _ENOUGH = 100  # labels, to see whether most come too late
+_IN_UNITS = [number for number in range(EARLY) if number not in {EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE}]
 _NOT_SAMPLED = (np.inf,) * EARLY
 
 
@@ -109,6 +117,16 @@ class EarlyScores:
                 judged[row] = (*known[:EARLY_STRIDE], float(stride))
         yield first, stop, self._rows(judged, len(labels))
         self._settle(decoded, asked, judged, scores)
+
+    def change_units(self, before: tuple[float, float]) -> None:
+        """Take the scores that wait, given in units of labels with this centre and width, to the learner's units."""
+        if before == self._units.scale:
+            return
+        (old_centre, old_width), (centre, width) = before, self._units.scale
+        for key, kept in self._pending.items():
+            scores = np.array(kept)
+            scores[_IN_UNITS] = (old_centre - centre + old_width * scores[_IN_UNITS]) / width
+            self._pending[key] = tuple(scores.astype(np.float32).tolist())  # as in snapshots
 
     def end_epoch(self) -> None:
         """Begin new sums of the epoch, as the learner does; where few ids are left, remember twice as many again."""
@@ -225,7 +243,7 @@ class EarlyScores:
         batch = decoded.batch.select(rows)
         scores = Scores.empty(len(rows))
         scores.linear[:], scores.apple[:] = early[:, LINEAR], early[:, APPLE]
-        self._units.from_units(batch, scores, 0, len(rows), (self._units.centre, self._units.width))
+        self._units.from_units(batch, scores, 0, len(rows), self._units.scale)
         scores.predictions[:] = early[:, EARLY_PUBLISHED]
         write_losses(self._loss, scores.predictions, batch.labels, scores.losses)
         self.asked.add(batch, scores, 0, len(rows))

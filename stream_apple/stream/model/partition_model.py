@@ -27,7 +27,7 @@ from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.merging.merge import adopt
+from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import LossReport
@@ -191,9 +191,18 @@ class PartitionModel:
         model itself.
         """
         if self._start is not None:
-            adopt(self.learner, self._start, included=True, roster_size=1)
+            self.adopt(self._start, included=True, roster_size=1)
             self._start = None
         return self
+
+    def adopt(
+        self, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
+    ) -> MergeCounts | None:
+        """Let the learner become the merged model, see `core/learner/merging/merge:adopt`."""
+        before = self.learner.units.scale
+        counts = adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
+        self.early.change_units(before)
+        return counts
 
     def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state at `next_offset`, when the learner's table has been written.

@@ -5,7 +5,6 @@ Where a record is missing, or what it names, nobody can know the model behind: i
 
 from collections.abc import Callable, Sequence
 
-from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -159,7 +158,7 @@ class Crossing:
             if expected != told:
                 self._differs(found, f"expected of the {name} {expected}, found {told}")
         size = len(merged.manifest.roster)
-        adopt(model.learner, merged.model, included=record.included, roster_size=size, parents=self._parents)
+        model.adopt(merged.model, included=record.included, roster_size=size, parents=self._parents)
         if record.included and (learned := merged_digest(model.learner)) != record.digest:
             self._differs(
                 found, f"expected the merged part of its model to have digest {record.digest}, found {learned}"

@@ -214,8 +214,8 @@ def test_passes_of_linear_do_not_grow() -> None:
 
 def test_what_can_not_be_merged_is_refused() -> None:
     """Before anything is learned, by name; unmerged it is learned."""
-    options = bare(bits=12, discretise="quantile")
-    with pytest.raises(ConfigurationError, match=r"discretise = none, found 'quantile'"):
+    options = bare(bits=12, discretise="quantile", refit_epochs=1)
+    with pytest.raises(ConfigurationError, match=r"refit_epochs = 0, found 1"):
         evaluate_together(BATCH, options, Schedule(), Sharding(2, Exchange()))
     assert evaluate_together(BATCH, options, Schedule(), Sharding(2, None)).run.result.progressive_loss is not None
     with pytest.raises(ValueError, match="exchange"):

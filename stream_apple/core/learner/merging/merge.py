@@ -12,18 +12,23 @@ then those of most use, then the smaller key. All of them would be several times
 benefit. A parent since earlier stays, unless more models had it cease to be one than kept it. `parents = "union"`
 keeps every monomial that is a parent in any model, as Agarwal et al. 2014, section 3.2, have it.
 
+Weights mean the same where examples are prepared alike: the same cuts of numbers, the same units of labels. Each model
+makes its own of its first examples, so the first merge chooses: of the models that are prepared alike the most learned
+ones are merged, and all who adopt that are prepared as they were, then on. What the others have learned before is
+lost, once.
+
 What belongs to the stream that a model has learned stays its own: its clock, progress, counts of examples, and its
 latest examples.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from stream_apple.core.learner.kernels.losses import loss_number
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.learner import Learner, is_of_preparation
 from stream_apple.core.learner.merging.buckets import (
     COUNTED,
     Election,
@@ -68,6 +73,7 @@ class MergeCounts(NamedTuple):
     parents_retired   parents since earlier that ceased to be one in more models than they stayed
     parents_evicted   parents among the evicted
     degree_clashes    monomials that models have with different degrees: the smallest is kept
+    models_dropped    models whose examples were prepared otherwise, of which nothing is in the merged one
     """
 
     keys: int
@@ -78,6 +84,7 @@ class MergeCounts(NamedTuple):
     parents_retired: int
     parents_evicted: int
     degree_clashes: int
+    models_dropped: int = 0
 
 
 class Merged(NamedTuple):
@@ -98,8 +105,11 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     check_alike([each.options for each in given])
     options = given[0].options
     check_mergeable(options)
+    alike = _most_learned(given)
+    dropped, given = len(given) - len(alike), alike
     if len(given) == 1:
-        return _alone(given[0])
+        merged = _alone(given[0])
+        return merged._replace(counts=merged.counts._replace(models_dropped=dropped))
     extent = extent_of(options)
     tables = [each.table for each in given]
     out = empty_table(int(options.bits or 0), extent)
@@ -111,7 +121,8 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     last = len(out.slots) - 1
     merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
-    return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist()))
+    sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
+    return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
 
 
 def adopt(
@@ -120,13 +131,15 @@ def adopt(
     """Replace a learner's mergeable part, in place, by the merged model.
 
     included     whether the learner's model was one of those merged: then its mergeable part is the merged model, bit
-                 for bit. Else the merged model, taken `roster_size` times, is merged with its own first
-    roster_size  how many models were merged Returns the counts of that second merge, or None. ValueError for a model of
-                 other options.
+                 for bit. Else the merged model, taken `roster_size` times, is merged with its own first; unless
+                 examples were prepared otherwise, when nothing of its own is kept
+    roster_size  how many models were merged
+
+    Returns the counts of that second merge, or None. ValueError for a model of other options.
     """
     check_alike([merged.options, own.options])
     counts = None
-    if not included:
+    if not included and _preparation_of(mergeable_of(own)) == _preparation_of(merged):
         merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, merged.table)
     own.take_over(merged.sums)
@@ -137,16 +150,10 @@ def adopt(
 def start_of(learner: Learner) -> Mergeable:
     """Return what other models start from: a copy of the mergeable part, whose nominees are parents.
 
-    In its sums is how examples are prepared, too: all who start from it prepare them alike. ConfigurationError for
-    options of models that others can't start from.
+    ConfigurationError for options of models that others can't start from.
     """
     check_startable(learner.options)
-    given = mergeable_of(learner)
-    prepared: dict[str, Any] = {
-        name: array.copy() for name, array in learner.sums.items() if learner.is_of_preparation(name)
-    }
-    made = _alone(given).model
-    return made._replace(sums={**made.sums, **prepared})
+    return _alone(mergeable_of(learner)).model
 
 
 def warm_up_merging(options: Options) -> None:
@@ -164,6 +171,25 @@ def _alone(model: Mergeable) -> Merged:
     taken, won_count = int(np.count_nonzero(table.slots["key"][:-1])), int(np.count_nonzero(won))
     sums = {name: array.copy() for name, array in model.sums.items()}
     return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
+
+
+def _most_learned(models: Sequence[Mergeable]) -> list[Mergeable]:
+    """Return those models, in their order, that are prepared alike and have learned most together, by weight.
+
+    Where two kinds have learned as much, that of the first model.
+    """
+    learned: dict[bytes, float] = {}
+    for each in models:
+        kind = _preparation_of(each)
+        learned[kind] = learned.get(kind, 0.0) + float(each.sums["weight"].max())
+    chosen = max(learned, key=learned.__getitem__)
+    return [each for each in models if _preparation_of(each) == chosen]
+
+
+def _preparation_of(model: Mergeable) -> bytes:
+    """Return what tells models apart whose examples are prepared in different ways."""
+    arrays = sorted((name, array) for name, array in model.sums.items() if is_of_preparation(name))
+    return b"".join(b"%b %d " % (name.encode(), array.size) + array.tobytes() for name, array in arrays)
 
 
 def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.learner import Learner, is_of_preparation
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
 from stream_apple.core.learner.options import Options, why_not_merged, why_not_started_from
 from stream_apple.core.learner.state.table import Table
@@ -12,7 +12,7 @@ from stream_apple.errors import ConfigurationError
 
 
 class Mergeable(NamedTuple):
-    """The mergeable part of a model: its table, and those of its sums that `MERGED_SUMS` names."""
+    """The mergeable part of a model: its table, the sums in `MERGED_SUMS`, and how its examples are prepared."""
 
     options: Options
     table: Table
@@ -32,7 +32,8 @@ def mergeable_of(learner: Learner) -> Mergeable:
 
 def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
     """Return the mergeable part of a model; `sums` are all those of its learner, or more."""
-    return Mergeable(options, table, {name: array for name, array in sums.items() if name in MERGED_SUMS})
+    kept = {name: array for name, array in sums.items() if name in MERGED_SUMS or is_of_preparation(name)}
+    return Mergeable(options, table, kept)
 
 
 def merged_digest(learner: Learner) -> str:

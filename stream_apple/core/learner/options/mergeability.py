@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from stream_apple.core.learner.options.learner_options import Options
 
-MERGEABLE: Mapping[str, object] = {"discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore"}
+MERGEABLE: Mapping[str, object] = {"early_growth": 0, "drift": "ignore"}
 """What is chosen for models that are to be merged, where nothing else is given."""
 
 
@@ -16,13 +16,13 @@ def mergeable(given: Mapping[str, object]) -> dict[str, object]:
 def why_not_merged(options: Options) -> str:
     """Return what was expected, what was found, and why models of such options can't be merged; "" if they can."""
     for name, why in (
-        ("discretise", "each model cuts values into intervals of its own"),
         ("early_growth", "models that are merged grow when epochs end"),
-        ("label_units", "each model has units of its own"),
         ("drift", "a model that begins anew would count for nothing"),
     ):
         if (found := getattr(options, name)) != MERGEABLE[name]:
             return f"expected {name} = {MERGEABLE[name]}, found {found!r}: {why}"
+    if options.refit_epochs:
+        return f"expected refit_epochs = 0, found {options.refit_epochs}: each model would cut numbers anew by itself"
     return why_not_started_from(options)
 
 

@@ -27,7 +27,8 @@ from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
 Arrays = dict[str, NDArray[Any]]
 
-_TRUNCATED = "users_truncated"
+TRUNCATED_USERS = "users_truncated"
+"""The name of what is counted of a stream, and says nothing of how it is prepared."""
 _PORTION = 1 << 20  # features; a part has the products of one example more
 
 
@@ -121,7 +122,7 @@ class Preparation:
     def arrays(self) -> Arrays:
         """The state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
         arrays = {} if self._discretiser is None else self._discretiser.arrays
-        return arrays if self._users is None else arrays | {_TRUNCATED: self._truncated}
+        return arrays if self._users is None else arrays | {TRUNCATED_USERS: self._truncated}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state, whose arrays may have other lengths; ValueError if it is not of this kind."""
@@ -132,9 +133,9 @@ class Preparation:
             if arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
         if self._users is not None:
-            self._truncated = arrays[_TRUNCATED].astype(np.int64)
+            self._truncated = arrays[TRUNCATED_USERS].astype(np.int64)
         if self._discretiser is not None:
-            self._discretiser.restore({name: array for name, array in arrays.items() if name != _TRUNCATED})
+            self._discretiser.restore({name: array for name, array in arrays.items() if name != TRUNCATED_USERS})
 
 
 def ngrams_of(options: Options) -> NgramSizes | None:

@@ -26,6 +26,8 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"method": "quadratic", "collisions": "share"},
     {"method": "tuples", "loss": "logistic"},
     {"loss": "logistic", "warm_start": "naive_bayes", "selection": "mi"},
+    {"discretise": "auto", "centre": 5, "label_units": 10},
+    {"loss": "softmax", "classes": 3, "discretise": "quantile"},
 )
 
 

@@ -12,12 +12,13 @@ from core.learner.merging.streams import KINDS, continued, examples, learned, me
 from support.bare_options import bare
 from support.source_files import ROOT
 
+from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.merging import buckets
 from stream_apple.core.learner.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import Options, mergeable
 from stream_apple.core.learner.state.model import OCCUPIED
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, SIDES
 from stream_apple.errors import ConfigurationError
@@ -83,15 +84,59 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
         assert learner.occupied == merged.counts.kept
         for name, array in learner.sums.items():
             if name not in merged.model.sums:
+                if merged.counts.models_dropped and name.startswith("recent_"):
+                    continue  # the latest examples were prepared otherwise
                 changed = array != sums[name]
                 assert not changed[np.arange(len(array)) != OCCUPIED].any() if name == "counts" else not changed.any()
-    assert merge(learners).model.digest() == merged.model.digest()
+    again = merge(learners).model
+    assert _content(again) == _content(merged.model)
+    assert again.digest() == merged.model.digest() or merged.counts.models_dropped
     assert not (learners[0].table.slots["parent"] & NOMINATED & 127).any()
     continued(learners[0], 3, (0, 1))
     restored = restored_learner(learners[0])
     for learner in (learners[0], restored):
         continued(learner, 3, (1, 3))
     assert restored.digest() == learners[0].digest()
+
+
+def _of_its_own(seed: int, size: int) -> Batch:
+    """Three numbers and an amount, in units that no other seed has."""
+    cells = np.random.default_rng(seed).normal(seed, 1 + seed, (size, 3)).astype(np.float32)
+    labels = 1000.0 * (seed + 1) + 50.0 * (cells[:, 0] - cells[:, 1])
+    keys = np.tile(np.arange(1, 4, dtype=np.uint64), size)
+    return Batch(np.arange(0, 3 * size + 1, 3), keys, cells.ravel(), labels.astype(np.float64), np.ones(size))
+
+
+def _prepared_by_itself(seed: int, size: int) -> Learner:
+    """A learner whose numbers are cut, and whose labels have units, by examples of its own."""
+    learner = Learner(Options(**mergeable({"bits": 10})))  # type: ignore[arg-type]
+    learner.learn(_of_its_own(seed, size), 0, size, Scores.empty(size))
+    learner.end_epoch(nominate=True)
+    return learner
+
+
+def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
+    """Others count for nothing, and learn on with cuts, units and weights of the merged model, as one restored does."""
+    learners = [_prepared_by_itself(seed, size) for seed, size in ((0, 150), (1, 250), (2, 200))]
+    merged = merge(learners)
+    assert merged.counts.models_dropped == 2
+    assert merged.model.digest() == merge(learners[1:2]).model.digest()
+    for learner in learners:
+        adopt(learner, merged.model, included=True, roster_size=3)
+        assert merged_digest(learner) == merged.model.digest()
+    assert [learner.units.scale for learner in learners] == [learners[1].units.scale] * 3
+    assert learners[0].sums["recent_filled"][:3].tolist() == [0, 0, 0]
+    batch = _of_its_own(1, 100)
+    restored = restored_learner(learners[0])
+    for learner in (*learners, restored):
+        learner.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
+    assert restored.digest() == learners[0].digest()
+    together = merge(learners)
+    assert together.counts.models_dropped == 0
+    newcomer = _prepared_by_itself(5, 240)
+    assert merge([newcomer, *learners]).model.digest() == together.model.digest()  # together they have learned more
+    assert adopt(newcomer, together.model, included=False, roster_size=3) is None
+    assert merged_digest(newcomer) == together.model.digest()
 
 
 def test_the_order_of_models_is_rounding() -> None:
@@ -166,7 +211,9 @@ def test_totals() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (bare(discretise="quantile"), "discretise = none"),
+        (bare(discretise="quantile", refit_epochs=1), "refit_epochs = 0"),
+        (bare(early_growth=60), "early_growth = 0"),
+        (bare(drift="restart"), "drift = ignore"),
         (bare(method="tuples", loss="logistic", selection_share=0.5), "selection_share = 1"),
         (bare(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),
     ],

@@ -124,8 +124,8 @@ class TestConfigured:
             ({"MERGE__PATIENCE": "10ms"}, r"expected a duration such as '10s', from 100ms, or 'forever'"),
             ({"MERGE__MODE": "average", "TOPICS__MERGES": "models"}, "expected five different topics"),
             (
-                {"MERGE__MODE": "average", "LEARNER__DISCRETISE": "auto"},
-                r"merge.mode = average, learner: expected discretise = none, found 'auto'",
+                {"MERGE__MODE": "average", "LEARNER__DRIFT": "restart"},
+                r"merge.mode = average, learner: expected drift = ignore, found .restart.",
             ),
             ({"MERGE__EVERY": "0"}, "merge.every"),
         ],

@@ -146,7 +146,7 @@ class Loop:
     def _fetch(self) -> bool:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
-        timeout = 0.0 if waiting else BUSY_S if self._writer.busy else FETCH_TIMEOUT_S
+        timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
         records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._outputs.topics_in_doubt:

@@ -128,6 +128,15 @@ class Leader:
         elif self._work is None and self._now() >= self._next_look:
             self._look(self._log.history)
 
+    @property
+    def busy(self) -> bool:
+        """Whether the next step has something to do, and need not wait for others."""
+        return self._log.history is None or self._work is not None
+
+    def look_soon(self) -> None:
+        """Look at what is noted of all partitions in the next step: something has been, just now."""
+        self._next_look = self._now()
+
     def committed(self, pointer: MergedPointer) -> None:
         """The merge that was ready is committed, and noted beside partition 0."""
         outcome = self._work

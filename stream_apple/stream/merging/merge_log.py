@@ -79,6 +79,11 @@ class MergeLog:
         self._read: MergedModel | None = None
         self._gone: set[int] = set()
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is being read."""
+        return self._model is not None or self._manifest is not None
+
     def follow(self, newest: MergedPointer | None) -> None:
         """Take this for the newest merged model; None if there is none."""
         if newest is None and self.history is None:

@@ -54,6 +54,11 @@ class Merging(Protocol):
     """What the loop calls as its partitions come, stop and go."""
 
     @property
+    def busy(self) -> bool:
+        """Whether partitions wait for what is done here, and not for records or for other workers."""
+        ...
+
+    @property
     def unsaved(self) -> Collection[Partition]:
         """Partitions whose snapshot others wait for, or the partition itself."""
         ...
@@ -95,6 +100,7 @@ class _Unmerged:
     """Leaves each partition's model its own."""
 
     unsaved: Collection[Partition] = ()
+    busy = False
 
     def iterate(self) -> bool:
         return False
@@ -163,6 +169,11 @@ class MergedPartitions:
         self._followers = {}
         self._gates = {}
         self._log.drop()
+
+    @property
+    def busy(self) -> bool:
+        """Whether partitions wait for what is done here, and not for records or for other workers."""
+        return (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._gates)
 
     @property
     def unsaved(self) -> Collection[Partition]:
@@ -332,6 +343,10 @@ class MergedPartitions:
         if self._written is not None and self._leader is not None:
             self._leader.committed(self._written)
             self._written = None
+        if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
+            self._poll_at = self._context.now()  # what has just been noted need not be found by waiting
+            if self._leader is not None:
+                self._leader.look_soon()
 
     def _lead(self) -> bool:
         """Merge what is to be merged, if partition 0 is here; whether a merged model is in the open transaction."""

@@ -53,6 +53,8 @@ def run_until_noted(process: Process, number: int, cluster: MemoryCluster, state
 class FakeLog:
     """A log of merges that says of each round what it is told to, and of others that they are not merged."""
 
+    busy = False
+
     def __init__(self, answers: Mapping[int, MergeLookup]) -> None:
         self._answers = answers
 

@@ -88,10 +88,10 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --extra site --universal \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --universal --python-version 3.11 --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock \
 		--output-file docker/requirements.lock
 	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --python-version 3.11 --generate-hashes \

@@ -12,7 +12,7 @@ from stream_apple.adapters.kafka.example_producer import partition_of
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application, Bounds
+from stream_apple.adapters.serving.application import Application, RequestBounds
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.adapters.serving.server import ServingServer
 from stream_apple.app.models import settings_of
@@ -54,7 +54,7 @@ def serve(config: Config, signals: Signals) -> int:
             answering = Answering(replicas, reader, model, partition_of)
             mapped = settings.mapping is not None or settings.schemas is not None
             questions = Questions(told.max_instances, mapped=mapped)
-            bounds = Bounds(told.max_body_bytes)
+            bounds = RequestBounds(told.max_body_bytes)
             application = Application(config.worker.group, answering, questions, bounds, metrics)
             server = ServingServer(application.routes())
             signals.call(server.stop)

@@ -1,15 +1,10 @@
 """The numbers of `serve`: requests, how far its models are behind, and whether they are those of the workers."""
 
-from typing import TYPE_CHECKING
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
-from stream_apple.stream.following.follower import DigestCheck, Follower
+from stream_apple.stream.following.replica import DigestCheck, Replica
 from stream_apple.stream.following.replicas import Replicas
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
@@ -48,11 +43,11 @@ SERVING_METRICS = (
 
 
 class ServingMetrics:
-    """Keeps these metrics, as the `FollowingRecorder` of replicas; `registry` has them."""
+    """Keeps these metrics, as the `ReplicaRecorder` of replicas; `registry` has them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        made: Mapping[str, Counter | Gauge | Histogram] = {
+        self._made: dict[str, Counter | Gauge | Histogram] = {
             each.name: each.kind(
                 PREFIX + each.name,
                 each.help,
@@ -62,7 +57,6 @@ class ServingMetrics:
             )
             for each in SERVING_METRICS
         }
-        self._made = made
 
     def describe(self, group: str, topic: str, model: str) -> None:
         """Tell what is served."""
@@ -71,13 +65,13 @@ class ServingMetrics:
     def watch(self, replicas: Replicas) -> None:
         """Tell how these stand, whenever somebody asks."""
         self._gauge("serve_ready").set_function(lambda: float(replicas.ready))
-        for number, follower in replicas.followers.items():
-            self._watch(str(number), follower)
+        for number, replica in replicas.by_partition.items():
+            self._watch(str(number), replica)
 
-    def _watch(self, number: str, follower: Follower) -> None:
-        self._gauge("serve_lag_records").labels(number).set_function(lambda: follower.total_lag.records)
-        self._gauge("serve_lag_seconds").labels(number).set_function(lambda: follower.total_lag.seconds)
-        self._gauge("serve_model_age_seconds").labels(number).set_function(lambda: follower.own_lag.seconds)
+    def _watch(self, number: str, replica: Replica) -> None:
+        self._gauge("serve_lag_records").labels(number).set_function(lambda: replica.total_lag.records)
+        self._gauge("serve_lag_seconds").labels(number).set_function(lambda: replica.total_lag.seconds)
+        self._gauge("serve_model_age_seconds").labels(number).set_function(lambda: replica.own_lag.seconds)
         for outcome in DigestCheck:
             self._counter("serve_digest_checks_total").labels(number, outcome.value)
         self._counter("serve_restores_total").labels(number)

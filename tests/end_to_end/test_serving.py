@@ -7,14 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import pytest
-from end_to_end.chaos_feed import Flood, good
+from end_to_end.chaos_feed import Flood
 from support.command import run_command
 from support.local_http import fetch, metric
 from support.topics import FOREVER, TopicFactory, create_worker_topics
-from support.waiting import wait_until
 from support.worker_config import write_config
-from support.worker_process import DEADLINE_S, WorkerProcess
+from support.worker_process import WorkerProcess
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.serving.answering import prediction_facts
@@ -160,7 +158,7 @@ def ask_through_kills(
                 client.port = replica.http_port
                 replica.wait_until(lambda: is_ready(client.port), "it was ready")
                 least = len(client.asked) + 20
-                replica.wait_until(lambda: checks(client.port, "equal") >= snapshots, "it was checked")  # noqa: B023
+                replica.wait_until(lambda: checks(client.port, "equal") >= snapshots, "it was checked")
                 replica.wait_until(lambda: len(client.asked) >= least, "it had answered")  # noqa: B023
                 assert not checks(client.port, "different")
                 assert "replica_dropped" not in replica.events(), replica.tail()

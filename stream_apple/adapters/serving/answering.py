@@ -16,15 +16,15 @@ from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, InstanceScore, score
 from stream_apple.stream.model.partition_model import PartitionModel
 
-Facts = dict[str, Any]
+ReplyFacts = dict[str, Any]
 PartitionOf = Callable[[bytes, int], int]
 """(key, partitions) -> the partition that producers send a record with this key to."""
 
 
 class _Answered(NamedTuple):
-    prediction: Facts
-    as_of: Facts
-    explanation: Facts | None = None
+    prediction: ReplyFacts
+    as_of: ReplyFacts
+    explanation: ReplyFacts | None = None
 
 
 class Answering:
@@ -40,7 +40,7 @@ class Answering:
         self._reader = reader
         self._partition_of = partition_of
 
-    def predict(self, instances: Sequence[Instance]) -> Facts:
+    def predict(self, instances: Sequence[Instance]) -> ReplyFacts:
         """Return the reply to `:predict`.
 
         BadInstancesError if one of the instances can't be scored, NoModelError where there is no model of a partition
@@ -48,12 +48,12 @@ class Answering:
         """
         return self._reply(self._answered(instances, explain=False))
 
-    def explain(self, instances: Sequence[Instance]) -> Facts:
+    def explain(self, instances: Sequence[Instance]) -> ReplyFacts:
         """Return the reply to `:explain`; errors as of `predict`, and ValueError for models of classes."""
         answered = self._answered(instances, explain=True)
         return self._reply(answered) | {"explanations": [each.explanation for each in answered]}
 
-    def _reply(self, answered: Sequence[_Answered]) -> Facts:
+    def _reply(self, answered: Sequence[_Answered]) -> ReplyFacts:
         return {
             "predictions": [each.prediction for each in answered],
             "as_of": [each.as_of for each in answered],
@@ -94,18 +94,18 @@ class Answering:
 
     def _choice(self, instance: Instance) -> int | str:
         """Return the partition by whose model an instance is scored, or why nobody can know it."""
-        count = len(self.replicas.followers)
+        count = len(self.replicas.by_partition)
         if instance.partition is not None:
-            if instance.partition in self.replicas.followers:
+            if instance.partition in self.replicas.by_partition:
                 return instance.partition
             return f"expected a partition from 0 to {count - 1}, found {instance.partition}"
         if instance.key is not None:
             return self._partition_of(instance.key, count)
         if count == 1 or self.replicas.merged:
-            return next((number for number in self.replicas.followers if self.replicas.is_ready(number)), 0)
+            return next((number for number in self.replicas.by_partition if self.replicas.is_ready(number)), 0)
         return f'expected a "key" or a "partition", there being {count} models that are not merged, found neither'
 
-    def _explained(self, model: PartitionModel, row: Batch, instance: Instance) -> Facts:
+    def _explained(self, model: PartitionModel, row: Batch, instance: Instance) -> ReplyFacts:
         learner = model.learner
         names = Names(ngrams=ngrams_of(learner.options))
         names.add(names_in(self._reader.message(instance.value), names.ngrams))
@@ -113,15 +113,15 @@ class Answering:
         return {"contributions": [each._asdict() for each in explain_row(learner, names, row)]}
 
 
-def as_of_facts(moment: Moment, model: str) -> Facts:
+def as_of_facts(moment: Moment, model: str) -> ReplyFacts:
     """Return what a reply says of the model: all that it takes to make the answer again."""
     return moment.facts() | {"model": model}
 
 
-def prediction_facts(scored: InstanceScore) -> Facts:
+def prediction_facts(scored: InstanceScore) -> ReplyFacts:
     """Return what a reply says of an instance."""
     prediction, probability, probabilities = scored
-    told: Facts = {"prediction": prediction}
+    told: ReplyFacts = {"prediction": prediction}
     if probability is not None:
         told["probability"] = probability
     if probabilities:

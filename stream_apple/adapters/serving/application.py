@@ -35,7 +35,7 @@ _to_msgpack = msgspec.msgpack.Encoder().encode
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Bounds(NamedTuple):
+class RequestBounds(NamedTuple):
     """What a request may cost: bytes of its body. `body_s`: seconds for all of it to come."""
 
     body: int
@@ -49,7 +49,7 @@ class Application:
     """
 
     def __init__(
-        self, name: str, answering: Answering, questions: Questions, bounds: Bounds, metrics: ServingMetrics
+        self, name: str, answering: Answering, questions: Questions, bounds: RequestBounds, metrics: ServingMetrics
     ) -> None:
         self._name = name
         self._answering = answering
@@ -146,11 +146,11 @@ class Application:
         ready = replicas.ready
         facts = [
             {
-                **_stands(number, replicas.followers[number].model),
+                **_stands(number, replicas.by_partition[number].model),
                 "ready": replicas.is_ready(number),
-                "lag_records": replicas.followers[number].total_lag.records,
+                "lag_records": replicas.by_partition[number].total_lag.records,
             }
-            for number in replicas.followers
+            for number in replicas.by_partition
         ]
         told = {"name": self._name, "ready": ready, "model": self._answering.model, "partitions": facts}
         return _reply(200 if ready else 503, told)

@@ -4,7 +4,6 @@ From the newest snapshot, if that is not behind the moment; else from the first 
 the log still has it.
 """
 
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -12,7 +11,7 @@ from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.log.ports import Committed, Reader
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import Gap, OffsetMetadata, Provenance
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, behind_gap
 from stream_apple.stream.snapshots.store import Logs, SnapshotStore, StoredModel
 from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.faults import Faults
@@ -150,8 +149,3 @@ def pass_through(standing: StandStill) -> None:
     """Go on from each boundary at once, there being nobody who looks at the model there."""
     for _ in standing:
         pass
-
-
-def behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
-    """Return where a model that stands at `offset` reads on."""
-    return next((gap.stop for gap in gaps if gap.start == offset), offset)

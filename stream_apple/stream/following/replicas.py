@@ -10,11 +10,11 @@ import structlog
 
 from stream_apple.errors import BrokerError
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.follower import Follower, FollowingRecorder, Source
 from stream_apple.stream.following.rebuilding import Sources
+from stream_apple.stream.following.replica import Replica, ReplicaRecorder, Source
 from stream_apple.stream.model.partition_model import PartitionModel
 
-_POLL_S = 0.05
+_POLL_S = 0.1
 """What the group has committed is asked for so often: a fraction of `worker.commit_interval`."""
 _PAUSE_S = 0.005
 _RETRY_S = 1.0
@@ -38,10 +38,10 @@ class Replicas:
         numbers: Sequence[int],
         source: Source,
         max_lag_s: float,
-        recorder: FollowingRecorder,
+        recorder: ReplicaRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.followers = {number: Follower(number, sources, source, recorder, now) for number in numbers}
+        self.by_partition = {number: Replica(number, sources, source, recorder, now) for number in numbers}
         self.merged = sources.provenance.merging is not None
         self._sources = sources
         self._max_lag_s = max_lag_s
@@ -65,15 +65,15 @@ class Replicas:
 
         A replica that is cut off from Kafka stays ready: its answers are right as of the offset that they name.
         """
-        follower = self.followers[number]
+        replica = self.by_partition[number]
         if self._source == "snapshots":  # it is as old as these are
-            return follower.model is not None
-        return follower.model is not None and follower.own_lag.waited_s <= self._max_lag_s
+            return replica.model is not None
+        return replica.model is not None and replica.own_lag.waited_s <= self._max_lag_s
 
     @property
     def ready(self) -> bool:
         """Whether all models are ready."""
-        return all(map(self.is_ready, self.followers))
+        return all(map(self.is_ready, self.by_partition))
 
     @property
     def alive(self) -> bool:
@@ -83,11 +83,11 @@ class Replicas:
     @contextmanager
     def turn(self, number: int) -> Iterator[tuple[PartitionModel, Moment]]:
         """Have the partition's model for oneself, and the moment at which it stands; NoModelError if there is none."""
-        follower = self.followers[number]
-        with follower.turns.turn():
-            if follower.model is None:
+        replica = self.by_partition[number]
+        with replica.turns.turn():
+            if replica.model is None:
                 raise NoModelError(f"expected a model of partition {number}, found that it is still to be restored")
-            yield follower.model, Moment.of(follower.model)
+            yield replica.model, Moment.of(replica.model)
 
     def _run(self) -> None:
         try:
@@ -95,22 +95,22 @@ class Replicas:
                 if not self.step():
                     self._stopping.wait(_PAUSE_S)
         finally:
-            for follower in self.followers.values():
-                follower.close()
+            for replica in self.by_partition.values():
+                replica.close()
 
     def step(self) -> bool:
         """Ask what is committed, if that is due, and do the next bit of work for each; whether there was any."""
         if self._now() - self._asked_at >= _POLL_S:
             self._ask()
         busy = False
-        for follower in self.followers.values():
-            busy |= follower.step()
+        for replica in self.by_partition.values():
+            busy |= replica.step()
         return busy
 
     def _ask(self) -> None:
         self._asked_at = self._now()
         try:
-            committed = self._sources.logs.committed(list(self.followers))
+            committed = self._sources.logs.committed(list(self.by_partition))
         except BrokerError as error:
             if self._reachable:
                 _log.warning("replica_cut_off", error=str(error))
@@ -118,5 +118,5 @@ class Replicas:
             self._asked_at = self._now() + _RETRY_S
             return
         self._reachable = True
-        for number, follower in self.followers.items():
-            follower.tell(committed[number])
+        for number, replica in self.by_partition.items():
+            replica.tell(committed[number])

@@ -7,25 +7,24 @@ model that the group turns out not to have.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import structlog
 
-from stream_apple.errors import BrokerError, GapError, StreamAppleError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.lag import Lag
-from stream_apple.stream.following.rebuilding import Sources, behind_gap, pass_through
+from stream_apple.stream.following.rebuilding import Sources, pass_through
 from stream_apple.stream.following.turns import Turns
 from stream_apple.stream.log.ports import Committed, Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer, behind_gap
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeNote
 from stream_apple.stream.verification.faults import Faults
 from stream_apple.stream.verification.replay import Outputs, Replay
-
-if TYPE_CHECKING:
-    from stream_apple.stream.positions.lineage import SnapshotPointer
 
 Source = Literal["log", "snapshots"]
 """What a model follows: the log, or only the snapshots of the group."""
@@ -34,7 +33,6 @@ PORTION_S = 0.001
 """Whoever wants the model waits for a portion of records at most; below that, calls cost more than learning."""
 _MOST_RECORDS = 1_000
 _FEWEST_RECORDS = 16
-_WAITING = 4  # portions of a fetch that are kept until they are committed
 _RETRY_S = 5.0
 
 _log = structlog.get_logger()
@@ -48,8 +46,8 @@ class DigestCheck(StrEnum):
     MISSED = "missed"
 
 
-class FollowingRecorder(Protocol):
-    """Counts what followers do."""
+class ReplicaRecorder(Protocol):
+    """Counts what replicas do."""
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:
         """A newer snapshot of the worker's has been held against the model."""
@@ -60,7 +58,7 @@ class FollowingRecorder(Protocol):
         ...
 
 
-class Follower:
+class Replica:
     """Follows the model of one partition. One thread calls `tell` and `step`; the model is for any, in its `turns`.
 
     model      None before there is one, and after it has been found to be another than the group's
@@ -73,7 +71,7 @@ class Follower:
         number: int,
         sources: Sources,
         source: Source,
-        recorder: FollowingRecorder,
+        recorder: ReplicaRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.number = number
@@ -131,7 +129,10 @@ class Follower:
         """Whether the group has a snapshot that is ahead of the model."""
         if self._told is None or self.model is None:
             return False
-        snapshot = self._sources.provenance.read_metadata(self.number, self._told).snapshot
+        try:
+            snapshot = self._sources.provenance.read_metadata(self.number, self._told).snapshot
+        except ConfigurationError:
+            return True  # by now it is a group of other models
         return snapshot is not None and snapshot.at > self.model.next_offset
 
     def close(self) -> None:
@@ -143,14 +144,13 @@ class Follower:
 
     def _wait(self, error: StreamAppleError) -> None:
         self._retry_at = self._now() + _RETRY_S
-        _log.warning("following_failed", partition=self.number, error=str(error), kind=type(error).__name__)
+        _log.warning("replica_failed", partition=self.number, error=str(error), kind=type(error).__name__)
 
     def _drop(self, why: str) -> None:
         """Give no answer any more before the model is restored."""
         if self.model is not None:
             _log.error("replica_dropped", partition=self.number, offset=self.model.next_offset, reason=why)
-        with self.turns.turn():
-            self.model = None
+        self.model = None  # whoever scores by it now has its turn, in which it does not change
         self.close()
         self._forget()
 
@@ -179,8 +179,7 @@ class Follower:
 
     def _take(self, model: PartitionModel) -> None:
         model.publish_from = 1 << 62  # nothing is published
-        with self.turns.turn():
-            self.model = model
+        self.model = model
         self._reached(model.next_offset)
 
     def _follow(self, model: PartitionModel) -> bool:
@@ -219,9 +218,19 @@ class Follower:
         if model.next_offset == self._at_new_snapshot and not self._saved_at_boundary(replay):
             self._compare(model.digest())
         if model.held is not None:
-            with self.turns.turn():
+            with self._changing():
                 pass_through(replay.stand())
-            self._compare_at_boundary(replay)
+                self._compare_at_boundary(replay)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Have the model for oneself, to change it; whatever fails in between leaves none that others could see."""
+        with self.turns.turn():
+            try:
+                yield
+            except BaseException:
+                self.model = None
+                raise
 
     def _learn_on(self, replay: Replay) -> bool:
         """Learn a portion of what has come; whether something was done."""
@@ -230,8 +239,9 @@ class Follower:
         portion = [] if self._replay is None else self._take_portion(replay)
         if portion:
             began = self._now()
-            with self.turns.turn():
+            with self._changing():
                 pass_through(replay.learn(portion, Outputs([], [])))
+                self._compare_on_the_way(replay)
             self._adapt(len(portion), self._now() - began)
             self._reached(replay.model.next_offset)
         if self._replay is not None and self._has_arrived(replay):
@@ -244,9 +254,10 @@ class Follower:
         noted, model = None if replay.crossing is None else replay.crossing.noted, replay.model
         if noted is None or not self._waiting or (model.next_offset, Moment.of(model).boundary) != (noted.at, ""):
             return
-        with self.turns.turn():
+        with self._changing():
             pass_through(replay.look_behind(self._waiting[0]))
-        self._compare_at_boundary(replay)
+            self._compare_on_the_way(replay)
+            self._compare_at_boundary(replay)
 
     def _take_portion(self, replay: Replay) -> list[Record]:
         """Take the next records below the stop, not more than are learned in `PORTION_S`."""
@@ -278,31 +289,39 @@ class Follower:
     def _finish(self, replay: Replay) -> None:
         """The model has come as far as the walk leads."""
         if replay.unproved is None and not self._faults.counts.total():
-            with self.turns.turn():
+            with self._changing():
                 replay.finish()
-        if replay.digest is not None and self._at_new_snapshot is not None:
-            self._compare(replay.digest)
+                self._compare_on_the_way(replay)
         if self.model is None:
             return
         if replay.unproved is not None or self._faults.counts.total():
             why = self._faults.first[0].text if replay.unproved is None else replay.unproved.why
             self._drop(why)
             return
-        snapshot = replay.metadata.snapshot
-        if snapshot is not None and self._at_new_snapshot is not None and snapshot.at < replay.model.next_offset:
+        snapshot = self._new_snapshot
+        if snapshot is not None and snapshot.at < replay.model.next_offset:
             self._count(DigestCheck.MISSED)
         self._replay = None
         self._reached(replay.stop)
 
     @property
-    def _at_new_snapshot(self) -> int | None:
-        """The offset of the newest snapshot; None if the model has been compared with it already."""
+    def _new_snapshot(self) -> SnapshotPointer | None:
+        """The newest snapshot; None if the model has been compared with it already."""
         snapshot = None if self._replay is None else self._replay.metadata.snapshot
-        return None if snapshot is None or snapshot == self._pointer else snapshot.at
+        return None if snapshot == self._pointer else snapshot
+
+    @property
+    def _at_new_snapshot(self) -> int | None:
+        return None if self._new_snapshot is None else self._new_snapshot.at
 
     def _saved_at_boundary(self, replay: Replay) -> bool:
         noted, snapshot = None if replay.crossing is None else replay.crossing.noted, replay.metadata.snapshot
         return noted is not None and snapshot is not None and noted.at == snapshot.at
+
+    def _compare_on_the_way(self, replay: Replay) -> None:
+        """Compare the digest that the walk has taken where the newest snapshot was, if it has just come past it."""
+        if replay.digest is not None and self._new_snapshot is not None:
+            self._compare(replay.digest)
 
     def _compare_at_boundary(self, replay: Replay) -> None:
         """Compare a model that waits at a boundary, or has gone on there, with a snapshot that was taken so."""
@@ -339,7 +358,7 @@ class Follower:
             start = behind_gap(model.next_offset, [] if self._replay is None else self._replay.metadata.lineage.gaps)
             self._reader = self._sources.logs.reader(self._sources.provenance.topics.examples, self.number, start)
         records = []
-        if len(self._waiting) < _WAITING * self._sources.fetch_records:
+        if len(self._waiting) < self._sources.fetch_records:
             records = list(self._reader.fetch(self._sources.fetch_records, 0.0))
             self._waiting.extend(records)
         self.total_lag.tell(max(self._log_end, 0))

@@ -33,7 +33,10 @@ PORTION_S = 0.001
 """Whoever wants the model waits for a portion of records at most; below that, calls cost more than learning."""
 _MOST_RECORDS = 1_000
 _FEWEST_RECORDS = 16
+_AT_ONCE = 200  # records of a fetch: the client makes them while it keeps the interpreter to itself
 _RETRY_S = 5.0
+_PATIENCE_S = 0.002  # for which questions go first
+_BEHIND_S = 1.0  # from where on learning is as urgent
 
 _log = structlog.get_logger()
 
@@ -225,7 +228,8 @@ class Replica:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Have the model for oneself, to change it; whatever fails in between leaves none that others could see."""
-        with self.turns.turn():
+        behind = self.own_lag.waited_s > _BEHIND_S
+        with self.turns.learning(0.0 if behind else _PATIENCE_S):
             try:
                 yield
             except BaseException:
@@ -238,11 +242,11 @@ class Replica:
         self._look_behind(replay)
         portion = [] if self._replay is None else self._take_portion(replay)
         if portion:
-            began = self._now()
             with self._changing():
+                began = self._now()
                 pass_through(replay.learn(portion, Outputs([], [])))
+                self._adapt(len(portion), self._now() - began)
                 self._compare_on_the_way(replay)
-            self._adapt(len(portion), self._now() - began)
             self._reached(replay.model.next_offset)
         if self._replay is not None and self._has_arrived(replay):
             self._finish(replay)
@@ -359,7 +363,7 @@ class Replica:
             self._reader = self._sources.logs.reader(self._sources.provenance.topics.examples, self.number, start)
         records = []
         if len(self._waiting) < self._sources.fetch_records:
-            records = list(self._reader.fetch(self._sources.fetch_records, 0.0))
+            records = list(self._reader.fetch(_AT_ONCE, 0.0))
             self._waiting.extend(records)
         self.total_lag.tell(max(self._log_end, 0))
         return len(records)

@@ -84,7 +84,7 @@ class Replicas:
     def turn(self, number: int) -> Iterator[tuple[PartitionModel, Moment]]:
         """Have the partition's model for oneself, and the moment at which it stands; NoModelError if there is none."""
         replica = self.by_partition[number]
-        with replica.turns.turn():
+        with replica.turns.asking():
             if replica.model is None:
                 raise NoModelError(f"expected a model of partition {number}, found that it is still to be restored")
             yield replica.model, Moment.of(replica.model)

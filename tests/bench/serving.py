@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,7 +105,7 @@ def serve(kind: str, port: int, learned: float) -> None:
         ServingServer(application.routes()).serve_on(listener)
 
 
-def request_of(instances: list[dict[str, object]]) -> bytes:
+def request_of(instances: Sequence[Mapping[str, object]]) -> bytes:
     """A request of HTTP."""
     body = json.dumps({"instances": instances}).encode()
     head = (
@@ -236,8 +236,26 @@ def measure_vw(rate: float) -> None:
     (port,) = free_ports(1)
     lines = [f"1 |f {' '.join(features)}\n".encode() for _, features in sample(500)]
     child = subprocess.Popen(
-        ["taskset", "-c", str(SERVER_CORE), program, "--daemon", "--foreground", "--num_children", "1", "-t"]
-        + ["--port", str(port), "-b", "18", "--loss_function", "logistic", "-q", "ff", "--quiet"]
+        [
+            "taskset",
+            "-c",
+            str(SERVER_CORE),
+            program,
+            "--daemon",
+            "--foreground",
+            "--num_children",
+            "1",
+            "-t",
+            "--port",
+            str(port),
+            "-b",
+            "18",
+            "--loss_function",
+            "logistic",
+            "-q",
+            "ff",
+            "--quiet",
+        ]
     )
     try:
         wait_for(port)
@@ -252,7 +270,8 @@ def measure_vw(rate: float) -> None:
 
 def main() -> None:
     """All of it."""
-    rate, learned = (float(given) for given in (*sys.argv[1:3], *(RATE, LEARNED)[len(sys.argv[1:3]) :]))
+    given = [float(each) for each in sys.argv[1:3]]
+    rate, learned = [*given, *(RATE, LEARNED)[len(given) :]]
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(header("numba", "numpy", "uvicorn", "starlette", "msgspec", "uvloop"))
     measure("constant answer", "constant", rate, 0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 from stream_apple.stream.model.partition_model import PartitionModel
 
 _STAGES = ("", "held", "passed")
-_TEXT = re.compile(r"(\d{1,9})@(\d{1,18})(?::(held|passed))?")
+_TEXT = re.compile(r"(\d{1,9})@(\d{1,18})(?::(held|passed))?", re.ASCII)
 
 
 class Moment(NamedTuple):

@@ -235,28 +235,8 @@ def measure_vw(rate: float) -> None:
         return
     (port,) = free_ports(1)
     lines = [f"1 |f {' '.join(features)}\n".encode() for _, features in sample(500)]
-    child = subprocess.Popen(
-        [
-            "taskset",
-            "-c",
-            str(SERVER_CORE),
-            program,
-            "--daemon",
-            "--foreground",
-            "--num_children",
-            "1",
-            "-t",
-            "--port",
-            str(port),
-            "-b",
-            "18",
-            "--loss_function",
-            "logistic",
-            "-q",
-            "ff",
-            "--quiet",
-        ]
-    )
+    settings = f"--daemon --foreground --num_children 1 -t --port {port} -b 18 --loss_function logistic -q ff --quiet"
+    child = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), program, *settings.split()])
     try:
         wait_for(port)
         found = [uvloop.run(ask(port, [line[1:] for line in lines], rate, vw_answer)) for _ in range(ROUNDS)]
@@ -271,7 +251,7 @@ def measure_vw(rate: float) -> None:
 def main() -> None:
     """All of it."""
     given = [float(each) for each in sys.argv[1:3]]
-    rate, learned = [*given, *(RATE, LEARNED)[len(given) :]]
+    rate, learned = (given + [RATE, LEARNED][len(given) :])[:2]
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(header("numba", "numpy", "uvicorn", "starlette", "msgspec", "uvloop"))
     measure("constant answer", "constant", rate, 0)

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import pytest
 from end_to_end.chaos_feed import Flood
 from support.command import run_command
 from support.local_http import fetch, metric
@@ -157,9 +158,9 @@ def ask_through_kills(
             for turn in range(kills + 1):
                 client.port = replica.http_port
                 replica.wait_until(lambda: is_ready(client.port), "it was ready")
-                least = len(client.asked) + 20
-                replica.wait_until(lambda: checks(client.port, "equal") >= snapshots, "it was checked")
-                replica.wait_until(lambda: len(client.asked) >= least, "it had answered")  # noqa: B023
+                asked, checked = len(client.asked) + 20, checks(client.port, "equal") + snapshots
+                replica.wait_until(lambda: checks(client.port, "equal") >= checked, "it was checked")  # noqa: B023
+                replica.wait_until(lambda: len(client.asked) >= asked, "it had answered")  # noqa: B023
                 assert not checks(client.port, "different")
                 assert "replica_dropped" not in replica.events(), replica.tail()
                 if turn == kills:
@@ -176,6 +177,7 @@ def ask_through_kills(
             assert replica.terminate() == 0
             client.port = 0
             for worker in group:
+                worker.wait_for_event("started")
                 assert worker.terminate() == 0
     finally:
         for each in running:
@@ -189,6 +191,7 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     client = ask_through_kills(path, config, tmp_path, kafka, kills=2, snapshots=2)
     assert client.refused <= {503}
     sample = random.Random(1).sample(client.asked, min(len(client.asked), 60))
+    assert len(sample) == 60
     assert made_again(config, sample) > 10
 
     last = sample[-1]
@@ -196,3 +199,25 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     done = run_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == last.prediction | {"as_of": last.as_of}
+
+
+def test_merged_models_are_served(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """Two workers that merge, one of which is killed: replicas adopt what these adopted, and answers are made again."""
+    path, config = configure(tmp_path, kafka, topic, merge={"mode": "average", "patience": "500ms", "max_hold": "5s"})
+    client = ask_through_kills(path, config, tmp_path, kafka, kills=1, snapshots=2, workers=2)
+    assert client.refused <= {503}
+    sample = random.Random(1).sample(client.asked, 40)
+    assert made_again(config, sample) > 5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", ["off", "average"])
+def test_ten_minutes_of_kills(kafka: str, topic: TopicFactory, tmp_path: Path, mode: str) -> None:
+    """Two workers and a replica, killed sixty times in all; a thousand of the answers are made again, to the bit."""
+    merge = {"merge": {"mode": mode, "patience": "500ms", "max_hold": "5s"}} if mode != "off" else {}
+    path, config = configure(tmp_path, kafka, topic, **merge)
+    client = ask_through_kills(path, config, tmp_path, kafka, kills=60, snapshots=3, workers=2)
+    assert client.refused <= {503}
+    models = made_again(config, random.Random(2).sample(client.asked, 1_000))
+    print(f"{len(client.asked):,} answers; 1,000 of them made again by {models} models")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_apple.adapters.serving.questions import Instance
+from stream_apple.adapters.serving.questions import BadRequestError, Instance
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.core.learner.preparation.preparation import ngrams_of
@@ -49,7 +49,9 @@ class Answering:
         return self._reply(self._answered(instances, explain=False))
 
     def explain(self, instances: Sequence[Instance]) -> ReplyFacts:
-        """Return the reply to `:explain`; errors as of `predict`, and ValueError for models of classes."""
+        """Return the reply to `:explain`; errors as of `predict`; BadRequestError for models of classes."""
+        if self._reader.classes:
+            raise BadRequestError(400, "expected a model with one score, found one of classes, which has one for each")
         answered = self._answered(instances, explain=True)
         return self._reply(answered) | {"explanations": [each.explanation for each in answered]}
 

@@ -35,9 +35,13 @@ class BadInstancesError(Exception):
 
 
 class InstanceReader:
-    """Reads instances as models of these settings read the records of their topic; for several threads at once."""
+    """Reads instances as models of these settings read the records of their topic; for several threads at once.
+
+    classes  that labels may be, 0 if they are none
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
+        self.classes = settings.limits.classes
         self._decoder: Decoder = settings.decoder()
         self._limits = settings.limits
 

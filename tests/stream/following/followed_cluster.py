@@ -14,6 +14,7 @@ from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.following.replica import DigestCheck, Source
 from stream_apple.stream.following.replicas import Replicas
+from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 
@@ -30,7 +31,7 @@ class FollowedReader(LogReader):
         """With what is not decided yet."""
         return self._followed.end
 
-    def fetch(self, limit: int, timeout_s: float) -> list[object]:  # type: ignore[override]
+    def fetch(self, limit: int, timeout_s: float) -> list[Record]:
         """A few of them at a time, without waiting."""
         return list(super().fetch(min(limit, 7), max(timeout_s, 0.01)))
 

@@ -61,7 +61,7 @@ class TestPredict:
     def test_the_partition_is_the_keys_or_the_one_that_is_named(self) -> None:
         """Each instance by the model of its own; answers are in the order of the instances."""
         models = [learned(count=600), learned(count=300), learned(count=100)]
-        instances: list[dict[str, Any]] = [
+        chosen: list[dict[str, Any]] = [
             {"key": "four"},
             {"partition": 2},
             {"key": 12},

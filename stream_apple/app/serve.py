@@ -48,7 +48,7 @@ def serve(config: Config, signals: Signals) -> int:
             reader.warm_up()
             metrics = ServingMetrics()
             model = settings_digest(sources.provenance)
-            metrics.describe(config.worker.group, config.topics.examples, model)
+            metrics.describe(config.worker.group, config.topics.examples, model, told.follow)
             replicas = Replicas(sources, numbers, told.follow, told.max_lag / 1000, metrics)
             metrics.watch(replicas)
             answering = Answering(replicas, reader, model, partition_of)

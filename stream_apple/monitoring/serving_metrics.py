@@ -3,13 +3,13 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
-from stream_apple.stream.following.replica import DigestCheck, Replica
+from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 SERVING_METRICS = (
-    Metric("serve_info", Gauge, "1, with what this replica serves.", ("group", "topic", "model")),
+    Metric("serve_info", Gauge, "1, with what this replica serves.", ("group", "topic", "model", "follow")),
     Metric("serve_ready", Gauge, "1 if all models are ready, else 0."),
     Metric("serve_requests_total", Counter, "Requests by endpoint and status of HTTP.", ("endpoint", "status")),
     Metric(
@@ -19,7 +19,12 @@ SERVING_METRICS = (
         ("endpoint",),
         _SECONDS,
     ),
-    Metric("serve_lag_records", Gauge, "Offsets between the model and the end of the log.", BY_PARTITION),
+    Metric(
+        "serve_lag_records",
+        Gauge,
+        "Offsets between the model and the end of the log; where snapshots are followed, what is committed.",
+        BY_PARTITION,
+    ),
     Metric(
         "serve_lag_seconds",
         Gauge,
@@ -58,9 +63,9 @@ class ServingMetrics:
             for each in SERVING_METRICS
         }
 
-    def describe(self, group: str, topic: str, model: str) -> None:
+    def describe(self, group: str, topic: str, model: str, follow: Source) -> None:
         """Tell what is served."""
-        self._gauge("serve_info").labels(group, topic, model).set(1)
+        self._gauge("serve_info").labels(group, topic, model, follow).set(1)
 
     def watch(self, replicas: Replicas) -> None:
         """Tell how these stand, whenever somebody asks."""

@@ -20,6 +20,8 @@ from stream_apple.adapters.serving.answering import prediction_facts
 from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
 from stream_apple.config import Config, load
+from stream_apple.monitoring.definitions import PREFIX
+from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.instances import InstanceReader, score
@@ -164,6 +166,8 @@ def ask_through_kills(
                 assert not checks(client.port, "different")
                 assert "replica_dropped" not in replica.events(), replica.tail()
                 if turn == kills:
+                    shown = fetch(client.port, "/metrics").body.decode()
+                    assert [row.name for row in SERVING_METRICS if f"\n{PREFIX}{row.name}" not in shown] == []
                     break
                 if turn % 2 == 0:
                     number = draw.randrange(workers)

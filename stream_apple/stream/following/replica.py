@@ -66,7 +66,7 @@ class Replica:
 
     model      None before there is one, and after it has been found to be another than the group's
     own_lag    behind what the group has committed
-    total_lag  behind the end of the log
+    total_lag  behind the end of the log; with snapshots alone, behind what is committed
     """
 
     def __init__(
@@ -107,6 +107,8 @@ class Replica:
         self._told = committed
         if committed is not None:
             self.own_lag.tell(committed.offset)
+            # Now, when the cluster has answered: a reader that hears nothing takes the last end for that of today.
+            self.total_lag.tell(max(self._log_end, committed.offset))
 
     def step(self) -> bool:
         """Do the next bit of work; whether there was any. Errors are logged; what they make doubtful is dropped."""
@@ -365,7 +367,6 @@ class Replica:
         if len(self._waiting) < self._sources.fetch_records:
             records = list(self._reader.fetch(_AT_ONCE, 0.0))
             self._waiting.extend(records)
-        self.total_lag.tell(max(self._log_end, 0))
         return len(records)
 
     @property

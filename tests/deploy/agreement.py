@@ -122,14 +122,14 @@ def of_workers(pod: Pod, kind: str) -> list[dict[str, Any]]:
 
 
 def check_serving(pod: Pod, directory: Path) -> None:
-    """Replicas can be started with the workers' configuration, are reached where they listen, and have memory for all."""
+    """Replicas can be started by the workers' configuration, are reached where they listen, and have memory for all."""
     for deployment in (one for one in all_of(pod.manifests, "Deployment") if one["metadata"]["name"].startswith(SERVE)):
         name, template = deployment["metadata"]["name"], deployment["spec"]["template"]
         (container,) = template["spec"]["containers"]
         command, *options = container["args"]
         found = cli.main.get_command(click.Context(cli.main), command)
         assert found is not None, f"no command {command}"
-        found.make_context(command, options)
+        found.make_context(command, [*options])
         assert options == pod.worker["args"][1:]
         mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounted == {mount["name"]: mount["mountPath"] for mount in pod.worker["volumeMounts"]}
@@ -139,8 +139,6 @@ def check_serving(pod: Pod, directory: Path) -> None:
         pod.configuration(directory)  # writes the files
         toml = directory / options[options.index("--config") + 1].lstrip("/")
         environment = {each["name"]: str(each["value"]) for each in container["env"]}
-        for secret in environment.values():
-            assert not secret.startswith("hunter")
         config = load(toml, {key: value.replace("file:/", f"file:{directory}/") for key, value in environment.items()})
         assert config.kafka == pod.configuration(directory).kafka
         assert container["ports"] == [{"name": "http", "containerPort": config.serve.port}]

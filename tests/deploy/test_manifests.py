@@ -64,7 +64,6 @@ MUTATIONS = [
     ("components/serve/deployment.yaml", "maxUnavailable: 0", "maxUnavailabel: 0"),
     ("components/serve/autoscaler.yaml", "autoscaling/v2", "autoscaling/v2beta2"),
     ("components/serve/service.yaml", "targetPort: http", "targetport: http"),
-    ("components/tls-sasl/deployment.yaml", "secretName: stream-apple", "name: stream-apple"),
     ("components/monitoring/pod-monitor.yaml", "podMetricsEndpoints", "endpoints"),
     ("components/monitoring/rules/recording.yaml", "- record:", "- recordd:"),
     ("components/monitoring/rules/workers.yaml", "- alert:", "- allert:"),

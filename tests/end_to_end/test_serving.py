@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from contextlib import closing
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -72,8 +73,8 @@ class Client:
         instances = [instance(number) for number in numbers]
         try:
             reply = fetch(self.port, self._path, "POST", json.dumps({"instances": instances}).encode(), seconds=5)
-        except OSError:
-            return  # killed, or not there yet
+        except (OSError, HTTPException):
+            return  # killed, perhaps in the middle of an answer, or not there yet
         if reply.status != 200:
             self.refused.add(reply.status)
             return

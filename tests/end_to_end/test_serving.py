@@ -21,6 +21,7 @@ from stream_apple.adapters.serving.answering import prediction_facts
 from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
 from stream_apple.config import Config, load
+from stream_apple.errors import ConfigurationError
 from stream_apple.monitoring.definitions import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.stream.following.as_of import Moment
@@ -204,6 +205,11 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     done = run_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == last.prediction | {"as_of": last.as_of}
+
+    other = tmp_path / "other.toml"
+    other.write_text(path.read_text().replace("bits = 12", "bits = 13"))
+    refused = run_command("serve", "--config", other)
+    assert (refused.returncode, "restore the [learner]" in refused.stderr) == (ConfigurationError.exit_code, True)
 
 
 def test_merged_models_are_served(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:

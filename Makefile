@@ -53,6 +53,7 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/bench/threads.py
 	$(BIN)/python tests/bench/turns.py
 	$(BIN)/python tests/bench/library.py
+	$(BIN)/python tests/bench/serving.py
 	for method in linear apple; do for case in "1 1" "4 1" "4 2"; do \
 		$(BIN)/python tests/bench/worker.py $$method $$case || exit 1; done; done
 	$(BIN)/python tests/bench/recovery.py
@@ -88,10 +89,10 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --extra site --universal \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --universal --python-version 3.11 --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock \
 		--output-file docker/requirements.lock
 	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --python-version 3.11 --generate-hashes \

@@ -41,6 +41,7 @@ STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
     ("snapshots", "learning"),
     ("merging",),
     ("loop", "verification"),
+    ("following",),
 )
 _STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
 
@@ -102,6 +103,16 @@ ALLOWED: dict[str, set[str]] = {
     },
     "stream.verification": _CORE
     | {"stream.log", "stream.merging", "stream.model", "stream.positions", "stream.snapshots", "errors", "untrusted"},
+    # Replicas: the walk of verification, without an end.
+    "stream.following": _CORE
+    | {
+        "stream.log",
+        "stream.model",
+        "stream.positions",
+        "stream.snapshots",
+        "stream.verification",
+        "errors",
+    },
     # What the loop tells: whoever watches it knows this, and not the loop.
     "stream.loop.watchers": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.snapshots"},
     "stream.loop": _CORE
@@ -128,6 +139,8 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "errors",
     },
+    # It knows replicas, which the other numbers do not.
+    "monitoring.serving_metrics": {"monitoring", "stream.following"},
     "adapters": set(),
     "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
     "adapters.kafka.preflight": _CORE
@@ -141,6 +154,8 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "adapters.registry": {"core.codec", "core.input", "config", "errors"},
+    "adapters.serving": _CORE
+    | {"monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
     "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
@@ -150,8 +165,10 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.kafka.preflight",
         "adapters.http",
         "adapters.registry",
+        "adapters.serving",
         "config",
         "monitoring",
+        "monitoring.serving_metrics",
         "signals",
         "errors",
         "untrusted",
@@ -208,7 +225,7 @@ ALLOWED: dict[str, set[str]] = {
         "study.report",
         "study.runs",
     },
-    "cli.options": {"config", "core.input", "core.learner.options", "files", "terminal", "whole_files"},
+    "cli.options": {"config", "core.input", "errors", "core.learner.options", "files", "terminal", "whole_files"},
     # The interfaces for Python: what `cli` is for those who type.
     "library": _CORE
     | _STREAM
@@ -229,6 +246,9 @@ ALLOWED: dict[str, set[str]] = {
 HOMES = {
     "confluent_kafka": {"adapters", "demo"},
     "prometheus_client": {"monitoring", "adapters", "demo"},
+    "msgspec": {"adapters"},
+    "starlette": {"adapters"},
+    "uvicorn": {"adapters"},
     "pydantic": {"config", "untrusted"},
     "pydantic_core": {"config"},
     "click": {"cli"},

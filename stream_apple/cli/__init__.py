@@ -16,9 +16,11 @@ from stream_apple.errors import StreamAppleError
 
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
+    "serve": "Answer over HTTP with models that follow those of the workers, until stopped.",
     "topics": "Create the topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
+    "score": "Score instances by a model as it was at any offset: what was served, made again.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",
     "merge": "Make one model of several that are saved in files.",
     "tail": "Show the predictions and dead letters that have been published.",

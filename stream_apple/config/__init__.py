@@ -26,6 +26,7 @@ from stream_apple.config.schema import (
     LimitSettings,
     MergingSettings,
     OutputSettings,
+    ServeSettings,
     TopicSettings,
     WorkerSettings,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "LimitSettings",
     "MergingSettings",
     "OutputSettings",
+    "ServeSettings",
     "TopicSettings",
     "WorkerSettings",
     "conceal",

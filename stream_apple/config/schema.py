@@ -247,8 +247,37 @@ class HttpSettings(Section):
 
     def address(self, port: int | None = None) -> str:
         """Return the address of the status page for a browser on this machine; `port` is what 0 has become."""
-        host = "localhost" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104  an address to recognise
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}/"
+        return _local_address(self.host, self.port if port is None else port)
+
+
+def _local_address(host: str, port: int) -> str:
+    """Return the address for clients on this machine of what listens on `host`."""
+    host = "localhost" if host in {"0.0.0.0", "::"} else host  # noqa: S104  an address to recognise
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+class ServeSettings(Section):
+    """Replicas of the models that answer over HTTP: what `stream-apple serve` does. Workers look at none of it."""
+
+    follow: Literal["log", "snapshots"] = Field(default="log")
+    """`log`: a replica learns each example as soon as the group has committed its prediction, and is behind by about
+    `worker.commit_interval`. `snapshots`: it takes over the group's snapshots, and costs next to nothing, but is behind
+    by up to `worker.snapshot_interval`."""
+    host: HostName = Field(default="0.0.0.0")  # noqa: S104  clients are elsewhere
+    """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
+    port: Integer = Field(default=8080, ge=0, le=LARGEST_PORT)
+    """The port to listen on; 0 is any free one, which the event `serving` names."""
+    max_body_bytes: Integer = Field(default=4_000_000, ge=1_000, le=1_000_000_000, json_schema_extra={"unit": "bytes"})
+    """The largest body of a request; a larger one is answered with status 413."""
+    max_instances: Integer = Field(default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "instances"})
+    """Most instances of a request; more are answered with status 413. They are scored in one go, and others wait."""
+    max_lag: Duration = Field(default=10 * SECOND, ge=SECOND // 10, le=DAY)
+    """A replica is ready while there is nothing that the group has committed longer ago and the replica has not
+    learned."""
+
+    def address(self, port: int | None = None) -> str:
+        """Return the address for clients on this machine; `port` is what 0 has become."""
+        return _local_address(self.host, self.port if port is None else port)
 
 
 class OutputSettings(Section):
@@ -324,6 +353,7 @@ class Config(Section):
     output: OutputSettings = OutputSettings()
     merge: MergingSettings = MergingSettings()
     http: HttpSettings = HttpSettings()
+    serve: ServeSettings = ServeSettings()
     limits: LimitSettings = LimitSettings()
 
     @property

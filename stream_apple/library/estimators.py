@@ -26,10 +26,10 @@ from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.library.example_sets import as_set
-from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import Featurizer, featurizer_of_rows
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]

@@ -21,9 +21,9 @@ from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
-from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.kafka_models import read_from_kafka
+from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
 from stream_apple.stream.model.partition_model import PartitionModel

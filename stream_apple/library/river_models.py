@@ -13,11 +13,11 @@ from river import base
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.library.explanation import Contribution, explain_row, heaviest
 from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]

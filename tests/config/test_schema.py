@@ -99,6 +99,14 @@ class TestDefaults:
                 "max_hold": "1m",
             },
             "http": {"host": "0.0.0.0", "port": 9400},
+            "serve": {
+                "follow": "log",
+                "host": "0.0.0.0",
+                "port": 8080,
+                "max_body_bytes": 4_000_000,
+                "max_instances": 1_000,
+                "max_lag": "10s",
+            },
             "limits": {
                 "max_features": 4096,
                 "max_features_per_example": 65_536,

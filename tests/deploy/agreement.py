@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import click
 from confluent_kafka import Consumer, KafkaException, Producer
 from deploy.manifests import REPOSITORY
-from deploy.worker_manifest import Pod, all_of, bytes_of, memory_needed, only
+from deploy.worker_manifest import Pod, all_of, bytes_of, memory_needed, only, serving_memory
 from prometheus_client import CollectorRegistry
 
 from stream_apple import cli
@@ -17,12 +18,13 @@ from stream_apple.adapters.kafka.client_properties import Identity, consumer_pro
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
 from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
-from stream_apple.config import Config
+from stream_apple.config import Config, load
 from stream_apple.monitoring.health import Health
 from stream_apple.stream.loop.loop import SAVING_S
 
 PATHS = routes(Health(), CollectorRegistry())
 GROUP_LABEL = "app.kubernetes.io/instance"
+SERVE = "stream-apple-serve"
 ANNOTATION = "stream-apple/partitions-per-worker"
 DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
@@ -86,7 +88,7 @@ def check_ports(pod: Pod, directory: Path) -> None:
         for endpoint in monitor["spec"]["podMetricsEndpoints"]:
             assert endpoint["port"] in ports
             assert endpoint["path"] in PATHS
-    for policy in all_of(pod.manifests, "NetworkPolicy"):
+    for policy in all_of(pod.manifests, "NetworkPolicy"):  # the workers', and the replicas'
         allowed = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
         assert allowed == ["http"]
         outward = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
@@ -104,14 +106,67 @@ def check_selectors(pod: Pod, directory: Path) -> None:
         only(pod.manifests, "Service")["spec"]["selector"],
         only(pod.manifests, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         *(spread["labelSelector"]["matchLabels"] for spread in pod.spec["topologySpreadConstraints"]),
-        *(one["spec"]["podSelector"]["matchLabels"] for one in all_of(pod.manifests, "NetworkPolicy")),
+        *(one["spec"]["podSelector"]["matchLabels"] for one in of_workers(pod, "NetworkPolicy")),
     ]
     for selector in chosen:
         assert selector == {name: labels[name] for name in (GROUP_LABEL, "app.kubernetes.io/name")}
-    for monitor in all_of(pod.manifests, "PodMonitor"):
+    for monitor in of_workers(pod, "PodMonitor"):
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
         assert GROUP_LABEL not in monitor["spec"]["selector"]["matchLabels"]
         assert monitor["spec"]["jobLabel"] == GROUP_LABEL
+
+
+def of_workers(pod: Pod, kind: str) -> list[dict[str, Any]]:
+    """The resources of a kind that are not about replicas."""
+    return [one for one in all_of(pod.manifests, kind) if not one["metadata"]["name"].startswith(SERVE)]
+
+
+def check_serving(pod: Pod, directory: Path) -> None:
+    """Replicas can be started by the workers' configuration, are reached where they listen, and have memory for all."""
+    for deployment in (one for one in all_of(pod.manifests, "Deployment") if one["metadata"]["name"].startswith(SERVE)):
+        name, template = deployment["metadata"]["name"], deployment["spec"]["template"]
+        (container,) = template["spec"]["containers"]
+        command, *options = container["args"]
+        found = cli.main.get_command(click.Context(cli.main), command)
+        assert found is not None, f"no command {command}"
+        found.make_context(command, [*options])
+        assert options == pod.worker["args"][1:]
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted == {mount["name"]: mount["mountPath"] for mount in pod.worker["volumeMounts"]}
+        assert {each["name"]: each for each in template["spec"]["volumes"]} == {
+            each["name"]: each for each in pod.spec["volumes"]
+        }
+        pod.configuration(directory)  # writes the files
+        toml = directory / options[options.index("--config") + 1].lstrip("/")
+        environment = {each["name"]: str(each["value"]) for each in container["env"]}
+        config = load(toml, {key: value.replace("file:/", f"file:{directory}/") for key, value in environment.items()})
+        assert config.kafka == pod.configuration(directory).kafka
+        assert container["ports"] == [{"name": "http", "containerPort": config.serve.port}]
+        for probe, path in (("startupProbe", "live"), ("livenessProbe", "live"), ("readinessProbe", "ready")):
+            assert container[probe]["httpGet"] == {"path": f"/v2/health/{path}", "port": "http"}
+        (port,) = only(pod.manifests, "Service", name)["spec"]["ports"]
+        assert port["targetPort"] == "http"
+        labels = template["metadata"]["labels"]
+        assert labels[GROUP_LABEL] == config.worker.group
+        assert labels["app.kubernetes.io/name"] != pod.template["metadata"]["labels"]["app.kubernetes.io/name"]
+        for selector in (
+            deployment["spec"]["selector"]["matchLabels"],
+            only(pod.manifests, "Service", name)["spec"]["selector"],
+            only(pod.manifests, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"],
+            only(pod.manifests, "NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
+        ):
+            assert selector == labels
+        scaler = only(pod.manifests, "HorizontalPodAutoscaler", name)["spec"]
+        assert (scaler["scaleTargetRef"]["kind"], scaler["scaleTargetRef"]["name"]) == ("Deployment", name)
+        assert "replicas" not in deployment["spec"]
+        assert scaler["minReplicas"] > 1
+        resources = container["resources"]
+        assert resources["requests"]["memory"] == resources["limits"]["memory"]
+        assert "cpu" not in resources["limits"]
+        partitions = int(template["metadata"]["annotations"]["stream-apple/partitions"])
+        assert partitions >= partitions_of(pod)
+        needed = serving_memory(config.learner.bits or 0, partitions)
+        assert 1.05 * needed <= bytes_of(resources["limits"]["memory"]) <= 1.67 * needed
 
 
 def check_time(pod: Pod, _directory: Path) -> None:
@@ -272,6 +327,7 @@ CHECKS: list[Check] = [
     check_secrets,
     check_ports,
     check_selectors,
+    check_serving,
     check_time,
     check_memory,
     check_scale,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from deploy.operator_schemas import Manifest
 
 from stream_apple.adapters.kafka.client_properties import queues_of
+from stream_apple.app.serve import _AHEAD_KIB
 from stream_apple.config import Config, load
 from stream_apple.config.memory import RecordLimits, queue_bytes
 from stream_apple.core.learner.options import Options
@@ -45,11 +46,21 @@ def bytes_of(quantity: str) -> int:
     return int(quantity)
 
 
-def memory_needed(bits: int, partitions: int) -> int:
-    """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
+def _table(bits: int) -> int:
+    """Bytes of a model."""
     slots = 1 << bits
     # Tags, two bytes a bucket; and, if every slot were a base feature's, as many companions.
-    table = slots * (SLOT.itemsize + COMPANION.itemsize) + slots + 2 * slots // BUCKET
+    return slots * (SLOT.itemsize + COMPANION.itemsize) + slots + 2 * slots // BUCKET
+
+
+def serving_memory(bits: int, partitions: int) -> int:
+    """Bytes of a process that serves so many partitions, and restores one of them anew."""
+    return int(BASE_BYTES + 2 * _AHEAD_KIB * 1024 * partitions + _table(bits) * (partitions + 1))
+
+
+def memory_needed(bits: int, partitions: int) -> int:
+    """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
+    table = _table(bits)
     queues = queue_bytes(Options(), RecordLimits(), THREADS, queues_of({}, BROKERS))
     return int(BASE_BYTES + queues + table * (partitions + 1))
 

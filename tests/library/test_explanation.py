@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from stream_apple import AppleClassifier, AppleRegressor
-from stream_apple.library.explanation import CONSTANT, REST
+from stream_apple.monitoring.explanation import CONSTANT, REST
 from stream_apple.river import AppleClassifier as RiverClassifier
 
 PLANTED = {"device": ["phone", "desk"], "hour": ["day", "night"]}

@@ -1,4 +1,4 @@
-"""A worker as a process of its own, and what it tells of itself."""
+"""A worker or a replica as a process of its own, and what it tells of itself."""
 
 import json
 import os
@@ -32,6 +32,7 @@ class WorkerProcess:
     log   where to put its log, under a name that no other process has: several may be given the same
     settings   variables besides
     elsewhere  whether it is to do as if it were on another machine, where no lock of this one is seen
+    command    `run`, or `serve` for a replica
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class WorkerProcess:
         settings: Mapping[str, str] | None = None,
         *,
         elsewhere: bool = False,
+        command: str = "run",
     ) -> None:
         self.name = name
         self.elsewhere = elsewhere
         self.asleep = False
+        self._begun = {"run": "started", "serve": "serving"}[command]
         self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
         self._logged: list[dict[str, Any]] = []
         self._read = 0
@@ -54,7 +57,7 @@ class WorkerProcess:
             [
                 sys.executable,
                 *(["-c", _ELSEWHERE] if elsewhere else ["-m", "stream_apple"]),
-                *("run", "--config", config_file, "--log-format", "json"),
+                *(command, "--config", config_file, "--log-format", "json"),
             ],
             self._log,
             {"STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop, **(settings or {})},
@@ -85,7 +88,7 @@ class WorkerProcess:
     @property
     def http_port(self) -> int:
         """The port of its probes and metrics, as soon as it has one."""
-        return int(self.wait_for_event("started")["http_port"])
+        return int(self.wait_for_event(self._begun)["http_port"])
 
     def tail(self, size: int = 4000) -> str:
         """The end of its log."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from stream_apple.errors import ConfigurationError
 
 
-def listen(host: str, *ports: int) -> socket.socket:
+def listen(host: str, *ports: int, section: str = "http") -> socket.socket:
     """A socket that listens on the first port that nobody has; port 0 is any, host `::` all of IPv6 and IPv4.
+
+    section  of the settings that the port is in
 
     ConfigurationError if none can be had.
     """
@@ -21,8 +23,8 @@ def listen(host: str, *ports: int) -> socket.socket:
                 continue
             found = getattr(error, "strerror", None) or error
             raise ConfigurationError(
-                f"http: expected to listen on {host} {_named(ports)}, found: {found}; "
-                f"http.port (STREAM_APPLE_HTTP__PORT) names another, 0 any that is free"
+                f"{section}: expected to listen on {host} {_named(ports)}, found: {found}; "
+                f"{section}.port (STREAM_APPLE_{section.upper()}__PORT) names another, 0 any that is free"
             ) from error
     raise ValueError("expected a port to listen on, found none named")
 

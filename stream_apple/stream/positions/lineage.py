@@ -75,6 +75,11 @@ class Gap(NamedTuple):
     stop: Offset
 
 
+def behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
+    """Where a model that stands at `offset` reads on."""
+    return next((gap.stop for gap in gaps if gap.start == offset), offset)
+
+
 class Lineage(NamedTuple):
     """The first offset ever learned, what was left out since, and the model's fingerprint. `skips`: offsets."""
 

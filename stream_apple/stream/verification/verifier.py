@@ -13,7 +13,7 @@ from typing import Literal
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, behind_gap
 from stream_apple.stream.snapshots.store import Logs, SnapshotStore
 from stream_apple.stream.verification.answer_log import Subject
 from stream_apple.stream.verification.comparison import Comparison
@@ -93,9 +93,7 @@ class Verifier:
                 low = self._logs.log_range(self._provenance.topics.examples, number).low
                 stop = committed.offset if to is None else to
                 start = (
-                    lineage.start
-                    if _behind_gap(lineage.start, lineage.gaps) >= low or snapshot is None
-                    else snapshot.at
+                    lineage.start if behind_gap(lineage.start, lineage.gaps) >= low or snapshot is None else snapshot.at
                 )
                 self._reached[number] = (0, max(stop - start, 0))
         self._tell()
@@ -240,7 +238,7 @@ class Verifier:
         """A new model, if the log still has all that it takes."""
         topic, lineage = self._provenance.topics.examples, metadata.lineage
         low = self._logs.log_range(topic, number).low
-        return self._new_model(number, first).begin() if _behind_gap(lineage.start, lineage.gaps) >= low else None
+        return self._new_model(number, first).begin() if behind_gap(lineage.start, lineage.gaps) >= low else None
 
     def _from_snapshot(
         self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
@@ -249,7 +247,7 @@ class Verifier:
         topic, lineage = self._provenance.topics.examples, metadata.lineage
         low = self._logs.log_range(topic, number).low
         needed = lineage.start if restored is None else restored.next_offset
-        if restored is None or _behind_gap(needed, lineage.gaps) < low:
+        if restored is None or behind_gap(needed, lineage.gaps) < low:
             raise GapError(
                 f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
                 f"of group {self._provenance.group} again, found {low} as the first: the others are gone"
@@ -290,7 +288,7 @@ class Verifier:
         with ExitStack() as opened:
             logs = self._outputs.open_up(opened, subject, faults)
             predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
-            offsets = range(_behind_gap(replay.start, gaps), replay.stop)
+            offsets = range(behind_gap(replay.start, gaps), replay.stop)
             examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
                 yield from replay.stand()
@@ -341,8 +339,3 @@ class Verifier:
 
 def _published(expected: int, comparison: Comparison) -> Published:
     return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
-
-
-def _behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
-    """Return where a model that stands at `offset` reads on."""
-    return next((gap.stop for gap in gaps if gap.start == offset), offset)

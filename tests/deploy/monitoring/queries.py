@@ -15,6 +15,8 @@ from stream_apple.core.learner.progressive_loss import PREDICTORS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.serving_metrics import SERVING_METRICS
+from stream_apple.stream.following.replica import DigestCheck
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.model.time_budget import Phase
 from stream_apple.stream.partitions.partition import State
@@ -33,13 +35,14 @@ VALUES = {
     "state": {state.value for state in State},
     "phase": {phase.value for phase in Phase},
     "reason": {reason.code for reason in Reason} | {str(reason) for reason in ExclusionReason},
-    "outcome": {"learned", "unlabelled", "rejected", "replayed", *OUTCOMES},
+    "outcome": {"learned", "unlabelled", "rejected", "replayed", *OUTCOMES, *DigestCheck},
     "direction": {"read", "written"},
     "span": {"start", "epoch", "last_epoch", "recent"},
     "result": {"committed", "aborted"},
     "event": {"assigned", "revoked", "lost"},
     "predictor": {*PREDICTORS, *NAMES, *SHARED},
     "change": {"added", "retired"},
+    "follow": {"log", "snapshots"},
 }
 
 _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
@@ -119,9 +122,9 @@ def annotation_expressions() -> list[Place]:
 
 
 def known_series() -> dict[str, set[str]]:
-    """Names of the series that a worker exports and that the rules record, each with its labels."""
+    """Names of the series that a worker or a replica exports and that the rules record, each with its labels."""
     known: dict[str, set[str]] = {}
-    for row in (*METRICS, *MERGE_METRICS):
+    for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS):
         name, labels = PREFIX + row.name, {*row.labels} | TARGET_LABELS
         if row.kind is Histogram:
             known |= {f"{name}_bucket": labels | {"le"}, f"{name}_sum": labels, f"{name}_count": labels}

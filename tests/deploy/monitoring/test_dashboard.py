@@ -166,7 +166,9 @@ class TestPanels:
         for target in panel["targets"]:
             braces = re.findall(r"\{([^}]*)\}", target["expr"])
             assert braces
-            assert all('instance=~"$instance"' in inside for inside in braces)
+            of_replicas = "stream_apple_serve_" in target["expr"]
+            confined = f'instance=~"{"$replica" if of_replicas else "$instance"}"'
+            assert all(confined in inside for inside in braces)
 
 
 def test_the_first_row_answers_the_three_questions() -> None:
@@ -195,6 +197,7 @@ def test_variables_are_used_and_used_ones_exist() -> None:
         "instance",
         "partition",
         "job",
+        "replica",
     ]
 
 

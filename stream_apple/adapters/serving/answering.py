@@ -1,0 +1,132 @@
+"""From instances to what models say of them, and to the objects of a reply."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_apple.adapters.serving.questions import BadRequestError, Instance
+from stream_apple.core.batch import Batch
+from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.monitoring.explanation import explain_row
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.replicas import Replicas
+from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, InstanceScore, score
+from stream_apple.stream.model.partition_model import PartitionModel
+
+ReplyFacts = dict[str, Any]
+PartitionOf = Callable[[bytes, int], int]
+"""(key, partitions) -> the partition that producers send a record with this key to."""
+
+
+class _Answered(NamedTuple):
+    prediction: ReplyFacts
+    as_of: ReplyFacts
+    explanation: ReplyFacts | None = None
+
+
+class Answering:
+    """Answers requests by the models of `replicas`.
+
+    model         digest of the settings that all of them were made with
+    partition_of  how producers choose a partition
+    """
+
+    def __init__(self, replicas: Replicas, reader: InstanceReader, model: str, partition_of: PartitionOf) -> None:
+        self.replicas = replicas
+        self.model = model
+        self._reader = reader
+        self._partition_of = partition_of
+
+    def predict(self, instances: Sequence[Instance]) -> ReplyFacts:
+        """Return the reply to `:predict`.
+
+        BadInstancesError if one of the instances can't be scored, NoModelError where there is no model of a partition
+        yet, ModelError if a score is not finite.
+        """
+        return self._reply(self._answered(instances, explain=False))
+
+    def explain(self, instances: Sequence[Instance]) -> ReplyFacts:
+        """Return the reply to `:explain`; errors as of `predict`; BadRequestError for models of classes."""
+        if self._reader.classes:
+            raise BadRequestError(400, "expected a model with one score, found one of classes, which has one for each")
+        answered = self._answered(instances, explain=True)
+        return self._reply(answered) | {"explanations": [each.explanation for each in answered]}
+
+    def _reply(self, answered: Sequence[_Answered]) -> ReplyFacts:
+        return {
+            "predictions": [each.prediction for each in answered],
+            "as_of": [each.as_of for each in answered],
+            "model": self.model,
+        }
+
+    def _answered(self, instances: Sequence[Instance], *, explain: bool) -> list[_Answered]:
+        # Of a request with faults of both kinds, those of the choice are told first.
+        rows = self._chosen(instances)
+        batch = self._reader.read([each.value for each in instances], [each.key for each in instances])
+        found: dict[int, _Answered] = {}
+        for partition, numbers in rows.items():
+            part = batch if len(rows) == 1 else batch.select(np.array(numbers))
+            with self.replicas.turn(partition) as (model, moment):
+                scores = score(model, part)
+                model_name = model.lineage.model
+                told = [
+                    self._explained(model, part.select(np.array([row])), instances[number]) if explain else None
+                    for row, number in enumerate(numbers)
+                ]
+            as_of = as_of_facts(moment, model_name)
+            for number, scored, explanation in zip(numbers, scores, told, strict=True):
+                found[number] = _Answered(prediction_facts(scored), as_of, explanation)
+        return [found[number] for number in range(len(instances))]
+
+    def _chosen(self, instances: Sequence[Instance]) -> Mapping[int, list[int]]:
+        """Return which instances are for the model of which partition."""
+        rows, faults = defaultdict[int, list[int]](list), []
+        for index, instance in enumerate(instances):
+            choice = self._choice(instance)
+            if isinstance(choice, str):
+                faults.append(InstanceFault(index, "no_partition", choice))
+            else:
+                rows[choice].append(index)
+        if faults:
+            raise BadInstancesError(faults)
+        return rows
+
+    def _choice(self, instance: Instance) -> int | str:
+        """Return the partition by whose model an instance is scored, or why nobody can know it."""
+        count = len(self.replicas.by_partition)
+        if instance.partition is not None:
+            if instance.partition in self.replicas.by_partition:
+                return instance.partition
+            return f"expected a partition from 0 to {count - 1}, found {instance.partition}"
+        if instance.key is not None:
+            return self._partition_of(instance.key, count)
+        if count == 1 or self.replicas.merged:
+            return next((number for number in self.replicas.by_partition if self.replicas.is_ready(number)), 0)
+        return f'expected a "key" or a "partition", there being {count} models that are not merged, found neither'
+
+    def _explained(self, model: PartitionModel, row: Batch, instance: Instance) -> ReplyFacts:
+        learner = model.learner
+        names = Names(ngrams=ngrams_of(learner.options))
+        names.add(names_in(self._reader.message(instance.value), names.ngrams))
+        names.add(name_of_user(instance.key))
+        return {"contributions": [each._asdict() for each in explain_row(learner, names, row)]}
+
+
+def as_of_facts(moment: Moment, model: str) -> ReplyFacts:
+    """Return what a reply says of the model: all that it takes to make the answer again."""
+    return moment.facts() | {"model": model}
+
+
+def prediction_facts(scored: InstanceScore) -> ReplyFacts:
+    """Return what a reply says of an instance."""
+    prediction, probability, probabilities = scored
+    told: ReplyFacts = {"prediction": prediction}
+    if probability is not None:
+        told["probability"] = probability
+    if probabilities:
+        told["prediction"] = int(prediction)
+        told["probabilities"] = {str(label): each for label, each in enumerate(probabilities)}
+    return told

@@ -1,0 +1,213 @@
+"""The routes of `serve`, as KServe's protocols have them: V1 for predictions, V2 for health and metadata.
+
+An error is `{"error": "..."}`, with the faulty instances beside it: a request with one of them is refused as a whole.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stream_apple.adapters.serving.answering import Answering
+from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
+from stream_apple.errors import ModelError
+from stream_apple.monitoring.serving_metrics import ServingMetrics
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.replicas import NoModelError
+from stream_apple.stream.model.instances import BadInstancesError
+
+_JSON, _MSGPACK = "application/json", "application/msgpack"
+_FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}
+_BODY_S = 10.0  # for all of a body to come
+_NO_CACHE = {"Cache-Control": "no-store"}
+
+_to_json = msgspec.json.Encoder().encode
+_to_msgpack = msgspec.msgpack.Encoder().encode
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class RequestBounds(NamedTuple):
+    """What a request may cost: bytes of its body. `body_s`: seconds for all of it to come."""
+
+    body: int
+    body_s: float = _BODY_S
+
+
+class Application:
+    """Answers for one model's name.
+
+    name  of the model, in paths
+    """
+
+    def __init__(
+        self, name: str, answering: Answering, questions: Questions, bounds: RequestBounds, metrics: ServingMetrics
+    ) -> None:
+        self._name = name
+        self._answering = answering
+        self._questions = questions
+        self._bounds = bounds
+        self._metrics = metrics
+
+    def routes(self) -> Starlette:
+        """Return the application of ASGI."""
+        return Starlette(
+            routes=[
+                Route("/v1/models", self._models),
+                Route("/v1/models/{name}:predict", self._asked("predict", self._answering.predict), methods=["POST"]),
+                Route("/v1/models/{name}:explain", self._asked("explain", self._answering.explain), methods=["POST"]),
+                Route("/v1/models/{name}", self._model),
+                Route("/v2/health/live", self._live),
+                Route("/v2/health/ready", self._ready),
+                Route("/v2/models/{name}", self._metadata),
+                Route("/v2/models/{name}/ready", self._model),
+                Route("/metrics", self._scrape),
+            ],
+            exception_handlers={HTTPException: _as_error},
+        )
+
+    def _asked(self, endpoint: str, answer: Callable[[list[Instance]], dict[str, Any]]) -> _Endpoint:
+        """Return an endpoint that answers what is asked of the model."""
+
+        async def handle(request: Request) -> Response:
+            began = time.perf_counter()
+            response = await self._answer(request, answer)
+            self._metrics.request(endpoint, response.status_code, time.perf_counter() - began)
+            return response
+
+        return handle
+
+    async def _answer(self, request: Request, answer: Callable[[list[Instance]], dict[str, Any]]) -> Response:
+        packed = False
+        try:
+            self._check_name(request)
+            packed = _is_packed(request)
+            body = await self._body(request)
+            # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
+            return _reply(200, answer(self._questions.read(body, packed=packed)), packed=packed)
+        except BadRequestError as error:
+            return _reply(error.status, {"error": str(error)}, packed=packed)
+        except BadInstancesError as error:
+            told = [
+                {"index": fault.instance, "reason": fault.reason, "message": fault.message} for fault in error.faults
+            ]
+            return _reply(400, {"error": str(error), "instances": told}, packed=packed)
+        except NoModelError as error:
+            return _reply(503, {"error": str(error)}, packed=packed, headers={"Retry-After": "1"})
+        except ModelError as error:
+            return _reply(500, {"error": str(error)}, packed=packed)
+        except ClientDisconnect:
+            return _reply(400, {"error": "expected the whole body, found that the client has gone"}, packed=packed)
+
+    def _check_name(self, request: Request) -> None:
+        name = request.path_params["name"]
+        if name != self._name:
+            raise BadRequestError(404, f"expected the model {self._name!r}, found {name[:200]!r}")
+
+    async def _body(self, request: Request) -> bytes:
+        """Return the body; BadRequestError if it is too large, or does not come."""
+        most = self._bounds.body
+        too_large = BadRequestError(413, f"expected a body of at most {most} bytes, found a larger one")
+        announced = request.headers.get("content-length", "0")
+        if not announced.isdecimal() or int(announced) > most:
+            raise too_large
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._bounds.body_s):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise too_large
+                    parts.append(part)
+        except TimeoutError:
+            raise BadRequestError(
+                408, f"expected the whole body within {self._bounds.body_s:g} s, found {size} bytes"
+            ) from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def _models(self, _: Request) -> Response:
+        return _reply(200, {"models": [self._name]})
+
+    async def _model(self, request: Request) -> Response:
+        """Tell whether the model is ready, and how it stands in each partition."""
+        replicas = self._answering.replicas
+        try:
+            self._check_name(request)
+        except BadRequestError as error:
+            return _reply(error.status, {"error": str(error)})
+        ready = replicas.ready
+        facts = [
+            {
+                **_stands(number, replicas.by_partition[number].model),
+                "ready": replicas.is_ready(number),
+                "lag_records": replicas.by_partition[number].total_lag.records,
+            }
+            for number in replicas.by_partition
+        ]
+        told = {"name": self._name, "ready": ready, "model": self._answering.model, "partitions": facts}
+        return _reply(200 if ready else 503, told)
+
+    async def _live(self, _: Request) -> Response:
+        live = self._answering.replicas.alive
+        return _reply(200 if live else 503, {"live": live})
+
+    async def _ready(self, _: Request) -> Response:
+        ready = self._answering.replicas.ready
+        return _reply(200 if ready else 503, {"ready": ready})
+
+    async def _metadata(self, request: Request) -> Response:
+        """Tell what the model is, as V2 has it; predictions are asked for by V1."""
+        try:
+            self._check_name(request)
+        except BadRequestError as error:
+            return _reply(error.status, {"error": str(error)})
+        return _reply(
+            200,
+            {
+                "name": self._name,
+                "versions": [self._answering.model],
+                "platform": "stream_apple",
+                "inputs": [{"name": "instances", "datatype": "BYTES", "shape": [-1]}],
+                "outputs": [{"name": "predictions", "datatype": "BYTES", "shape": [-1]}],
+            },
+        )
+
+    async def _scrape(self, request: Request) -> Response:
+        return _scraped(self._metrics.registry, request.headers.get("accept", ""))
+
+
+def _stands(number: int, model: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"partition": number, "offset": None} if model is None else Moment.of(model).facts()
+
+
+def _is_packed(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _FORMS:
+        raise BadRequestError(415, f"expected a body of {_JSON} or {_MSGPACK}, found {kind[:100]!r}")
+    return _FORMS[kind]
+
+
+def _reply(
+    status: int, facts: dict[str, Any], *, packed: bool = False, headers: dict[str, str] | None = None
+) -> Response:
+    """Return a reply in the form of the request."""
+    content, kind = (_to_msgpack(facts), _MSGPACK) if packed else (_to_json(facts), _JSON)
+    return Response(content, status, {**_NO_CACHE, **(headers or {})}, kind)
+
+
+async def _as_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _reply(error.status_code, {"error": error.detail}, headers=dict(error.headers or {}))
+
+
+def _scraped(registry: CollectorRegistry, accept: str) -> Response:
+    encoder, kind = choose_encoder(accept)
+    return Response(encoder(registry), 200, _NO_CACHE, kind)

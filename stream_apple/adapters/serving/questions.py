@@ -1,0 +1,125 @@
+"""From the body of a request to instances: JSON or msgpack, each instance as the bytes that it came as.
+
+So it is the codec of the topic that decodes an instance, and not a second one that may read it otherwise.
+"""
+
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from stream_apple.stream.model.instances import BadInstancesError, InstanceFault
+
+_KEYS_SHOWN = 60
+
+
+class BadRequestError(Exception):
+    """The request can't be answered; `status` is of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Instance(NamedTuple):
+    """One instance as it came.
+
+    value      what would be the value of a record: JSON or msgpack
+    key        what would be its key
+    partition  by whose model it is to be scored; None: that of the key
+    """
+
+    value: bytes
+    key: bytes | None
+    partition: int | None
+
+
+class _Body(msgspec.Struct):
+    instances: list[msgspec.Raw]
+
+
+class _Envelope(msgspec.Struct):
+    key: Any = None
+    partition: int | None = None
+    record: msgspec.Raw = msgspec.Raw()
+
+
+_Read = TypeVar("_Read")
+
+
+def _by_form(kind: type[_Read]) -> tuple[Callable[[bytes], _Read], Callable[[bytes], _Read]]:
+    """Return what reads such a thing from JSON, and from msgpack."""
+    return msgspec.json.Decoder(kind).decode, msgspec.msgpack.Decoder(kind).decode
+
+
+class Questions:
+    """Reads bodies of requests.
+
+    mapped  whether records have another shape than the product's own messages: then an instance has one as `record`
+    most    instances of a request
+    """
+
+    def __init__(self, most: int, *, mapped: bool) -> None:
+        self._most = most
+        self._mapped = mapped
+        self._bodies = _by_form(_Body)
+        self._envelopes = _by_form(_Envelope)
+
+    def read(self, body: bytes, *, packed: bool) -> list[Instance]:
+        """Return the instances of a body; `packed` says that it is msgpack.
+
+        BadRequestError if it is none, BadInstancesError if some of its instances are not what one can be.
+        """
+        try:
+            found = self._bodies[packed](body).instances
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            form = "msgpack" if packed else "JSON"
+            raise BadRequestError(
+                400, f'expected a body of {form}, {{"instances": [...]}}, found another: {error}'
+            ) from None
+        if len(found) > self._most:
+            raise BadRequestError(413, f"expected at most {self._most} instances, found {len(found)}")
+        return self.instances(list(map(bytes, found)), packed=packed)
+
+    def instances(self, found: Sequence[bytes], *, packed: bool = False) -> list[Instance]:
+        """Return instances that came one by one; errors as of `read`."""
+        open_up = self._envelopes[packed]
+        instances, faults = [], []
+        for index, raw in enumerate(found):
+            try:
+                instances.append(self._instance(raw, open_up(raw), packed=packed))
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
+                faults.append(InstanceFault(index, "wrong_type", str(error)))
+        if faults:
+            raise BadInstancesError(faults)
+        return instances
+
+    def _instance(self, raw: bytes, told: _Envelope, *, packed: bool) -> Instance:
+        if self._mapped and not told.record:
+            raise ValueError('expected {"record": ...}, the record as it would be in the topic, found no record')
+        value = _record_of(bytes(told.record), packed=packed) if self._mapped else raw
+        return Instance(value, _key_of(told.key), told.partition)
+
+
+def _key_of(key: object) -> bytes | None:
+    """Return the key as `produce` would send it: bytes as they are, text in UTF-8, a number as decimal text."""
+    match key:
+        case None | bytes():
+            return key
+        case bool():
+            pass
+        case str() | int():
+            return str(key).encode()
+    found = repr(key)
+    found = found if len(found) <= _KEYS_SHOWN else f"{found[:_KEYS_SHOWN]}..."
+    raise ValueError(f"expected a key that is a text or a whole number, or bytes in msgpack, found {found}")
+
+
+def _record_of(raw: bytes, *, packed: bool) -> bytes:
+    """Return a record's bytes: what is framed, as Avro is, comes as bytes, in JSON as base64."""
+    if packed and raw[0] in {0xC4, 0xC5, 0xC6}:
+        return msgspec.msgpack.decode(raw, type=bytes)
+    if not packed and raw.startswith(b'"'):
+        return b64decode(msgspec.json.decode(raw, type=str), validate=True)
+    return raw

@@ -1,0 +1,48 @@
+"""The HTTP server of `serve`: uvicorn, on a socket that is taken before, ended by whoever holds it."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+_FINISH_S = 10
+_KEEP_ALIVE_S = 75
+_MOST_CONNECTIONS = 2_048
+
+
+class ServingServer(uvicorn.Server):
+    """Serves an application until `stop`; signals are for the process to see to."""
+
+    def __init__(self, application: Starlette) -> None:
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        super().__init__(
+            uvicorn.Config(
+                application,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=_MOST_CONNECTIONS,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_FINISH_S,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process."""
+        yield
+
+    def serve_on(self, listener: socket.socket) -> None:
+        """Serve until `stop`; requests that have come are answered then."""
+        self.run([listener])
+
+    def stop(self) -> None:
+        """Take no more requests; safe in a handler of signals."""
+        self.should_exit = True

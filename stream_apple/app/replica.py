@@ -1,0 +1,15 @@
+"""The parts that every reader of a group's models needs: how they are made, and where from."""
+
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.models import onlooker_factory
+from stream_apple.app.starting_model import starting_model
+from stream_apple.config import Config
+from stream_apple.stream.following.rebuilding import Sources
+from stream_apple.stream.positions.lineage import Provenance
+
+
+def sources_of(config: Config, logs: KafkaLogs) -> Sources:
+    """Return where the models of a configuration are made of."""
+    provenance = Provenance.of(config)
+    new_model = onlooker_factory(config, starting_model(config, provenance))
+    return Sources(logs, provenance, new_model, config.worker.fetch_records)

@@ -1,0 +1,56 @@
+"""The composition root of `stream-apple score`: what a model said of instances at any moment, made again."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts
+from stream_apple.adapters.serving.questions import Questions
+from stream_apple.app.models import settings_of
+from stream_apple.app.replica import sources_of
+from stream_apple.config import Config
+from stream_apple.errors import ConfigurationError, InputFileError
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.rebuilding import rebuild
+from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, score
+from stream_apple.stream.model.partition_model import PartitionModel
+
+_AT_ONCE = 1_000
+
+
+def model_at(config: Config, moment: Moment) -> PartitionModel:
+    """Return the model of a partition as it was at `moment`; errors as of `rebuild`, and of reading the snapshot."""
+    with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
+        committed = logs.committed(logs.chosen([moment.partition]))[moment.partition]
+        if committed is None:
+            raise ConfigurationError(
+                f"expected an offset of {config.topics.examples}-{moment.partition} that group {config.worker.group} "
+                f"has committed, found none: no worker has published anything with this configuration"
+            )
+        return rebuild(sources, sources.newest(moment.partition, committed), committed, moment)
+
+
+def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], name: str) -> Iterator[dict[str, Any]]:
+    """Yield for each line, which is an instance in JSON, what a reply would say of it at `moment`.
+
+    lines  with their numbers, of a file that is called `name`
+
+    InputFileError for a line that is no instance; other errors as of `model_at`.
+    """
+    model = model_at(config, moment)
+    settings = settings_of(config)
+    reader = InstanceReader(settings)
+    questions = Questions(_AT_ONCE, mapped=settings.mapping is not None or settings.schemas is not None)
+    as_of = as_of_facts(Moment.of(model), model.lineage.model)
+    left = ((number, line) for number, line in lines if line.strip())
+    while portion := list(islice(left, _AT_ONCE)):
+        try:
+            instances = questions.instances([line.encode() for _, line in portion])
+            batch = reader.read([each.value for each in instances], [each.key for each in instances])
+        except BadInstancesError as error:
+            fault = error.faults[0]
+            raise InputFileError(f"{name}:{portion[fault.instance][0]}: {fault.message}") from error
+        for each in score(model, batch):
+            yield prediction_facts(each) | {"as_of": as_of}

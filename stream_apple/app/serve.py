@@ -1,0 +1,73 @@
+"""The composition root of `stream-apple serve`: replicas that follow, and the HTTP server that asks them."""
+
+import hashlib
+import json
+import sys
+from contextlib import closing
+
+import structlog
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.kafka.example_producer import partition_of
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.serving.answering import Answering
+from stream_apple.adapters.serving.application import Application, RequestBounds
+from stream_apple.adapters.serving.questions import Questions
+from stream_apple.adapters.serving.server import ServingServer
+from stream_apple.app.models import settings_of
+from stream_apple.app.replica import sources_of
+from stream_apple.app.worker import SWITCH_S, spare_the_collector
+from stream_apple.config import Config
+from stream_apple.monitoring.serving_metrics import ServingMetrics
+from stream_apple.signals import Signals
+from stream_apple.stream.following.replicas import Replicas
+from stream_apple.stream.model.instances import InstanceReader
+from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.positions.lineage import Provenance
+
+_KAFKA_S = 10.0  # for an answer; replicas go on asking
+_AHEAD_KIB = 4 << 10
+
+_log = structlog.get_logger()
+
+
+def serve(config: Config, signals: Signals) -> int:
+    """Serve until SIGTERM or SIGINT, then return 0; StreamAppleError if it can't begin."""
+    told = config.serve
+    with closing(listen(told.host, told.port, section="serve")) as listener:
+        logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
+        with closing(logs), closing(sources_of(config, logs)) as sources:
+            numbers = logs.chosen([])
+            for number, committed in logs.committed(numbers).items():
+                if committed is not None:
+                    sources.provenance.read_metadata(number, committed)  # a group of other settings is told at once
+            settings = settings_of(config)
+            reader = InstanceReader(settings)
+            warm_up(settings, settings.decoder())
+            reader.warm_up()
+            metrics = ServingMetrics()
+            model = settings_digest(sources.provenance)
+            metrics.describe(config.worker.group, config.topics.examples, model, told.follow)
+            replicas = Replicas(sources, numbers, told.follow, told.max_lag / 1000, metrics)
+            metrics.watch(replicas)
+            answering = Answering(replicas, reader, model, partition_of)
+            mapped = settings.mapping is not None or settings.schemas is not None
+            questions = Questions(told.max_instances, mapped=mapped)
+            bounds = RequestBounds(told.max_body_bytes)
+            application = Application(config.worker.group, answering, questions, bounds, metrics)
+            server = ServingServer(application.routes())
+            signals.call(server.stop)
+            spare_the_collector()
+            sys.setswitchinterval(SWITCH_S)
+            with replicas:
+                _log.info("serving", http_port=listener.getsockname()[1], partitions=len(numbers), model=model)
+                server.serve_on(listener)
+    _log.info("stopped")
+    return 0
+
+
+def settings_digest(provenance: Provenance) -> str:
+    """Return 16 hex digits over the settings that the models depend on, and the topic: the same for all partitions."""
+    described = {"settings": provenance.settings, "topic": provenance.topics.examples, "group": provenance.group}
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,17 @@
+"""What commands say whose libraries are in an extra that is not installed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stream_apple.errors import ConfigurationError
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Import what the extra brings in this context: ConfigurationError if a library is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"expected {error.name} to be installed, found none: pip install 'stream-apple[{extra}]'"
+        ) from error

@@ -1,0 +1,54 @@
+"""`stream-apple score`: what a model said of instances at an offset, made again."""
+
+import json
+from pathlib import Path
+
+import click
+
+from stream_apple.cli.options.extra import needs_extra
+from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.output import say
+from stream_apple.config import load
+from stream_apple.errors import InputFileError
+from stream_apple.files.input_stream import numbered_lines, opened
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
+@click.option(
+    "--as-of",
+    "as_of",
+    required=True,
+    metavar="PARTITION@OFFSET",
+    help="The model: that of a partition, before it has learned the record at the offset; as_of of a reply.",
+)
+@FROM_MODEL
+def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) -> None:
+    """Score the instances of FILE, JSON lines, by a model as it was at any offset.
+
+    Each line is an instance as `serve` takes it, such as {"features": {"price": 1.5}}, and gives a line of JSON:
+    what `serve` said of it with this `as_of`, to the bit. "-" reads from standard input.
+
+    The model is learned again from its newest snapshot, if that is not behind the offset, else from its first record.
+    Where models are merged, an offset may have three states: 3@90210:held and 3@90210:passed name those at the end of
+    a round, as `boundary` of a reply does.
+
+    Exits with 65 for a line that is no instance, 69 if Kafka does not answer, 70 if records are gone that it takes,
+    73 if the snapshot is damaged, 78 if there is no such model.
+    """
+    with needs_extra("serve"):
+        from stream_apple.app.score import scored
+        from stream_apple.stream.following.as_of import Moment
+    try:
+        moment = Moment.parse(as_of)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--as-of") from error
+    config = started_from_model(load(path), from_model)
+    name = str(file)
+    try:
+        with opened(file) as stream:
+            for facts in scored(config, moment, numbered_lines(stream, name), name):
+                say(json.dumps(facts))
+    except OSError as error:
+        raise InputFileError(f"{name}: expected a file that can be read, found: {error}") from error

@@ -1,0 +1,107 @@
+"""The numbers of `serve`: requests, how far its models are behind, and whether they are those of the workers."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
+from stream_apple.stream.following.replica import DigestCheck, Replica, Source
+from stream_apple.stream.following.replicas import Replicas
+
+_SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+SERVING_METRICS = (
+    Metric("serve_info", Gauge, "1, with what this replica serves.", ("group", "topic", "model", "follow")),
+    Metric("serve_ready", Gauge, "1 if all models are ready, else 0."),
+    Metric("serve_requests_total", Counter, "Requests by endpoint and status of HTTP.", ("endpoint", "status")),
+    Metric(
+        "serve_request_seconds",
+        Histogram,
+        "Time from a request's head to its reply, by endpoint.",
+        ("endpoint",),
+        _SECONDS,
+    ),
+    Metric(
+        "serve_lag_records",
+        Gauge,
+        "Offsets between the model and the end of the log; where snapshots are followed, what is committed.",
+        BY_PARTITION,
+    ),
+    Metric(
+        "serve_lag_seconds",
+        Gauge,
+        "Time since the log held no more than the model has learned by now; grows while Kafka is not reached.",
+        BY_PARTITION,
+    ),
+    Metric(
+        "serve_model_age_seconds",
+        Gauge,
+        "Time since the group had committed no more than the model has learned by now.",
+        BY_PARTITION,
+    ),
+    Metric(
+        "serve_digest_checks_total",
+        Counter,
+        "Snapshots of the group that the model was held against: equal, different, or missed.",
+        ("partition", "outcome"),
+    ),
+    Metric("serve_restores_total", Counter, "Times that the model was made anew from what is in Kafka.", BY_PARTITION),
+)
+
+
+class ServingMetrics:
+    """Keeps these metrics, as the `ReplicaRecorder` of replicas; `registry` has them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._made: dict[str, Counter | Gauge | Histogram] = {
+            each.name: each.kind(
+                PREFIX + each.name,
+                each.help,
+                each.labels,
+                registry=self.registry,
+                **({"buckets": each.buckets} if each.buckets else {}),  # type: ignore[arg-type]
+            )
+            for each in SERVING_METRICS
+        }
+
+    def describe(self, group: str, topic: str, model: str, follow: Source) -> None:
+        """Tell what is served."""
+        self._gauge("serve_info").labels(group, topic, model, follow).set(1)
+
+    def watch(self, replicas: Replicas) -> None:
+        """Tell how these stand, whenever somebody asks."""
+        self._gauge("serve_ready").set_function(lambda: float(replicas.ready))
+        for number, replica in replicas.by_partition.items():
+            self._watch(str(number), replica)
+
+    def _watch(self, number: str, replica: Replica) -> None:
+        self._gauge("serve_lag_records").labels(number).set_function(lambda: replica.total_lag.records)
+        self._gauge("serve_lag_seconds").labels(number).set_function(lambda: replica.total_lag.seconds)
+        self._gauge("serve_model_age_seconds").labels(number).set_function(lambda: replica.own_lag.seconds)
+        for outcome in DigestCheck:
+            self._counter("serve_digest_checks_total").labels(number, outcome.value)
+        self._counter("serve_restores_total").labels(number)
+
+    def request(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count a request that was answered so."""
+        self._counter("serve_requests_total").labels(endpoint, str(status)).inc()
+        found = self._made["serve_request_seconds"]
+        assert isinstance(found, Histogram)
+        found.labels(endpoint).observe(seconds)
+
+    def checked(self, partition: int, outcome: DigestCheck) -> None:
+        """Count a snapshot that a model was held against."""
+        self._counter("serve_digest_checks_total").labels(str(partition), outcome.value).inc()
+
+    def restored(self, partition: int) -> None:
+        """Count a model that was made anew."""
+        self._counter("serve_restores_total").labels(str(partition)).inc()
+
+    def _gauge(self, name: str) -> Gauge:
+        found = self._made[name]
+        assert isinstance(found, Gauge)
+        return found
+
+    def _counter(self, name: str) -> Counter:
+        found = self._made[name]
+        assert isinstance(found, Counter)
+        return found

@@ -1,0 +1,383 @@
+"""One partition's model that follows the group's: it learns what is committed, publishes nothing, and is checked.
+
+It is never ahead of what the group has committed. So whatever is left out, adopted, or gone is known before the model
+comes to it, the state at each newer snapshot's offset can be held against the worker's, and no answer is given by a
+model that the group turns out not to have.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Literal, Protocol
+
+import structlog
+
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.lag import Lag
+from stream_apple.stream.following.rebuilding import Sources, pass_through
+from stream_apple.stream.following.turns import Turns
+from stream_apple.stream.log.ports import Committed, Reader, Record
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import SnapshotPointer, behind_gap
+from stream_apple.stream.positions.merge_note import BoundaryState, MergeNote
+from stream_apple.stream.verification.faults import Faults
+from stream_apple.stream.verification.replay import Outputs, Replay
+
+Source = Literal["log", "snapshots"]
+"""What a model follows: the log, or only the snapshots of the group."""
+
+PORTION_S = 0.001
+"""Whoever wants the model waits for a portion of records at most; below that, calls cost more than learning."""
+_MOST_RECORDS = 1_000
+_FEWEST_RECORDS = 16
+_AT_ONCE = 200  # records of a fetch: the client makes them while it keeps the interpreter to itself
+_RETRY_S = 5.0
+_PATIENCE_S = 0.002  # for which questions go first
+_BEHIND_S = 1.0  # from where on learning is as urgent
+
+_log = structlog.get_logger()
+
+
+class DigestCheck(StrEnum):
+    """How a replica's state compares with a worker's snapshot; `MISSED` where it was not computed there."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    MISSED = "missed"
+
+
+class ReplicaRecorder(Protocol):
+    """Counts what replicas do."""
+
+    def checked(self, partition: int, outcome: DigestCheck) -> None:
+        """A newer snapshot of the worker's has been held against the model."""
+        ...
+
+    def restored(self, partition: int) -> None:
+        """The model has been made anew."""
+        ...
+
+
+class Replica:
+    """Follows the model of one partition. One thread calls `tell` and `step`; the model is for any, in its `turns`.
+
+    model      None before there is one, and after it has been found to be another than the group's
+    own_lag    behind what the group has committed
+    total_lag  behind the end of the log; with snapshots alone, behind what is committed
+    """
+
+    def __init__(
+        self,
+        number: int,
+        sources: Sources,
+        source: Source,
+        recorder: ReplicaRecorder,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.number = number
+        self.model: PartitionModel | None = None
+        self.turns = Turns()
+        self.own_lag, self.total_lag = Lag(now), Lag(now)
+        self._sources = sources
+        self._source = source
+        self._recorder = recorder
+        self._now = now
+        self._place = f"{sources.provenance.topics.examples}-{number}"
+        self._retry_at = float("-inf")
+        self._told: Committed | None = None
+        self._reader: Reader | None = None
+        self._waiting: deque[Record] = deque()
+        self._portion = _FEWEST_RECORDS
+        self._forget()
+
+    def _forget(self) -> None:
+        self._replay: Replay | None = None
+        self._stop: Committed | None = None  # where `_replay` leads, or the last one has
+        self._pointer: SnapshotPointer | None = None  # of the newest snapshot that has been compared
+        self._noted: MergeNote | None = None
+        self._faults = Faults()
+
+    def tell(self, committed: Committed | None) -> None:
+        """Tell what the group has committed by now."""
+        if committed is None and self._told is not None:
+            self._drop("expected what the group has committed to stay, found that it is gone")
+        self._told = committed
+        if committed is not None:
+            self.own_lag.tell(committed.offset)
+            # Now, when the cluster has answered: a reader that hears nothing takes the last end for that of today.
+            self.total_lag.tell(max(self._log_end, committed.offset))
+
+    def step(self) -> bool:
+        """Do the next bit of work; whether there was any. Errors are logged; what they make doubtful is dropped."""
+        if self._told is None or self._now() < self._retry_at:
+            return False
+        try:
+            return self._restore() if self.model is None else self._follow(self.model)
+        except BrokerError as error:
+            # The model is what it was; whether there is more, nobody knows.
+            self._wait(error)
+        except GapError as error:
+            # Records are gone. The model is right as of its offset, and goes on if the group has left them out too.
+            if self._is_overtaken():
+                self._drop(str(error))
+            self.close()
+            self._wait(error)
+        except StreamAppleError as error:
+            self._drop(str(error))
+            self._wait(error)
+        return False
+
+    def _is_overtaken(self) -> bool:
+        """Whether the group has a snapshot that is ahead of the model."""
+        if self._told is None or self.model is None:
+            return False
+        try:
+            snapshot = self._sources.provenance.read_metadata(self.number, self._told).snapshot
+        except ConfigurationError:
+            return True  # by now it is a group of other models
+        return snapshot is not None and snapshot.at > self.model.next_offset
+
+    def close(self) -> None:
+        """Close the reader of the examples."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._waiting.clear()
+
+    def _wait(self, error: StreamAppleError) -> None:
+        self._retry_at = self._now() + _RETRY_S
+        _log.warning("replica_failed", partition=self.number, error=str(error), kind=type(error).__name__)
+
+    def _drop(self, why: str) -> None:
+        """Give no answer any more before the model is restored."""
+        if self.model is not None:
+            _log.error("replica_dropped", partition=self.number, offset=self.model.next_offset, reason=why)
+        self.model = None  # whoever scores by it now has its turn, in which it does not change
+        self.close()
+        self._forget()
+
+    def _restore(self) -> bool:
+        """Make the model; whether it is there now."""
+        committed, began = self._told, self._now()
+        assert committed is not None
+        metadata, model, _ = self._sources.newest(self.number, committed)
+        if model is None:
+            if self._source == "snapshots":
+                return False
+            model = self._sources.from_start(self.number, metadata)
+        # Restored from a snapshot that is newer than what was told, perhaps: then there is nothing to learn yet.
+        self._pointer = metadata.snapshot
+        self._take(model)
+        seconds = self._now() - began
+        self._recorder.restored(self.number)
+        _log.info(
+            "replica_restored",
+            partition=self.number,
+            offset=model.next_offset,
+            digest=None if metadata.snapshot is None else metadata.snapshot.digest,
+            seconds=round(seconds, 3),
+        )
+        return True
+
+    def _take(self, model: PartitionModel) -> None:
+        model.publish_from = 1 << 62  # nothing is published
+        self.model = model
+        self._reached(model.next_offset)
+
+    def _follow(self, model: PartitionModel) -> bool:
+        if self._source == "snapshots":
+            return self._follow_snapshots()
+        if self._replay is None:
+            if self._told == self._stop:
+                return self._fetch() > 0
+            self._begin(model)
+        return True if self._replay is None else self._learn_on(self._replay)
+
+    def _follow_snapshots(self) -> bool:
+        assert self._told is not None
+        told = self._sources.provenance.read_metadata(self.number, self._told)
+        if told.snapshot in (None, self._pointer):
+            return False
+        return self._restore()
+
+    def _begin(self, model: PartitionModel) -> None:
+        """Begin the walk to what is committed now."""
+        stop, provenance = self._told, self._sources.provenance
+        assert stop is not None
+        metadata = provenance.read_metadata(self.number, stop)
+        lineages = provenance.lineages(self.number, metadata.lineage)
+        if (stop.offset < model.next_offset and self._stop is not None) or model.lineage not in lineages:
+            self._drop(
+                f"expected the group to go on from {self._place}@{model.next_offset} with model {model.lineage.model}, "
+                f"found model {metadata.lineage.model} at {stop.offset}"
+            )
+            return
+        if self._sources.merges is not None and (metadata.merge != self._noted or model.held is not None):
+            self._sources.merges.read_on()
+        self._noted = metadata.merge
+        self._stop = stop
+        self._replay = replay = self._sources.replay(model, metadata, stop.offset, self._faults)
+        if model.next_offset == self._at_new_snapshot and not self._saved_at_boundary(replay):
+            self._compare(model.digest())
+        if model.held is not None:
+            with self._changing():
+                pass_through(replay.stand())
+                self._compare_at_boundary(replay)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Have the model for oneself, to change it; whatever fails in between leaves none that others could see."""
+        behind = self.own_lag.waited_s > _BEHIND_S
+        with self.turns.learning(0.0 if behind else _PATIENCE_S):
+            try:
+                yield
+            except BaseException:
+                self.model = None
+                raise
+
+    def _learn_on(self, replay: Replay) -> bool:
+        """Learn a portion of what has come; whether something was done."""
+        fetched = self._fetch()
+        self._look_behind(replay)
+        portion = [] if self._replay is None else self._take_portion(replay)
+        if portion:
+            with self._changing():
+                began = self._now()
+                pass_through(replay.learn(portion, Outputs([], [])))
+                self._adapt(len(portion), self._now() - began)
+                self._compare_on_the_way(replay)
+            self._reached(replay.model.next_offset)
+        if self._replay is not None and self._has_arrived(replay):
+            self._finish(replay)
+            return True
+        return bool(portion) or fetched > 0
+
+    def _look_behind(self, replay: Replay) -> None:
+        """If a round has ended where the model stands, let the record behind show it that."""
+        noted, model = None if replay.crossing is None else replay.crossing.noted, replay.model
+        if noted is None or not self._waiting or (model.next_offset, Moment.of(model).boundary) != (noted.at, ""):
+            return
+        with self._changing():
+            pass_through(replay.look_behind(self._waiting[0]))
+            self._compare_on_the_way(replay)
+            self._compare_at_boundary(replay)
+
+    def _take_portion(self, replay: Replay) -> list[Record]:
+        """Take the next records below the stop, not more than are learned in `PORTION_S`."""
+        held = replay.model.held
+        if held is not None and held.at < replay.stop:
+            return []  # what is behind can't be learned; `_finish` tells why
+        portion: list[Record] = []
+        waiting = self._waiting
+        while waiting and len(portion) < self._portion and waiting[0].offset() < replay.stop:
+            record = waiting.popleft()
+            if record.offset() >= replay.model.next_offset:
+                portion.append(record)
+        return portion
+
+    def _adapt(self, learned: int, seconds: float) -> None:
+        fitting = int(learned * PORTION_S / max(seconds, 1e-6))
+        self._portion = min(max((self._portion + fitting) // 2, _FEWEST_RECORDS), _MOST_RECORDS)
+
+    def _has_arrived(self, replay: Replay) -> bool:
+        if replay.unproved is not None or self._faults.counts.total():
+            return True
+        if self._waiting and self._waiting[0].offset() < replay.stop:
+            return replay.model.held is not None and replay.model.held.at < replay.stop
+        if not self._waiting and max(self._position, replay.model.next_offset) < replay.stop:
+            return False
+        # The round has ended here: the record behind, which the worker has seen, is waited for.
+        return not replay.lacks_boundary or self._told != self._stop
+
+    def _finish(self, replay: Replay) -> None:
+        """The model has come as far as the walk leads."""
+        if replay.unproved is None and not self._faults.counts.total():
+            with self._changing():
+                replay.finish()
+                self._compare_on_the_way(replay)
+        if self.model is None:
+            return
+        if replay.unproved is not None or self._faults.counts.total():
+            why = self._faults.first[0].text if replay.unproved is None else replay.unproved.why
+            self._drop(why)
+            return
+        snapshot = self._new_snapshot
+        if snapshot is not None and snapshot.at < replay.model.next_offset:
+            self._count(DigestCheck.MISSED)
+        self._replay = None
+        self._reached(replay.stop)
+
+    @property
+    def _new_snapshot(self) -> SnapshotPointer | None:
+        """The newest snapshot; None if the model has been compared with it already."""
+        snapshot = None if self._replay is None else self._replay.metadata.snapshot
+        return None if snapshot == self._pointer else snapshot
+
+    @property
+    def _at_new_snapshot(self) -> int | None:
+        return None if self._new_snapshot is None else self._new_snapshot.at
+
+    def _saved_at_boundary(self, replay: Replay) -> bool:
+        noted, snapshot = None if replay.crossing is None else replay.crossing.noted, replay.metadata.snapshot
+        return noted is not None and snapshot is not None and noted.at == snapshot.at
+
+    def _compare_on_the_way(self, replay: Replay) -> None:
+        """Compare the digest that the walk has taken where the newest snapshot was, if it has just come past it."""
+        if replay.digest is not None and self._new_snapshot is not None:
+            self._compare(replay.digest)
+
+    def _compare_at_boundary(self, replay: Replay) -> None:
+        """Compare a model that waits at a boundary, or has gone on there, with a snapshot that was taken so."""
+        model, noted = replay.model, None if replay.crossing is None else replay.crossing.noted
+        if noted is None or not self._saved_at_boundary(replay) or model.next_offset != self._at_new_snapshot:
+            return
+        stage = "held" if noted.state is BoundaryState.CONTRIBUTED else "passed"
+        if Moment.of(model).boundary == stage:
+            self._compare(model.digest())
+
+    def _compare(self, digest: str) -> None:
+        """Hold the model's digest at the newest snapshot's offset against the worker's."""
+        assert self._replay is not None
+        pointer = self._replay.metadata.snapshot
+        assert pointer is not None
+        if digest == pointer.digest:
+            self._count(DigestCheck.EQUAL)
+            _log.info("replica_checked", partition=self.number, offset=pointer.at, digest=digest)
+            return
+        self._count(DigestCheck.DIFFERENT)
+        self._drop(f"expected digest {pointer.digest} of the worker's snapshot at offset {pointer.at}, found {digest}")
+
+    def _count(self, outcome: DigestCheck) -> None:
+        assert self._replay is not None
+        self._pointer = self._replay.metadata.snapshot
+        self._recorder.checked(self.number, outcome)
+
+    def _fetch(self) -> int:
+        """Fetch what there is behind what waits already, if there is room; how many records came."""
+        model = self.model
+        if model is None:
+            return 0
+        if self._reader is None:
+            start = behind_gap(model.next_offset, [] if self._replay is None else self._replay.metadata.lineage.gaps)
+            self._reader = self._sources.logs.reader(self._sources.provenance.topics.examples, self.number, start)
+        records = []
+        if len(self._waiting) < self._sources.fetch_records:
+            records = list(self._reader.fetch(_AT_ONCE, 0.0))
+            self._waiting.extend(records)
+        return len(records)
+
+    @property
+    def _position(self) -> int:
+        return -1 if self._reader is None else self._reader.position
+
+    @property
+    def _log_end(self) -> int:
+        return -1 if self._reader is None else self._reader.log_end
+
+    def _reached(self, offset: int) -> None:
+        """All before this offset has been learned."""
+        self.own_lag.reach(offset)
+        self.total_lag.reach(offset if self._waiting else max(offset, self._position))

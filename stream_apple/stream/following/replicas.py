@@ -1,0 +1,122 @@
+"""The models of a group, followed by one thread, and handed to those who score, one turn at a time."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+import structlog
+
+from stream_apple.errors import BrokerError
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.rebuilding import Sources
+from stream_apple.stream.following.replica import Replica, ReplicaRecorder, Source
+from stream_apple.stream.model.partition_model import PartitionModel
+
+_POLL_S = 0.1
+"""What the group has committed is asked for so often: a fraction of `worker.commit_interval`."""
+_PAUSE_S = 0.005
+_RETRY_S = 1.0
+
+_log = structlog.get_logger()
+
+
+class NoModelError(Exception):
+    """There is no model of a partition, or none that has learned what the group has committed."""
+
+
+class Replicas:
+    """Follows these partitions while its context lasts.
+
+    max_lag_s  of a model that counts as ready, behind what the group has committed
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        numbers: Sequence[int],
+        source: Source,
+        max_lag_s: float,
+        recorder: ReplicaRecorder,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.by_partition = {number: Replica(number, sources, source, recorder, now) for number in numbers}
+        self.merged = sources.provenance.merging is not None
+        self._sources = sources
+        self._max_lag_s = max_lag_s
+        self._source = source
+        self._now = now
+        self._asked_at = float("-inf")
+        self._reachable = True
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="following", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def is_ready(self, number: int) -> bool:
+        """Whether this partition has a model that has learned what the group has committed, as far as is known.
+
+        A replica that is cut off from Kafka stays ready: its answers are right as of the offset that they name.
+        """
+        replica = self.by_partition[number]
+        if self._source == "snapshots":  # it is as old as these are
+            return replica.model is not None
+        return replica.model is not None and replica.own_lag.waited_s <= self._max_lag_s
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models are ready."""
+        return all(map(self.is_ready, self.by_partition))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that follows still runs."""
+        return self._thread.is_alive()
+
+    @contextmanager
+    def turn(self, number: int) -> Iterator[tuple[PartitionModel, Moment]]:
+        """Have the partition's model for oneself, and the moment at which it stands; NoModelError if there is none."""
+        replica = self.by_partition[number]
+        with replica.turns.asking():
+            if replica.model is None:
+                raise NoModelError(f"expected a model of partition {number}, found that it is still to be restored")
+            yield replica.model, Moment.of(replica.model)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                if not self.step():
+                    self._stopping.wait(_PAUSE_S)
+        finally:
+            for replica in self.by_partition.values():
+                replica.close()
+
+    def step(self) -> bool:
+        """Ask what is committed, if that is due, and do the next bit of work for each; whether there was any."""
+        if self._now() - self._asked_at >= _POLL_S:
+            self._ask()
+        busy = False
+        for replica in self.by_partition.values():
+            busy |= replica.step()
+        return busy
+
+    def _ask(self) -> None:
+        self._asked_at = self._now()
+        try:
+            committed = self._sources.logs.committed(list(self.by_partition))
+        except BrokerError as error:
+            if self._reachable:
+                _log.warning("replica_cut_off", error=str(error))
+            self._reachable = False
+            self._asked_at = self._now() + _RETRY_S
+            return
+        self._reachable = True
+        for number, replica in self.by_partition.items():
+            replica.tell(committed[number])

@@ -1,0 +1,112 @@
+"""Examples that are asked about and not learned: decoded as the topic's records are, and scored."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.learner.kernels.losses import write_probabilities
+from stream_apple.core.learner.learner import Scores
+from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+
+
+class InstanceFault(NamedTuple):
+    """Says why an instance can't be scored.
+
+    instance  its place in the request, from 0
+    reason    a code, as in the headers of a dead letter
+    """
+
+    instance: int
+    reason: str
+    message: str
+
+
+class BadInstancesError(Exception):
+    """Some of the instances can't be scored; `faults` has each of them, in their order."""
+
+    def __init__(self, faults: Sequence[InstanceFault]) -> None:
+        super().__init__("; ".join(f"instance {fault.instance}: {fault.message}" for fault in faults))
+        self.faults = faults
+
+
+class InstanceReader:
+    """Reads instances as models of these settings read the records of their topic; for several threads at once.
+
+    classes  that labels may be, 0 if they are none
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self.classes = settings.limits.classes
+        self._decoder: Decoder = settings.decoder()
+        self._limits = settings.limits
+
+    def warm_up(self) -> None:
+        """Load all that reading takes."""
+        self._decoder.warm_up()
+
+    def read(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> Batch:
+        """Return a batch with a row for each instance, which is valid until the thread's next call.
+
+        values  what would be the values of the records
+        keys    of the records, by which users may be known
+
+        BadInstancesError if any of them can't be used. A label that one has is checked, and has no further effect.
+        """
+        decoded = self._decoder.decode(values)
+        if len(decoded.rows) < len(values):
+            raise BadInstancesError(
+                [
+                    InstanceFault(index, Reason(reason).code, self._message(index, reason, decoded.places, values))
+                    if index not in decoded.faults
+                    else InstanceFault(index, Reason(reason).code, decoded.faults[index])
+                    for index, reason in enumerate(decoded.reasons.tolist())
+                    if reason != Reason.OK
+                ]
+            )
+        batch = decoded.batch
+        return batch._replace(users=users_of(keys)) if "users" in self._decoder.columns else batch
+
+    def message(self, value: bytes) -> bytes | None:
+        """Return the message of the product's own that an instance is, or is read as."""
+        return self._decoder.message(value)
+
+    def _message(self, index: int, reason: int, places: NDArray[np.int64], values: Sequence[bytes]) -> str:
+        return explain(Reason(reason), int(places[index]), values[index], self._limits)
+
+
+class InstanceScore(NamedTuple):
+    """What a model says of an instance.
+
+    prediction     as a worker publishes it: the expected label, the log-odds of label 1, or the number of a class
+    probability    of label 1, or of the class that is the prediction; None with squared loss
+    probabilities  of all classes, in the order of their labels; empty where there are none
+    """
+
+    prediction: float
+    probability: float | None
+    probabilities: Sequence[float] = ()
+
+
+def score(model: PartitionModel, batch: Batch) -> list[InstanceScore]:
+    """Return what the model says of each row; not a single bit of it changes.
+
+    ModelError where a score is not finite.
+    """
+    learner, size = model.learner, len(batch.labels)
+    classes = learner.options.classes
+    scores = Scores.empty(size, classes)
+    learner.score_rows(batch, 0, size, scores)
+    predictions = scores.predictions.tolist()
+    if learner.options.loss == "squared":
+        return [InstanceScore(prediction, None) for prediction in predictions]
+    if classes:
+        of_all = scores.all_probabilities.tolist()
+        return list(map(InstanceScore, predictions, scores.probabilities.tolist(), of_all))
+    probabilities = np.empty(size)
+    write_probabilities(scores.predictions, probabilities)
+    return list(map(InstanceScore, predictions, probabilities.tolist()))

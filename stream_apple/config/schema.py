@@ -169,6 +169,10 @@ class WorkerSettings(Section):
         """Return these settings with `name` as the id."""
         return self.model_copy(update={"id": name})
 
+    def of_group(self, group: str) -> Self:
+        """Return these settings for a member of another group."""
+        return self.model_copy(update={"group": group})
+
     @property
     def transactional_id(self) -> str:
         """The transactional id, the same after every restart: a successor aborts what was left open."""
@@ -228,6 +232,46 @@ class MergingSettings(Section):
                 f"{format_duration(self.patience)} and max_hold {format_duration(self.max_hold)}"
             )
         return self
+
+
+class JoinSettings(Section):
+    """What `stream-apple join` makes examples of: impressions, and the outcomes that come later.
+
+    Its process is otherwise as `[worker]` says, but for the group.
+    """
+
+    impressions: TopicName = Field(default="impressions", json_schema_extra={"since": "0.2.0"})
+    """Where impressions are read from: examples with an `id`, and without a label. As many partitions as
+    `topics.examples`."""
+    outcomes: TopicName = Field(default="outcomes", json_schema_extra={"since": "0.2.0"})
+    """Where outcomes are read from: maps with the `id` of an impression, a `label` and perhaps a `weight`, in the
+    partition of the impression's number. The joiner writes its heartbeats there, too."""
+    dead_letters: TopicName = Field(default="join-dead-letters", json_schema_extra={"since": "0.2.0"})
+    """Where records of both go that can't be used, with the reason in their headers."""
+    group: Identifier = Field(default="stream-apple-join", json_schema_extra={"since": "0.2.0"})
+    """The consumer group: its joiners share the partitions. Another group joins everything anew."""
+    wait: Duration = Field(default=HOUR, ge=SECOND, le=30 * DAY, json_schema_extra={"since": "0.2.0"})
+    """So long after an impression its outcomes count. Every example comes so much later than its impression, and the
+    outcomes of so long are in memory. Both topics must keep records for longer."""
+    tolerance: Duration = Field(default=MINUTE, ge=1, le=DAY, json_schema_extra={"since": "0.2.0"})
+    """How far the clocks of producers may lie apart, and how late a record may reach its topic: an impression is joined
+    when its `wait` and this have gone by."""
+    default_label: Number | None = Field(default=None, ge=-1e18, le=1e18, json_schema_extra={"since": "0.2.0"})
+    """The label of an impression without an outcome, such as -1 where outcomes are clicks. Without this setting such an
+    impression makes no example, unless it has a label of its own."""
+    several: Literal["first", "last", "sum", "max"] = Field(default="last", json_schema_extra={"since": "0.2.0"})
+    """Which of several outcomes of one impression counts, by their times: label and weight of the `first` or the
+    `last`, or of that with the largest label; or the `sum` of the labels, with the weight of the last."""
+    max_outcomes: Integer = Field(
+        default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes", "since": "0.2.0"}
+    )
+    """Outcomes of a partition that are held in memory, some 400 bytes each. If the `wait` has more, the partition
+    stands still, and says so; none is forgotten."""
+
+    @property
+    def topics(self) -> list[str]:
+        """Return the names of the topics that only a joiner uses."""
+        return [self.impressions, self.outcomes, self.dead_letters]
 
 
 class HttpSettings(Section):
@@ -323,6 +367,7 @@ class Config(Section):
     epochs: EpochSettings = EpochSettings()
     output: OutputSettings = OutputSettings()
     merge: MergingSettings = MergingSettings()
+    join: JoinSettings = JoinSettings()
     http: HttpSettings = HttpSettings()
     limits: LimitSettings = LimitSettings()
 
@@ -330,6 +375,11 @@ class Config(Section):
     def merging(self) -> bool:
         """Whether the models of all partitions become one now and then."""
         return self.merge.mode != "off"
+
+    @property
+    def joining(self) -> bool:
+        """Whether anything is said of what is joined."""
+        return "join" in self.model_fields_set
 
     @model_validator(mode="before")
     @classmethod
@@ -371,6 +421,9 @@ class Config(Section):
     def _topics_are_different(self) -> Self:
         if self.merging:
             _check_different(self.topics.names(merging=True), "five")
+        if self.joining:
+            names = [*self.topics.names(merging=self.merging), *self.join.topics]
+            _check_different(names, f"{len(names)}")
         return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:

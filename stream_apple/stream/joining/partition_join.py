@@ -116,6 +116,14 @@ class PartitionJoin:
         return len(self._outcomes)
 
     @property
+    def due_ms(self) -> int | None:
+        """Return the time at which the next impression is due, as far as is known; None if none is waiting."""
+        first = self._impressions[0] if self._impressions else None
+        if not isinstance(first, Impression):
+            return None
+        return self._time_of(first) + self._rule.wait_ms + self._rule.tolerance_ms
+
+    @property
     def position(self) -> JoinPosition:
         """Return what a successor has to know to go on from here."""
         first = self.held.first_offset

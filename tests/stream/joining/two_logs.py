@@ -47,16 +47,18 @@ def make_logs(
     for number in range(count):
         at = START + draw.randrange(300 * SECOND)
         name = draw.choice([f"i{number}", f"i{number % 20}"]) if draw.random() < 0.3 else f"i{number}"
-        message = {"id": name, "features": {"a": number}, "more": [None, {"x": 1}]}
+        message: dict[str, object] = {"id": name, "features": {"a": number}, "more": [None, {"x": 1}]}
         if draw.random() < 0.1:
             message["label"] = draw.choice([None, 7])
         events.append((at + draw.random() * disorder_ms, "impression", msgpack.packb(message), _odd(draw, at, odd)))
         for _ in range(draw.choice([0, 0, 1, 1, 2])):
             then = at + draw.randrange(-4 * SECOND, 80 * SECOND)
-            outcome = {"id": name if draw.random() < 0.9 else "nobody", "label": draw.randrange(5)}
+            outcome: dict[str, object] = {"id": name if draw.random() < 0.9 else "nobody", "label": draw.randrange(5)}
             if draw.random() < 0.3:
                 outcome["weight"] = 0.5
-            events.append((then + draw.random() * disorder_ms, "outcome", msgpack.packb(outcome), _odd(draw, then, odd)))
+            events.append(
+                (then + draw.random() * disorder_ms, "outcome", msgpack.packb(outcome), _odd(draw, then, odd))
+            )
     seconds = range(0, 600, 3) if heartbeats else range(590, 600)
     events += [(START + second * SECOND, "heartbeat", b"", START + second * SECOND) for second in seconds]
     logs = TwoLogs([], [])
@@ -65,9 +67,9 @@ def make_logs(
         log, which = (logs.impressions, 0) if kind == "impression" else (logs.outcomes, 1)
         holes[which] += draw.random() < 0.1  # a marker of a transaction
         at = len(log) + holes[which]
-        if kind == "heartbeat":
-            value = heartbeat_value(logs.impressions[-1].at + 1 if logs.impressions else 0)
-        log.append(FakeRecord(0, at, value, time, b"key-%d" % at))
+        covers = logs.impressions[-1].at + 1 if logs.impressions else 0
+        content = heartbeat_value(covers) if kind == "heartbeat" else value
+        log.append(FakeRecord(0, at, content, time, b"key-%d" % at))
     return logs
 
 

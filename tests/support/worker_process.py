@@ -31,6 +31,7 @@ class WorkerProcess:
     name  its identity in the group; "" for the automatic one
     log   where to put its log, under a name that no other process has: several may be given the same
     settings   variables besides
+    command    of the command line: `join` is a worker of another kind
     elsewhere  whether it is to do as if it were on another machine, where no lock of this one is seen
     """
 
@@ -43,6 +44,7 @@ class WorkerProcess:
         settings: Mapping[str, str] | None = None,
         *,
         elsewhere: bool = False,
+        command: str = "run",
     ) -> None:
         self.name = name
         self.elsewhere = elsewhere
@@ -54,7 +56,7 @@ class WorkerProcess:
             [
                 sys.executable,
                 *(["-c", _ELSEWHERE] if elsewhere else ["-m", "stream_apple"]),
-                *("run", "--config", config_file, "--log-format", "json"),
+                *(command, "--config", config_file, "--log-format", "json"),
             ],
             self._log,
             {"STREAM_APPLE_WORKER__ID": name, "STREAM_APPLE_WORKER__ON_STOP": on_stop, **(settings or {})},

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from stream.joining.two_logs import RULE, SECOND, Harness, make_logs, rule_of
 from support.oracles.offline_join import joined_by_times, joined_in_sequence
 
+from stream_apple.stream.joining.rule import Several
+
 SEEDS = st.integers(0, 1_000_000)
 BEATS = st.sampled_from(["always", "in the end"])
 SEVERAL = st.sampled_from(["first", "last", "sum", "max"])
@@ -14,7 +16,7 @@ class TestOrderlyLogs:
     """Records that reach their log within the tolerance."""
 
     @given(SEEDS, SEVERAL, st.sampled_from([None, 0.0]), BEATS)
-    def test_equals_a_join_by_times_alone(self, seed: int, several: str, default: float | None, beats: str) -> None:
+    def test_equals_a_join_by_times_alone(self, seed: int, several: Several, default: float | None, beats: str) -> None:
         """Each impression has the outcomes of its window, in whichever portions logs are read, without any loss."""
         rule = RULE._replace(several=several, default=default)
         logs = make_logs(seed, heartbeats=beats == "always")

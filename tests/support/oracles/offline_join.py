@@ -8,7 +8,7 @@ one sequence of the two as `docs/late-labels.md` says, word for word, and looks 
 import json
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgpack
 
@@ -21,7 +21,7 @@ class Rule(NamedTuple):
     wait: int
     tolerance: int
     default: float | None
-    several: str = "last"
+    several: Literal["first", "last", "sum", "max"] = "last"
 
 
 class Example(NamedTuple):

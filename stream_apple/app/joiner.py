@@ -12,8 +12,8 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
 from stream_apple.app import identity
 from stream_apple.config import Config
-from stream_apple.core.codec.envelope import open_envelopes
 from stream_apple.core.codec.message_size import largest_dead_letter
+from stream_apple.core.codec.outer_map import open_maps
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
@@ -51,7 +51,7 @@ def rule_of(config: Config) -> JoinRule:
     )
 
 
-def run(config: Config, signals: Signals) -> int:
+def join_until_stopped(config: Config, signals: Signals) -> int:
     """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense.
 
     config  with the joiners' group as that of the worker, and a worker.id
@@ -63,7 +63,7 @@ def run(config: Config, signals: Signals) -> int:
     metrics, health = JoinMetrics(), Health()
     with Server(listener, routes(health, metrics.registry)) as server:
         _log.info("started", http_port=server.port, config=config.redacted())
-        open_envelopes([b'{"id": 1}'], rule.max_bytes)  # compiles, or loads from the cache
+        open_maps([b'{"id": 1}'], rule.max_bytes)  # compiles, or loads from the cache
         health.compiled()
         cluster = Cluster(config.kafka, _ANSWER_S)
         identity.hold(config, str(cluster.id))

@@ -58,9 +58,9 @@ def _work(path: Path | None, log_format: logs.LogFormat) -> int:
     config = named(config.model_copy(update={"worker": config.worker.of_group(config.join.group)}))
     logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
     with Signals(_end, _log_request) as signals:
-        from stream_apple.app.joiner import run
+        from stream_apple.app.joiner import join_until_stopped
 
-        return run(config, signals)
+        return join_until_stopped(config, signals)
 
 
 def _end() -> NoReturn:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.messages import Heartbeat, Outcome
+from stream_apple.stream.joining.messages import HeartbeatEntry, OutcomeEntry
 
 MOST_OF_AN_ID = 1000
 """Outcomes of one id that an impression looks at, the first that are held: no sender of ids can make it take longer."""
@@ -23,13 +23,13 @@ class Held:
 
     __slots__ = ("covers", "id", "label", "matched", "offset", "since_ms", "time_ms", "weight")
 
-    def __init__(self, entry: Outcome | Heartbeat) -> None:
+    def __init__(self, entry: OutcomeEntry | HeartbeatEntry) -> None:
         self.offset = entry.offset
         self.time_ms = entry.time_ms
         self.since_ms = _UNTIMED
         self.matched = NOBODY
         self.id: bytes | None
-        if isinstance(entry, Outcome):
+        if isinstance(entry, OutcomeEntry):
             self.id, self.label, self.weight, self.covers = entry.id, entry.label, entry.weight, 0
         else:
             self.id, self.label, self.weight, self.covers = None, 0.0, None, entry.covers
@@ -70,12 +70,12 @@ class HeldOutcomes:
             return ()
         return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
 
-    def clock_behind(self, entry: Outcome | Heartbeat) -> OutcomeClock:
+    def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
         """Return what the clock will be behind the next of the log."""
-        move = self.clock.at_outcome if isinstance(entry, Outcome) else self.clock.at_heartbeat
+        move = self.clock.at_outcome if isinstance(entry, OutcomeEntry) else self.clock.at_heartbeat
         return move(entry.time_ms, self._tolerance_ms)
 
-    def take_in(self, entry: Outcome | Heartbeat, clock: OutcomeClock, matched: int = NOBODY) -> int:
+    def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
         """Take in the next of the log, behind which `clock` is; return how many are forgotten that nobody had."""
         back, self.clock = clock.now < self.clock.now, clock
         held = Held(entry)

@@ -151,8 +151,9 @@ class JoinLoop:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
         joined = partition.step(self._settings.fetch_records)
-        if restoring and not partition.join.restoring:
-            _log.info("live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
+        if not partition.told and not partition.join.restoring:
+            partition.told = True
+            _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
         if len(joined):
             self._begin()
             self._send(partition.number, joined)
@@ -245,8 +246,7 @@ class JoinLoop:
                 self.owned[number] = kept.pop(number)
             else:
                 self.owned[number] = JoinedPartition(self._broker, rule, number, position)
-            state = self.owned[number].state.value
-            _log.info(state, partition=number, offset=position.impressions, outcomes=position.outcomes)
+            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
         for partition in kept.values():
             partition.close()
         self._told = True
@@ -266,7 +266,7 @@ class JoinLoop:
             partition = self.owned.pop(number, None)
             if partition is not None:
                 self._kept[number] = partition
-                _log.info("revoked", partition=number, offset=partition.join.position.impressions)
+                _log.info("join_revoked", partition=number, offset=partition.join.position.impressions)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Another joiner may be at these records already: nothing of ours may be committed."""

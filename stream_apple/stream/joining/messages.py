@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import msgpack
 
-from stream_apple.core.codec.envelope import Envelope, Field, open_envelopes
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json
+from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import LATEST_MS
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
@@ -25,10 +25,10 @@ class Impression(NamedTuple):
     offset: int
     time_ms: int
     record: Record
-    envelope: Envelope
+    outer: OuterMap
 
 
-class Outcome(NamedTuple):
+class OutcomeEntry(NamedTuple):
     """What has become of an impression. `weight`: None if it says nothing of it."""
 
     offset: int
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     record: Record
 
 
-class Heartbeat(NamedTuple):
+class HeartbeatEntry(NamedTuple):
     """At `time_ms` a joiner was there, and the impressions below offset `covers` were in their log."""
 
     offset: int
@@ -56,7 +56,7 @@ class Unusable(NamedTuple):
     place: int
 
 
-Entry: TypeAlias = Outcome | Heartbeat | Unusable
+Entry: TypeAlias = OutcomeEntry | HeartbeatEntry | Unusable
 
 
 def heartbeat_value(covers: int) -> bytes:
@@ -67,65 +67,65 @@ def heartbeat_value(covers: int) -> bytes:
 
 def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impression | Unusable]:
     """Return what impressions' records are, in their order."""
-    opened = open_envelopes(values_of(records), max_bytes)
+    opened = open_maps(values_of(records), max_bytes)
     found: list[Impression | Unusable] = []
-    for number, (record, envelope, time_ms, offset) in enumerate(
-        zip(records, opened.envelopes, timestamps_of(records).tolist(), offsets_of(records).tolist(), strict=True)
+    for number, (record, outer, time_ms, offset) in enumerate(
+        zip(records, opened.maps, timestamps_of(records).tolist(), offsets_of(records).tolist(), strict=True)
     ):
-        if envelope is None:
+        if outer is None:
             found.append(Unusable(offset, record, *opened.faults[number]))
         elif not 0 < time_ms < LATEST_MS:
             found.append(Unusable(offset, record, Reason.BAD_TIMESTAMP, 0))
         else:
-            found.append(Impression(offset, time_ms, record, envelope))
+            found.append(Impression(offset, time_ms, record, outer))
     return found
 
 
 def read_outcomes(records: Sequence[Record], max_bytes: int) -> list[Entry]:
     """Return what outcomes' records are, in their order."""
-    opened = open_envelopes(values_of(records), max_bytes)
+    opened = open_maps(values_of(records), max_bytes)
     return [
-        _outcome(record, envelope, time_ms, *opened.faults.get(number, (Reason.OK, 0)))
-        for number, (record, envelope, time_ms) in enumerate(
-            zip(records, opened.envelopes, timestamps_of(records).tolist(), strict=True)
+        _outcome(record, outer, time_ms, *opened.faults.get(number, (Reason.OK, 0)))
+        for number, (record, outer, time_ms) in enumerate(
+            zip(records, opened.maps, timestamps_of(records).tolist(), strict=True)
         )
     ]
 
 
-def _outcome(record: Record, envelope: Envelope | None, time_ms: int, reason: Reason, place: int) -> Entry:
+def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reason, place: int) -> Entry:
     offset, timed = record.offset(), 0 < time_ms < LATEST_MS
-    if envelope is None:
+    if outer is None:
         covers = _covers(record.value()) if reason is Reason.NO_ID else None
         if covers is not None and timed:
-            return Heartbeat(offset, time_ms, covers)
+            return HeartbeatEntry(offset, time_ms, covers)
         return Unusable(offset, record, reason, place)
     if not timed:
         return Unusable(offset, record, Reason.BAD_TIMESTAMP, 0)
-    if not envelope.has_label or envelope.label is None:
+    if not outer.has_label or outer.label is None:
         return Unusable(offset, record, Reason.NO_LABEL, 0)
-    label, reason = _number(envelope, envelope.label, Reason.BAD_LABEL)
+    label, reason = _number(outer, outer.label, Reason.BAD_LABEL)
     if reason is not Reason.OK:
-        return Unusable(offset, record, reason, _place(envelope, envelope.label))
-    if envelope.weight is None:
-        return Outcome(offset, time_ms, envelope.id, label, None, record)
-    weight, reason = _number(envelope, envelope.weight, Reason.BAD_WEIGHT)
+        return Unusable(offset, record, reason, _place(outer, outer.label))
+    if outer.weight is None:
+        return OutcomeEntry(offset, time_ms, outer.id, label, None, record)
+    weight, reason = _number(outer, outer.weight, Reason.BAD_WEIGHT)
     if reason is Reason.OK and weight < 0:
         reason = Reason.BAD_WEIGHT
     if reason is not Reason.OK:
-        return Unusable(offset, record, reason, _place(envelope, envelope.weight))
-    return Outcome(offset, time_ms, envelope.id, label, weight, record)
+        return Unusable(offset, record, reason, _place(outer, outer.weight))
+    return OutcomeEntry(offset, time_ms, outer.id, label, weight, record)
 
 
-def _number(envelope: Envelope, field: Field, unfit: Reason) -> tuple[float, Reason]:
+def _number(outer: OuterMap, field: Field, unfit: Reason) -> tuple[float, Reason]:
     """Return the number of a field, and what is wrong with it: `unfit` if it is not finite."""
-    found = envelope.number(field)
+    found = outer.number(field)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return 0.0, Reason.WRONG_TYPE
     return found, Reason.OK if math.isfinite(found) else unfit
 
 
-def _place(envelope: Envelope, field: Field) -> int:
-    return field.value if envelope.source is None else place_in_json(envelope.source, field.value)
+def _place(outer: OuterMap, field: Field) -> int:
+    return field.value if outer.source is None else place_in_json(outer.source, field.value)
 
 
 def _covers(value: bytes | None) -> int | None:

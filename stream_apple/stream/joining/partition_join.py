@@ -22,11 +22,11 @@ from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple
 
-from stream_apple.core.codec.envelope import with_numbers
+from stream_apple.core.codec.outer_map import with_numbers
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
-from stream_apple.stream.joining.messages import Entry, Impression, Outcome, Unusable
+from stream_apple.stream.joining.messages import Entry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record
@@ -192,7 +192,7 @@ class PartitionJoin:
         if self._complete_from and now < 0:
             known = self._complete_from
             self._complete_from = entry.time_ms if known == NOT_KNOWN else min(known, entry.time_ms)
-        if isinstance(entry, Outcome) and entry.time_ms < now - self._rule.hold_ms:
+        if isinstance(entry, OutcomeEntry) and entry.time_ms < now - self._rule.hold_ms:
             made.refused.append(Refused(self._rule.outcomes, entry.record, Reason.LATE))
             return
         behind = self.held.clock_behind(entry) if clock is None else clock
@@ -206,7 +206,7 @@ class PartitionJoin:
         ):
             self._refuse_impression(impression.record, Reason.LATE, 0, made)
             return
-        found = [each for each in self.held.of(impression.envelope.id) if from_ms <= each.time_ms <= to_ms]
+        found = [each for each in self.held.of(impression.outer.id) if from_ms <= each.time_ms <= to_ms]
         if found:
             label, weight = self._chosen(found)
             if not isfinite(label):  # of a sum
@@ -219,13 +219,13 @@ class PartitionJoin:
                 else:
                     made.repeated += 1
             made.fates[Fate.LABELLED] += 1
-            made.add(impression, with_numbers(impression.envelope, label, weight))
-        elif impression.envelope.has_label:
+            made.add(impression, with_numbers(impression.outer, label, weight))
+        elif impression.outer.has_label:
             made.fates[Fate.OWN_LABEL] += 1
             made.add(impression, impression.record.value() or b"")
         elif rule.default_label is not None:
             made.fates[Fate.DEFAULT] += 1
-            made.add(impression, with_numbers(impression.envelope, rule.default_label, None))
+            made.add(impression, with_numbers(impression.outer, rule.default_label, None))
         else:
             made.fates[Fate.DROPPED] += 1
 

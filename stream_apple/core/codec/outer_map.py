@@ -43,7 +43,7 @@ class Field(NamedTuple):
     stop: int
 
 
-class Envelope(NamedTuple):
+class OuterMap(NamedTuple):
     """One message that has an id, and where its fields are.
 
     value   the message, as msgpack
@@ -143,15 +143,15 @@ def _find(
 class Opened(NamedTuple):
     """`n` messages by what was found in them.
 
-    envelopes  of each message that has one; None where there is a fault
+    maps  of each message that has one; None where there is a fault
     faults     of each other message by its number: the reason, and the byte in the message as it came
     """
 
-    envelopes: Sequence[Envelope | None]
+    maps: Sequence[OuterMap | None]
     faults: Mapping[int, tuple[Reason, int]]
 
 
-def open_envelopes(values: Sequence[bytes | None], max_bytes: int) -> Opened:
+def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
     """Find the fields of messages; one that is no map, or has no id, has a fault."""
     whole = [value or b"" for value in values]
     sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
@@ -172,8 +172,8 @@ def open_envelopes(values: Sequence[bytes | None], max_bytes: int) -> Opened:
     out = np.empty((len(values), _COLUMNS), np.int64)
     refused = reasons != Reason.OK
     _find(buffer, sizes, most, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
-    envelopes: list[Envelope | None] = [
-        Envelope(
+    maps: list[OuterMap | None] = [
+        OuterMap(
             message,
             message[row[_ID_START] : row[_ID_STOP]] if row[_ID_KIND] == mp.STR else _other_id(message, row),
             row[_BODY],
@@ -192,7 +192,7 @@ def open_envelopes(values: Sequence[bytes | None], max_bytes: int) -> Opened:
         if source is not None and not refused[number]:
             place = place_in_json(source, place)
         faults[number] = Reason(int(reasons[number])), place
-    return Opened(envelopes, faults)
+    return Opened(maps, faults)
 
 
 def _other_id(message: bytes, row: Sequence[int]) -> bytes:
@@ -202,18 +202,18 @@ def _other_id(message: bytes, row: Sequence[int]) -> bytes:
     return _NO_UTF8 + b"b" + content
 
 
-def with_numbers(envelope: Envelope, label: float, weight: float | None) -> bytes:
+def with_numbers(outer: OuterMap, label: float, weight: float | None) -> bytes:
     """Return the message with this label, and this weight unless it is None, in place of its own; all else stays."""
     added: dict[str, float] = {"label": label} if weight is None else {"label": label, "weight": weight}
-    cut = [envelope.label, envelope.weight if weight is not None else None]
-    if envelope.source is not None:
-        return _into_json(envelope.source, added, replaced=any(cut))
-    parts, at, value = [], envelope.body, envelope.value
+    cut = [outer.label, outer.weight if weight is not None else None]
+    if outer.source is not None:
+        return _into_json(outer.source, added, replaced=any(cut))
+    parts, at, value = [], outer.body, outer.value
     for field in sorted(field for field in cut if field is not None):
         parts.append(value[at : field.start])
         at = field.stop
     parts.append(value[at:])
-    pairs = envelope.pairs - (len(parts) - 1) + len(added)
+    pairs = outer.pairs - (len(parts) - 1) + len(added)
     return b"".join((_map_header(pairs), *parts, *(_packed(name, number) for name, number in added.items())))
 
 

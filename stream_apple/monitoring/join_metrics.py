@@ -19,7 +19,7 @@ from prometheus_client import (
 from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, PREFIX, Metric
 from stream_apple.monitoring.partition_metrics import Tally
 from stream_apple.stream.joining.joined_partition import JoinedPartition
-from stream_apple.stream.joining.partition_join import Fate, Joined
+from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
 
 JOIN_METRICS = (
@@ -120,18 +120,19 @@ class JoinMetrics:
     def joined(self, partition: int, joined: Joined) -> None:
         """A step of the partition has been sent."""
         label = str(partition)
-        for fate, count in joined.fates.items():
-            if count:
-                self._all["join_impressions_total"].labels(label, fate.value).inc(count)
-        refused = len(joined.refused) - joined.fates[Fate.REFUSED]
-        for name, count in (
-            ("matched", joined.matched),
-            ("repeated", joined.repeated),
-            ("unmatched", joined.unmatched),
-            ("refused", refused),
+        for metric, fate, count in (
+            ("join_impressions_total", "labelled", joined.labelled),
+            ("join_impressions_total", "own_label", joined.own),
+            ("join_impressions_total", "default", joined.default),
+            ("join_impressions_total", "dropped", joined.dropped),
+            ("join_impressions_total", "refused", joined.refused_impressions),
+            ("join_outcomes_total", "matched", joined.matched),
+            ("join_outcomes_total", "repeated", joined.repeated),
+            ("join_outcomes_total", "unmatched", joined.unmatched),
+            ("join_outcomes_total", "refused", len(joined.refused) - joined.refused_impressions),
         ):
             if count:
-                self._all["join_outcomes_total"].labels(label, name).inc(count)
+                self._all[metric].labels(label, fate).inc(count)
         for each in joined.refused:
             self._all["dead_letters_total"].labels(label, each.reason.code).inc()
 

@@ -202,30 +202,37 @@ def _other_id(message: bytes, row: Sequence[int]) -> bytes:
     return _NO_UTF8 + b"b" + content
 
 
-def with_numbers(outer: OuterMap, label: float, weight: float | None) -> bytes:
-    """Return the message with this label, and this weight unless it is None, in place of its own; all else stays."""
-    added: dict[str, float] = {"label": label} if weight is None else {"label": label, "weight": weight}
-    cut = [outer.label, outer.weight if weight is not None else None]
-    if outer.source is not None:
-        return _into_json(outer.source, added, replaced=any(cut))
-    parts, at, value = [], outer.body, outer.value
-    for field in sorted(field for field in cut if field is not None):
-        parts.append(value[at : field.start])
-        at = field.stop
-    parts.append(value[at:])
-    pairs = outer.pairs - (len(parts) - 1) + len(added)
-    return b"".join((_map_header(pairs), *parts, *(_packed(name, number) for name, number in added.items())))
+class Numbers:
+    """A label, and a weight unless it is None, to be put into messages in place of their own."""
 
+    def __init__(self, label: float, weight: float | None = None) -> None:
+        self._named = {"label": label} if weight is None else {"label": label, "weight": weight}
+        self._packed = b"".join(msgpack.packb(name) + msgpack.packb(number) for name, number in self._named.items())
 
-def _packed(name: str, number: float) -> bytes:
-    packed: bytes = msgpack.packb(name) + msgpack.packb(number)
-    return packed
+    def put_into(self, message: OuterMap) -> bytes:
+        """Return the message with these numbers; all else stays as it is."""
+        label, weight = message.label, message.weight if "weight" in self._named else None
+        pairs = message.pairs + len(self._named)
+        if message.source is None and label is None and weight is None:
+            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else _map_header(pairs)
+            return header + message.value[message.body :] + self._packed
+        if message.source is not None:
+            return _into_json(message.source, self._named, replaced=label is not None or weight is not None)
+        parts, at, value = [], message.body, message.value
+        for field in sorted(field for field in (label, weight) if field is not None):
+            parts.append(value[at : field.start])
+            at = field.stop
+        parts.append(value[at:])
+        return b"".join((_map_header(pairs - len(parts) + 1), *parts, self._packed))
 
 
 def _map_header(pairs: int) -> bytes:
     if pairs < 16:
         return bytes([mp.TAG_FIXMAP | pairs])
     return b"\xde" + pairs.to_bytes(2, "big") if pairs < 1 << 16 else b"\xdf" + pairs.to_bytes(4, "big")
+
+
+_SHORT_HEADERS = [_map_header(pairs) for pairs in range(16)]
 
 
 def _into_json(source: bytes, added: Mapping[str, float], *, replaced: bool) -> bytes:

@@ -42,6 +42,7 @@ class HeldOutcomes:
     before   of what was forgotten: the clock in front of the first that is held
     covered  heartbeats that may cover impressions yet to come
     outcomes how many are held, without heartbeats
+    by_id    the outcomes of each id, in the order of their offsets
     """
 
     def __init__(self, clock: OutcomeClock, hold_ms: int, tolerance_ms: int) -> None:
@@ -51,7 +52,7 @@ class HeldOutcomes:
         self._hold_ms = hold_ms
         self._tolerance_ms = tolerance_ms
         self._log: deque[Held] = deque()
-        self._by_id: dict[bytes, Held | deque[Held]] = {}
+        self.by_id: dict[bytes, Held | deque[Held]] = {}
         self._ahead: list[Held] = []
         self._ahead_from = 0
 
@@ -64,10 +65,8 @@ class HeldOutcomes:
         return self._log[0].offset if self._log else None
 
     def of(self, key: bytes) -> Iterable[Held]:
-        """Return the outcomes of an id, MOST_OF_AN_ID at most, in the order of their offsets."""
-        found = self._by_id.get(key)
-        if found is None:
-            return ()
+        """Return the outcomes of an id that has some, MOST_OF_AN_ID at most, in the order of their offsets."""
+        found = self.by_id[key]
         return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
@@ -120,18 +119,18 @@ class HeldOutcomes:
         return unmatched
 
     def _add(self, key: bytes, held: Held) -> None:
-        found = self._by_id.get(key)
+        found = self.by_id.get(key)
         if found is None:
-            self._by_id[key] = held
+            self.by_id[key] = held
         elif isinstance(found, Held):
-            self._by_id[key] = deque((found, held))
+            self.by_id[key] = deque((found, held))
         else:
             found.append(held)
 
     def _remove(self, key: bytes) -> None:
         """Remove the oldest of an id."""
-        found = self._by_id[key]
+        found = self.by_id[key]
         if isinstance(found, deque):
             found.popleft()
         if isinstance(found, Held) or not found:
-            del self._by_id[key]
+            del self.by_id[key]

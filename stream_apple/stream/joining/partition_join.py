@@ -18,11 +18,10 @@ read, nor in what portions, nor on restarts.
 
 from collections import deque
 from collections.abc import Sequence
-from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple
 
-from stream_apple.core.codec.outer_map import with_numbers
+from stream_apple.core.codec.outer_map import Numbers
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
@@ -30,16 +29,6 @@ from stream_apple.stream.joining.messages import Entry, Impression, OutcomeEntry
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record
-
-
-class Fate(StrEnum):
-    """What has become of an impression."""
-
-    LABELLED = "labelled"
-    OWN_LABEL = "own_label"
-    DEFAULT = "default"
-    DROPPED = "dropped"
-    REFUSED = "refused"
 
 
 class Refused(NamedTuple):
@@ -54,7 +43,8 @@ class Refused(NamedTuple):
 class Joined:
     """What came out of a step: examples, by column, and dead letters, in the order of the sequence.
 
-    fates      how many impressions had which end
+    labelled   impressions that an outcome has given its label; or they had their `own`, or have the `default`
+    dropped    impressions without a label
     matched    outcomes that an impression has had
     repeated   times that an outcome was had by a further impression: its id has come again
     unmatched  outcomes that were forgotten, and that no impression has had
@@ -65,7 +55,7 @@ class Joined:
         self.values: list[bytes] = []
         self.timestamps_ms: list[int] = []
         self.refused: list[Refused] = []
-        self.fates = dict.fromkeys(Fate, 0)
+        self.labelled = self.own = self.default = self.dropped = self.refused_impressions = 0
         self.matched = self.repeated = self.unmatched = 0
 
     def __len__(self) -> int:
@@ -87,6 +77,7 @@ class PartitionJoin:
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
         self._rule = rule
+        self._default = None if rule.default_label is None else Numbers(rule.default_label)
         self.held = HeldOutcomes(position.clock, rule.hold_ms, rule.tolerance_ms)
         self._impressions: deque[Impression | Unusable] = deque()
         self._outcomes: deque[Entry] = deque()
@@ -151,30 +142,41 @@ class PartitionJoin:
             self._take_in(self._outcomes.popleft(), Joined(), None)
         if self.restoring:
             return made
-        impressions, outcomes = self._impressions, self._outcomes
-        wait_and_tolerance = self._rule.wait_ms + self._rule.tolerance_ms
-        for _ in range(most):
-            if not impressions:
+        outcomes, left = self._outcomes, most
+        while left and self._impressions:
+            entry = outcomes[0] if outcomes else None
+            clock = None if entry is None or isinstance(entry, Unusable) else self.held.clock_behind(entry)
+            left = self._join_due(0 if clock is None else clock.now, left, made)
+            first = self._impressions[0] if self._impressions else None
+            if not left or entry is None or not isinstance(first, Impression):
                 break
-            first = impressions[0]
-            if isinstance(first, Unusable):
-                self._refuse_impression(first.record, first.reason, first.place, made)
-                self._next_impression = impressions.popleft().offset + 1
-                continue
-            if not outcomes:
+            if clock is not None and self.full:
                 break
-            entry, clock = outcomes[0], None
-            time_ms = self._time_of(first)
-            if not isinstance(entry, Unusable):
-                clock = self.held.clock_behind(entry)
-                if clock.now > time_ms + wait_and_tolerance:
-                    self._join(first, time_ms, made)
-                    self._next_impression = impressions.popleft().offset + 1
-                    continue
-                if self.full:
-                    break
             self._take_in(outcomes.popleft(), made, clock)
+            left -= 1
         return made
+
+    def _join_due(self, now: int, most: int, made: Joined) -> int:
+        """Join impressions up to the first that is not due at `now`, `most` at most; return how many are left."""
+        impressions, covered = self._impressions, self.held.covered
+        due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
+        while most and impressions:
+            first = impressions[0]
+            if isinstance(first, Impression):
+                time_ms = first.time_ms
+                while covered and covered[0].covers <= first.offset:
+                    covered.popleft()
+                if covered and covered[0].time_ms < time_ms:
+                    time_ms = covered[0].time_ms
+                if time_ms >= due_before:
+                    break
+                self._join(first, time_ms, made)
+            else:
+                self._refuse_impression(first.record, first.reason, first.place, made)
+            self._next_impression = first.offset + 1
+            impressions.popleft()
+            most -= 1
+        return most
 
     def _time_of(self, impression: Impression) -> int:
         covered = self.held.covered
@@ -199,38 +201,44 @@ class PartitionJoin:
         made.unmatched += self.held.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
 
     def _join(self, impression: Impression, time_ms: int, made: Joined) -> None:
-        rule, known_from = self._rule, self._complete_from
+        rule, known_from, outer = self._rule, self._complete_from, impression.outer
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
         if self.held.clock.now > to_ms + 2 * rule.tolerance_ms or (
             known_from and (from_ms < known_from or known_from == NOT_KNOWN)
         ):
             self._refuse_impression(impression.record, Reason.LATE, 0, made)
             return
-        found = [each for each in self.held.of(impression.outer.id) if from_ms <= each.time_ms <= to_ms]
-        if found:
-            label, weight = self._chosen(found)
-            if not isfinite(label):  # of a sum
-                self._refuse_impression(impression.record, Reason.BAD_LABEL, 0, made)
+        if outer.id in self.held.by_id:
+            found = [each for each in self.held.of(outer.id) if from_ms <= each.time_ms <= to_ms]
+            if found:
+                self._label(impression, found, made)
                 return
-            for each in found:
-                if each.matched < 0:
-                    made.matched += 1
-                    each.matched = impression.offset
-                else:
-                    made.repeated += 1
-            made.fates[Fate.LABELLED] += 1
-            made.add(impression, with_numbers(impression.outer, label, weight))
-        elif impression.outer.has_label:
-            made.fates[Fate.OWN_LABEL] += 1
+        if outer.has_label:
+            made.own += 1
             made.add(impression, impression.record.value() or b"")
-        elif rule.default_label is not None:
-            made.fates[Fate.DEFAULT] += 1
-            made.add(impression, with_numbers(impression.outer, rule.default_label, None))
+        elif self._default is not None:
+            made.default += 1
+            made.add(impression, self._default.put_into(outer))
         else:
-            made.fates[Fate.DROPPED] += 1
+            made.dropped += 1
+
+    def _label(self, impression: Impression, found: Sequence[Held], made: Joined) -> None:
+        """Make an example with the label of these outcomes of it."""
+        label, weight = self._chosen(found)
+        if not isfinite(label):  # of a sum
+            self._refuse_impression(impression.record, Reason.BAD_LABEL, 0, made)
+            return
+        for each in found:
+            if each.matched < 0:
+                made.matched += 1
+                each.matched = impression.offset
+            else:
+                made.repeated += 1
+        made.labelled += 1
+        made.add(impression, Numbers(label, weight).put_into(impression.outer))
 
     def _refuse_impression(self, record: Record, reason: Reason, place: int, made: Joined) -> None:
-        made.fates[Fate.REFUSED] += 1
+        made.refused_impressions += 1
         made.refused.append(Refused(self._rule.impressions, record, reason, place))
 
     def _chosen(self, found: Sequence[Held]) -> tuple[float, float | None]:

@@ -239,15 +239,10 @@ def _label_or_none(value: object) -> object:
 
 
 LabelOrNone = Annotated[
-    float | None,
+    Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)] | None,
     BeforeValidator(_label_or_none),
     PlainSerializer(lambda label: "none" if label is None else label),
-    Field(
-        ge=-1e18,
-        le=1e18,
-        allow_inf_nan=False,
-        json_schema_extra={"expected": "a number from -1e+18 to 1e+18, or 'none'"},
-    ),
+    Field(json_schema_extra={"expected": "a number from -1e+18 to 1e+18, or 'none'"}),
 ]
 
 
@@ -280,7 +275,7 @@ class JoinSettings(Section):
     """Which of several outcomes of one impression counts, by their times: label and weight of the `first` or the
     `last`, or of that with the largest label; or the `sum` of the labels, with the weight of the last."""
     max_outcomes: Integer = Field(default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes"})
-    """Outcomes of a partition that are held in memory, some 400 bytes each. If the `wait` has more, the partition
+    """Outcomes of a partition that are held in memory, some 250 bytes each. If the `wait` has more, the partition
     stands still, and says so; none is forgotten."""
 
     @property

@@ -100,10 +100,8 @@ class JoinLoop:
             _log.error("stopping", error=str(error), kind=type(error).__name__)
             raise
         finally:
-            # An open transaction is aborted by closing: one failure must not hide another.
             self._watchers.health.leave()
-            self._drop_all()
-            self._broker.close()
+            self.close()
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
@@ -133,6 +131,11 @@ class JoinLoop:
             self._commit()
         except AbortableError as error:
             self._abort(str(error))
+
+    def close(self) -> None:
+        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""
+        self._drop_all()
+        self._broker.close()
 
     def _check_topics(self) -> None:
         """ConfigurationError if a topic does not exist, or three of them don't have one number of partitions."""
@@ -179,23 +182,25 @@ class JoinLoop:
 
     def _beat(self) -> None:
         """Write a heartbeat into each partition of the outcomes, if it is time."""
-        if not self.owned or self._now() < self._beaten_at + HEARTBEAT_S:
+        live = self._live()
+        if not live or self._now() < self._beaten_at + HEARTBEAT_S:
             return
         self._beaten_at = self._now()
         self._begin()
-        for number, partition in self.owned.items():
+        for number, partition in live:
             value = heartbeat_value(partition.impressions_end)
             self._broker.send(self._rule.outcomes, number, None, value, int(self._time_of_day() * 1000))
+
+    def _live(self) -> list[tuple[int, JoinedPartition]]:
+        """Return the partitions that join what comes, with their numbers."""
+        return [(number, partition) for number, partition in self.owned.items() if not partition.join.restoring]
 
     def _commit(self) -> None:
         if not self._transaction.open:
             return
         begun = self._now()
-        positions = {
-            number: partition.join.position
-            for number, partition in self.owned.items()
-            if not partition.join.restoring and partition.join.position != partition.committed
-        }
+        # Those that have not moved, too: without offsets, Kafka would not ask whether we still are a member.
+        positions = {number: partition.join.position for number, partition in self._live()}
         self._broker.commit(
             {
                 number: position.to_committed(self._rule.outcomes, self._fingerprint)
@@ -233,7 +238,6 @@ class JoinLoop:
         """Find where to go on with each partition; the group's own client delivers none of it."""
         self._watchers.metrics.rebalanced("assigned")
         self._topics_in_doubt = True  # partitions may have been added since the last time
-        kept, self._kept = self._kept, {}
         committed = self._broker.committed(partitions)
         rule = self._rule
         for number in partitions:
@@ -241,14 +245,15 @@ class JoinLoop:
                 self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
             )
             position = starting_point(rule, number, committed[number], logs, self._accepted_gaps)
-            known = kept.get(number)
+            known = self._kept.get(number)
             if known is not None and known.committed == position:
-                self.owned[number] = kept.pop(number)
+                self.owned[number] = self._kept.pop(number)
             else:
                 self.owned[number] = JoinedPartition(self._broker, rule, number, position)
             _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
-        for partition in kept.values():
+        for partition in self._kept.values():
             partition.close()
+        self._kept = {}
         self._told = True
         return {
             number: Start(partition.join.position.impressions, held=True) for number, partition in self.owned.items()

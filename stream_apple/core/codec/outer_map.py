@@ -202,7 +202,7 @@ def _other_id(message: bytes, row: Sequence[int]) -> bytes:
     return _NO_UTF8 + b"b" + content
 
 
-class Numbers:
+class LabelAndWeight:
     """A label, and a weight unless it is None, to be put into messages in place of their own."""
 
     def __init__(self, label: float, weight: float | None = None) -> None:

@@ -157,6 +157,10 @@ class JoinLoop:
         if not partition.told and not partition.join.restoring:
             partition.told = True
             _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
+        if partition.join.full != partition.stands:
+            partition.stands = partition.join.full
+            if partition.stands:
+                _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
         if len(joined):
             self._begin()
             self._send(partition.number, joined)

@@ -15,13 +15,14 @@ class JoinedPartition:
     join       the state machine
     committed  its position as of the last commit, None before the first
     told       whether it has been said that it joins what comes
+    stands     whether it has been said that it stands still, being full
     """
 
     def __init__(self, broker: Broker, rule: JoinRule, number: int, position: JoinPosition) -> None:
         self.number = number
         self.join = PartitionJoin(rule, position)
         self.committed: JoinPosition | None = None
-        self.told = False
+        self.told = self.stands = False
         self._rule = rule
         self._impressions = broker.reader(rule.impressions, number, position.impressions)
         self._outcomes = broker.reader(rule.outcomes, number, position.held_from)

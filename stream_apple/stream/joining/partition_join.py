@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from stream_apple.core.codec.outer_map import Numbers
+from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
@@ -77,7 +77,7 @@ class PartitionJoin:
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
         self._rule = rule
-        self._default = None if rule.default_label is None else Numbers(rule.default_label)
+        self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
         self.held = HeldOutcomes(position.clock, rule.hold_ms, rule.tolerance_ms)
         self._impressions: deque[Impression | Unusable] = deque()
         self._outcomes: deque[Entry] = deque()
@@ -85,6 +85,7 @@ class PartitionJoin:
         self._next_outcome = position.held_from
         self._known_until = position.outcomes
         self._complete_from = position.complete_from
+        self._full = False
 
     @property
     def restoring(self) -> bool:
@@ -93,8 +94,8 @@ class PartitionJoin:
 
     @property
     def full(self) -> bool:
-        """Whether no more outcomes are taken in, and the next impression needs more of them."""
-        return self.held.outcomes >= self._rule.max_outcomes and not self.restoring
+        """Whether as many outcomes are held as may be, and the next impression needs more: then nothing goes on."""
+        return self._full
 
     @property
     def waiting_impressions(self) -> int:
@@ -142,7 +143,7 @@ class PartitionJoin:
             self._take_in(self._outcomes.popleft(), Joined(), None)
         if self.restoring:
             return made
-        outcomes, left = self._outcomes, most
+        outcomes, left, self._full = self._outcomes, most, False
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.held.clock_behind(entry)
@@ -150,7 +151,8 @@ class PartitionJoin:
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
                 break
-            if clock is not None and self.full:
+            if isinstance(entry, OutcomeEntry) and self.held.outcomes >= self._rule.max_outcomes:
+                self._full = True
                 break
             self._take_in(outcomes.popleft(), made, clock)
             left -= 1
@@ -235,7 +237,7 @@ class PartitionJoin:
             else:
                 made.repeated += 1
         made.labelled += 1
-        made.add(impression, Numbers(label, weight).put_into(impression.outer))
+        made.add(impression, LabelAndWeight(label, weight).put_into(impression.outer))
 
     def _refuse_impression(self, record: Record, reason: Reason, place: int, made: Joined) -> None:
         made.refused_impressions += 1

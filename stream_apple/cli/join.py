@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from stream_apple import logs
-from stream_apple.config import conceal, load
+from stream_apple.config import HttpSettings, conceal, load
 from stream_apple.errors import StreamAppleError
 
 _log = logs.get_logger()
@@ -56,11 +56,21 @@ def _work(path: Path | None, log_format: logs.LogFormat) -> int:
 
     config = load(path)
     config = named(config.model_copy(update={"worker": config.worker.of_group(config.join.group)}))
-    logs.configure(log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal)
+    logs.configure(
+        log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal, _sentences(config.http)
+    )
     with Signals(_end, _log_request) as signals:
         from stream_apple.app.joiner import join_until_stopped
 
         return join_until_stopped(config, signals)
+
+
+def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
+    """Return a sentence for each event that somebody at a terminal waits for; others are shown with their fields."""
+    return {
+        "started": lambda told: f"metrics are at {http.address(told['http_port'])}metrics",
+        "join_live": lambda told: f"partition {told['partition']} joins impressions from offset {told['offset']:,} on",
+    }
 
 
 def _end() -> NoReturn:

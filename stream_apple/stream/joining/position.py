@@ -1,7 +1,7 @@
 """Where a partition's join stands in its two logs, and how the committed offset of the impressions remembers that."""
 
 import json
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
@@ -53,6 +53,7 @@ class NotedPosition(NamedTuple):
 class _StoredPosition(Stored):
     """Reads the text that `JoinPosition.to_committed` has written."""
 
+    v: Literal[1]
     topic: str
     rule: str
     outcomes: Offset

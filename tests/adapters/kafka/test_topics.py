@@ -322,7 +322,7 @@ class TestJoining:
     def test_records_stay_until_they_are_joined(self, config: Config) -> None:
         """Three more topics; examples may be as old as any impression, and a second look finds nothing to do."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
-        join = JoinSettings(**own, wait=10 * DAY_MS)  # type: ignore[arg-type]  # names of topics
+        join = JoinSettings(**own, wait="10d")  # type: ignore[arg-type]  # names of topics
         made = ensure(Cluster(config.kafka), config.topics, 3, joining=join)
         assert [report.partitions for report in made] == [3] * 7
         assert _verdicts(ensure(Cluster(config.kafka), config.topics, joining=join)) == {"as needed"}

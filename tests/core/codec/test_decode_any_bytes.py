@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.oracles.wire import JOINERS, BINARY, LIMITS, disagreement, judge, rows_of
+from support.oracles.wire import BINARY, JOINERS, LIMITS, disagreement, judge, rows_of
 from support.oracles.wire_records import compare, records
 
 from stream_apple.core.codec.decode import Decoder

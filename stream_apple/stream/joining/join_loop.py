@@ -191,8 +191,10 @@ class JoinLoop:
             return
         self._beaten_at = self._now()
         self._begin()
-        for number, partition in live:
-            value = heartbeat_value(partition.impressions_end)
+        for number, _ in live:
+            # Asked for each time: what the reader knows is as old as its last fetch, and what comes behind the end that
+            # is told has come after the heartbeat.
+            value = heartbeat_value(self._broker.log_range(self._rule.impressions, number).high)
             self._broker.send(self._rule.outcomes, number, None, value, int(self._time_of_day() * 1000))
 
     def _live(self) -> list[tuple[int, JoinedPartition]]:

@@ -33,14 +33,12 @@ class JoinedPartition:
         return State.RESTORING if self.join.restoring else State.LIVE
 
     @property
-    def impressions_end(self) -> int:
-        """Return the end of the impressions' log, as of the latest answer; 0 before the first."""
-        return max(self._impressions.log_end, 0)
-
-    @property
     def backlog(self) -> int:
-        """Return how many offsets of impressions are in the log and not joined, those that wait included."""
-        return max(self.impressions_end - self.join.position.impressions, 0)
+        """Return how many offsets of impressions are in the log and not joined, those that wait included.
+
+        As of when the log was last read.
+        """
+        return max(self._impressions.log_end - self.join.position.impressions, 0)
 
     def step(self, most: int) -> Joined:
         """Read on, and decide what can be decided, in at most `most` steps.

@@ -40,7 +40,7 @@ class OutcomeEntry(NamedTuple):
 
 
 class HeartbeatEntry(NamedTuple):
-    """At `time_ms` a joiner was there, and the impressions below offset `covers` were in their log."""
+    """At `time_ms` a joiner was there, and the impressions below offset `covers` were in their log, and no others."""
 
     offset: int
     time_ms: int

@@ -5,7 +5,8 @@ The two logs become one sequence. What is next in it is decided by the next impr
     the time of an impression is that of its record, or that of the first heartbeat that covers it, if that is earlier:
     nothing that is in the log has happened after the time of day
     an impression is due at its time + wait + tolerance
-    the next outcome goes first as long as the clock behind it is not past the time at which the next impression is due
+    the next outcome goes first as long as the clock behind it is not past the time at which the next impression is due;
+    a heartbeat goes before all impressions that it does not cover: they came after it
 
 When an impression's turn comes, it has the outcomes of its id that are held and whose time lies between its own less
 the tolerance, and its own plus the wait. An impression whose turn comes when the clock is past wait + 2 tolerances is
@@ -25,10 +26,13 @@ from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
-from stream_apple.stream.joining.messages import Entry, Impression, OutcomeEntry, Unusable
+from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record
+
+_ALL = 1 << 63
+"""Above every offset."""
 
 
 class Refused(NamedTuple):
@@ -147,7 +151,8 @@ class PartitionJoin:
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.held.clock_behind(entry)
-            left = self._join_due(0 if clock is None else clock.now, left, made)
+            covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            left = self._join_due(0 if clock is None else clock.now, covers, left, made)
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
                 break
@@ -158,8 +163,11 @@ class PartitionJoin:
             left -= 1
         return made
 
-    def _join_due(self, now: int, most: int, made: Joined) -> int:
-        """Join impressions up to the first that is not due at `now`, `most` at most; return how many are left."""
+    def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
+        """Join impressions up to the first that is not due at `now`, or not below offset `covers`.
+
+        At most `most`; return how many are left of these.
+        """
         impressions, covered = self._impressions, self.held.covered
         due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
         while most and impressions:
@@ -170,7 +178,7 @@ class PartitionJoin:
                     covered.popleft()
                 if covered and covered[0].time_ms < time_ms:
                     time_ms = covered[0].time_ms
-                if time_ms >= due_before:
+                if time_ms >= due_before or first.offset >= covers:
                     break
                 self._join(first, time_ms, made)
             else:

@@ -93,7 +93,7 @@ def outcome(at: int, seconds: float, label: object = 1, name: object = "a") -> F
     return FakeRecord(0, at, msgpack.packb({"id": name, "label": label}), START + int(seconds * SECOND), b"key")
 
 
-def heartbeat(at: int, seconds: float, covers: int = 0) -> FakeRecord:
+def heartbeat(at: int, seconds: float, covers: int = 1000) -> FakeRecord:
     """A heartbeat."""
     return FakeRecord(0, at, heartbeat_value(covers), START + int(seconds * SECOND))
 
@@ -119,12 +119,12 @@ class TestOneByOne:
     @pytest.mark.parametrize(("seconds", "label"), [(-5.001, -1), (-5, 1), (0, 1), (60, 1), (60.001, -1)])
     def test_the_window(self, seconds: float, label: float) -> None:
         """From the tolerance before the impression to the wait behind it, both included."""
-        _, step = joined_at_once([impression(0, 0)], [heartbeat(0, -60), outcome(1, seconds), heartbeat(2, 66)])
+        _, step = joined_at_once([impression(0, 0)], [heartbeat(0, -60, 0), outcome(1, seconds), heartbeat(2, 66)])
         assert labels_of(step) == [label]
 
     def test_when_it_is_due(self) -> None:
         """Past wait and tolerance, and not at it: what comes in that millisecond still counts."""
-        logs = [heartbeat(0, 0), heartbeat(1, 65), outcome(2, 60)]
+        logs = [heartbeat(0, 0, 0), heartbeat(1, 65), outcome(2, 60)]
         join, step = joined_at_once([impression(0, 0)], logs)
         assert labels_of(step) == []
         assert join.due_ms == START + 65 * SECOND
@@ -134,21 +134,27 @@ class TestOneByOne:
     def test_a_time_of_the_future_delays_nothing_for_longer(self) -> None:
         """An impression dated ahead is of the time of the first heartbeat that has seen it."""
         ahead = [impression(0, 10_000_000), impression(1, 1, "b")]
-        logs = [heartbeat(0, 0), heartbeat(1, 2, covers=2), outcome(2, 3), outcome(3, 4, name="b"), heartbeat(4, 68)]
+        logs = [
+            heartbeat(0, 0, covers=0),
+            heartbeat(1, 2, covers=2),
+            outcome(2, 3),
+            outcome(3, 4, name="b"),
+            heartbeat(4, 68),
+        ]
         _, step = joined_at_once(ahead, logs)
         assert labels_of(step) == [1, 1]
         assert step.timestamps_ms == [START + 10_000_000 * SECOND, START + SECOND]
 
     def test_a_clock_that_was_ahead_is_put_back(self) -> None:
         """A joiner whose clock was wrong costs the labels of its time, and of no other."""
-        logs = [heartbeat(0, 0), heartbeat(1, 9_000), heartbeat(2, 0.5), outcome(3, 31), heartbeat(4, 96)]
+        logs = [heartbeat(0, 0, 0), heartbeat(1, 9_000, 1), heartbeat(2, 0.5, 1), outcome(3, 31), heartbeat(4, 96)]
         _, step = joined_at_once([impression(0, 0, "b"), impression(1, 30)], logs)
         assert labels_of(step) == [-1, 1]
 
     def test_outcomes_alone_move_the_clock_by_a_majority(self) -> None:
         """One that is years ahead does not, nor do 99; a hundred do."""
         wild = [outcome(number + 1, 9_000_000, name=number) for number in range(100)]
-        join, step = joined_at_once([impression(0, 0)], [heartbeat(0, 0), *wild[:99]])
+        join, step = joined_at_once([impression(0, 0)], [heartbeat(0, 0, 0), *wild[:99]])
         assert (labels_of(step), join.held.clock.now) == ([], START)
         join.offer_outcomes(read_outcomes(wild[99:], 10_000))
         assert labels_of(join.advance(10)) == [-1]
@@ -164,7 +170,7 @@ class TestOneByOne:
 
     def test_ids_that_come_again(self) -> None:
         """Both impressions have the outcome, and that is counted; so is an outcome that nobody has had."""
-        logs = [heartbeat(0, 0), outcome(1, 1), outcome(2, 1, name="nobody"), heartbeat(3, 67), heartbeat(4, 90)]
+        logs = [heartbeat(0, 0, 0), outcome(1, 1), outcome(2, 1, name="nobody"), heartbeat(3, 67, 2), heartbeat(4, 90)]
         shown = [impression(0, 0), impression(1, 1), impression(2, 80, "z")]
         _, step = joined_at_once(shown, logs)
         assert (labels_of(step), step.matched, step.repeated, step.unmatched) == ([1, 1], 1, 1, 1)
@@ -182,9 +188,9 @@ class TestOneByOne:
     def test_an_id_with_very_many_outcomes(self) -> None:
         """The first thousand are looked at; all are forgotten in time."""
         many = [outcome(number, 1, number) for number in range(MOST_OF_AN_ID + 10)]
-        join, step = joined_at_once([impression(0, 0), impression(1, 200)], [*many, heartbeat(2000, 66)])
+        join, step = joined_at_once([impression(0, 0), impression(1, 200)], [*many, heartbeat(2000, 66, 1)])
         assert labels_of(step) == [MOST_OF_AN_ID - 1]
-        join.offer_outcomes(read_outcomes([heartbeat(2001, 150), heartbeat(2002, 151)], 10_000))
+        join.offer_outcomes(read_outcomes([heartbeat(2001, 150, 1), heartbeat(2002, 151, 1)], 10_000))
         step = join.advance(10)
         assert (join.held.outcomes, step.unmatched) == (0, 10)
 
@@ -213,7 +219,7 @@ class TestOneByOne:
         """Nobody knows the label of what may need them; by the first time that is there, the others are told."""
         position = ORIGIN._replace(complete_from=NOT_KNOWN)
         shown = [impression(0, 0), impression(1, 104.999), impression(2, 105)]
-        logs = [outcome(7, 100), heartbeat(8, 101), outcome(9, 106), heartbeat(10, 171)]
+        logs = [outcome(7, 100), heartbeat(8, 101, 0), outcome(9, 106), heartbeat(10, 171)]
         join, step = joined_at_once(shown, logs, position=position)
         assert [each.record.offset() for each in step.refused] == [0, 1]
         assert labels_of(step) == [1]
@@ -224,7 +230,7 @@ class TestOneByOne:
     def test_what_is_full_stands_still_and_forgets_nothing(self) -> None:
         """Until there is more room: then all is joined as if there had been."""
         shown = [impression(0, 0, "i5")]
-        logs = [heartbeat(0, 0), *(outcome(at, 1, name=f"i{at}") for at in range(1, 6)), heartbeat(6, 66)]
+        logs = [heartbeat(0, 0, 0), *(outcome(at, 1, name=f"i{at}") for at in range(1, 6)), heartbeat(6, 66)]
         small = PartitionJoin(rule_of(RULE, max_outcomes=4), ORIGIN)
         small.offer_impressions(read_impressions(shown, 10_000))
         small.offer_outcomes(read_outcomes(logs, 10_000))

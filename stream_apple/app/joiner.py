@@ -25,6 +25,7 @@ from stream_apple.stream.loop.transaction import LoopSettings
 _AHEAD_KIB = 4 << 10
 """What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
 _ANSWER_S = 3.0
+_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed: a fetch makes thousands, and none refers to itself
 
 _log = structlog.get_logger()
 
@@ -87,7 +88,8 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
                 kafka.leave()
 
         signals.call(finish)
-        gc.freeze()
+        gc.freeze()  # imports and kernels
+        gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
         try:
             loop.run()
         except FencedError as error:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import msgpack
 import pytest
 from confluent_kafka import Message, Producer
+from prometheus_client.parser import text_string_to_metric_families
+from support.local_http import fetch
 from support.oracles.offline_join import Example, Rule, content_of, joined_by_times, joined_in_sequence
 from support.topics import FOREVER, TopicFactory, read_to_end, unique_topics
 from support.waiting import wait_until
@@ -142,6 +144,17 @@ def check(bootstrap: str, topics: Topics) -> None:
     assert refused == sorted(wanted_refused)
 
 
+def fates(port: int) -> dict[str, int]:
+    """What the metrics say has become of impressions."""
+    text = fetch(port, "/metrics").body.decode()
+    found: dict[str, int] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "stream_apple_join_impressions_total":
+                found[sample.labels["fate"]] = found.get(sample.labels["fate"], 0) + int(sample.value)
+    return found
+
+
 class TestJoining:
     """Whatever happens to joiners, readers of committed data can't tell."""
 
@@ -156,7 +169,15 @@ class TestJoining:
             feed.step()
         feed.flush()
         joiner.wait_until(lambda: joined(kafka, topics) == feed.number, "all were joined", 0.3)
+        port = joiner.http_port
+        ready = fetch(port, "/readyz").json()
+        assert ready["status"] == "ready"
+        assert ready["partitions"] == dict.fromkeys(map(str, range(PARTITIONS)), "live")
+        assert fetch(port, "/livez").status == 200
+        told = fates(port)
         assert joiner.terminate() == 0
+        assert sum(told[fate] for fate in ("labelled", "default", "refused")) == feed.number
+        assert told["default"] > told["labelled"] > 10 * told["refused"] > 0
         check(kafka, topics)
         assert {"started", "join_assigned", "join_live", "stop_requested", "stopped"} <= set(joiner.events())
 
@@ -187,6 +208,19 @@ class TestJoining:
         wait_until(lambda: joined(kafka, topics) == feed.number, "all were joined", DEADLINE_S, 0.5)
         check(kafka, topics)
         assert any("join_live" in joiner.events() for joiner in joiners)
+
+
+def test_topics_that_do_not_fit_are_refused(
+    kafka: str, config_file: Path, tmp_path: Path, processes: ExitStack
+) -> None:
+    """Another number of partitions, or no such topic: exit code 78, and the topic's name."""
+    wide = unique_topics(kafka)("outcomes", PARTITIONS + 1, FOREVER)
+    for outcomes, words in ((wide, f"expected topic {wide} to have {PARTITIONS} partitions"), ("none", "topic none:")):
+        settings = {"STREAM_APPLE_JOIN__OUTCOMES": outcomes}
+        log = tmp_path / "refused.log"
+        joiner = processes.enter_context(WorkerProcess(config_file, log, settings=settings, command="join"))
+        code, error = joiner.end()
+        assert (code, words in error) == (78, True), error
 
 
 def test_the_configuration_is_what_the_test_says(config_file: Path) -> None:

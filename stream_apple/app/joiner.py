@@ -13,7 +13,7 @@ from stream_apple.adapters.kafka.client_properties import Identity, check_proper
 from stream_apple.app import identity
 from stream_apple.config import Config
 from stream_apple.core.codec.message_size import largest_dead_letter
-from stream_apple.core.codec.outer_map import open_maps
+from stream_apple.core.codec.outer_map import warm_up_outer_maps
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
@@ -64,7 +64,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
     metrics, health = JoinMetrics(), Health()
     with Server(listener, routes(health, metrics.registry)) as server:
         _log.info("started", http_port=server.port, config=config.redacted())
-        open_maps([b'{"id": 1}'], rule.max_bytes)  # compiles, or loads from the cache
+        warm_up_outer_maps()
         health.compiled()
         cluster = Cluster(config.kafka, _ANSWER_S)
         identity.hold(config, str(cluster.id))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.codec.outer_map import LabelAndWeight, OuterMap, open_maps
+from stream_apple.core.codec.outer_map import LabelAndWeight, OuterMap, _find, open_maps
 from stream_apple.core.codec.rejects import Reason
 
 MOST = 1000
@@ -146,3 +146,10 @@ class TestFaults:
             assert (maps[number] or faults[number]) == alone
             if isinstance(alone, OuterMap) and alone.source is None:
                 assert any(key == "id" for key, _ in msgpack.unpackb(alone.value, object_pairs_hook=list, timestamp=0))
+
+
+def test_nothing_is_compiled_for_other_inputs() -> None:
+    """One signature serves msgpack and JSON, good and bad, none and many."""
+    for values in ([], [None], [b""], [b"\x81\xa2id\x01"], [b'{"id": 1}', b"{", None, b"\x80"], [b"\xc1"] * 3):
+        open_maps(values, MOST)
+    assert len(_find.overloads) == 1

@@ -13,16 +13,18 @@ import random
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
 import msgpack
 import psutil
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from feeds.streams import START_MS, broker
 from report import figure, header
 from support.records import FakeRecord
 from support.topics import FOREVER, LogEnds, unique_topics
+from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 from worker import bare_loop
@@ -134,12 +136,13 @@ def through_a_broker(
         },
     )
     ends = LogEnds(bootstrap)
+    wait_until(lambda: _written(ends, examples, partitions) == 0, f"leaders of {examples}")
     first, first_count, first_cpu, count = 0.0, 0, 0.0, 0
     with WorkerProcess(config, directory / "join.log", command="join") as process:
         watched = psutil.Process(process.process.pid)
         while count < IMPRESSIONS:
             assert process.running, process.tail()
-            count = sum(ends.of(examples, number) for number in range(partitions))
+            count = _written(ends, examples, partitions)
             if count and not first:
                 first, first_count, first_cpu = time.monotonic(), count, sum(watched.cpu_times()[:2])
             time.sleep(0.02)
@@ -147,6 +150,13 @@ def through_a_broker(
         resident = watched.memory_info().rss / 1e6
         assert process.terminate() == 0
     return (count - first_count) / seconds, (count - first_count) / cpu, resident
+
+
+def _written(ends: LogEnds, topic: str, partitions: int) -> int:
+    """Return how much is in the topic; -1 if a new one has no leaders yet."""
+    with suppress(KafkaException):
+        return sum(ends.of(topic, number) for number in range(partitions))
+    return -1
 
 
 def run(bootstrap: str, partitions: int, directory: Path) -> None:

@@ -42,6 +42,7 @@ STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
     ("merging",),
     ("loop", "verification"),
     ("following",),
+    ("joining",),
 )
 _STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
 
@@ -127,8 +128,20 @@ ALLOWED: dict[str, set[str]] = {
         "stream.snapshots",
         "errors",
     },
+    # It has no model; what it does when, and what of it is a dead letter, is as in the worker.
+    "stream.joining": {
+        "core",
+        "core.codec",
+        "stream.log",
+        "stream.loop",
+        "stream.model",
+        "stream.partitions",
+        "errors",
+        "untrusted",
+    },
     "monitoring": _CORE
     | {
+        "stream.joining",
         "stream.log",
         "stream.loop.watchers",
         "stream.merging",

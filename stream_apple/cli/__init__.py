@@ -17,6 +17,7 @@ from stream_apple.errors import StreamAppleError
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
     "serve": "Answer over HTTP with models that follow those of the workers, until stopped.",
+    "join": "Make examples of impressions and of outcomes that come later, until stopped.",
     "topics": "Create the topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
     "verify": "Learn again what is in the log, and compare it with what was published.",

@@ -45,6 +45,7 @@ def command(target: str | None) -> None:
         aim_at(target)
     # Not before: kernels are bound to a type of processor when they are imported.
     from stream_apple.app.models import settings_of
+    from stream_apple.core.codec.outer_map import warm_up_outer_maps
     from stream_apple.stream.model.warmup import warm_up
 
     started = time.monotonic()
@@ -53,6 +54,7 @@ def command(target: str | None) -> None:
         for chosen in shown:
             settings = settings_of(load(None, chosen))
             warm_up(settings, settings.decoder())
+    warm_up_outer_maps()
     say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 

@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Create the topics, or compare existing ones with what is needed, and with the options that are given.
 
-    Four topics, and a fifth of one partition where `merge.mode` is on.
+    Four topics, a fifth of one partition where `merge.mode` is on, and three more where there is a section [join].
 
     Existing topics are altered only with --alter. Exits with 78 if one differs; then nothing is done at all.
     """
@@ -79,6 +79,7 @@ def command(
             retention,
             config.limits.max_record_bytes,
             merging=config.merging,
+            joining=config.join if config.joining else None,
             dry_run=dry_run,
         )
 

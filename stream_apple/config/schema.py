@@ -6,7 +6,7 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
 from stream_apple.config.input_settings import InputSettings
@@ -169,6 +169,10 @@ class WorkerSettings(Section):
         """Return these settings with `name` as the id."""
         return self.model_copy(update={"id": name})
 
+    def of_group(self, group: str) -> Self:
+        """Return these settings for a member of another group."""
+        return self.model_copy(update={"group": group})
+
     @property
     def transactional_id(self) -> str:
         """The transactional id, the same after every restart: a successor aborts what was left open."""
@@ -228,6 +232,56 @@ class MergingSettings(Section):
                 f"{format_duration(self.patience)} and max_hold {format_duration(self.max_hold)}"
             )
         return self
+
+
+def _label_or_none(value: object) -> object:
+    return None if value == "none" else float(value) if isinstance(value, str) else value
+
+
+LabelOrNone = Annotated[
+    Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)] | None,
+    BeforeValidator(_label_or_none),
+    PlainSerializer(lambda label: "none" if label is None else label),
+    Field(json_schema_extra={"expected": "a number from -1e+18 to 1e+18, or 'none'"}),
+]
+
+
+class JoinSettings(Section):
+    """What `stream-apple join` makes examples of: impressions, and the outcomes that come later.
+
+    Its process is otherwise as `[worker]` says, but for the group.
+    """
+
+    impressions: TopicName = "impressions"
+    """Where impressions are read from: examples with an `id`, and without a label. As many partitions as
+    `topics.examples`."""
+    outcomes: TopicName = "outcomes"
+    """Where outcomes are read from: maps with the `id` of an impression, a `label` and perhaps a `weight`, in the
+    partition of the impression's number. The joiner writes its heartbeats there, too."""
+    dead_letters: TopicName = "join-dead-letters"
+    """Where records of both go that can't be used, with the reason in their headers."""
+    group: Identifier = "stream-apple-join"
+    """The consumer group: its joiners share the partitions. Another group joins everything anew."""
+    wait: Duration = Field(default=HOUR, ge=SECOND, le=30 * DAY)
+    """So long after an impression its outcomes count. Every example comes so much later than its impression, and the
+    outcomes of so long are in memory. Both topics must keep records for longer."""
+    tolerance: Duration = Field(default=MINUTE, ge=1, le=DAY)
+    """How far the clocks of producers may lie apart, and how late a record may reach its topic: an impression is joined
+    when its `wait` and this have gone by."""
+    default_label: LabelOrNone = None
+    """The label of an impression without an outcome, such as -1 where outcomes are clicks. `none`: it makes no example,
+    unless it has a label of its own."""
+    several: Literal["first", "last", "sum", "max"] = "last"
+    """Which of several outcomes of one impression counts, by their times: label and weight of the `first` or the
+    `last`, or of that with the largest label; or the `sum` of the labels, with the weight of the last."""
+    max_outcomes: Integer = Field(default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes"})
+    """Outcomes of a partition that are held in memory, some 250 bytes each. If the `wait` has more, the partition
+    stands still, and says so; none is forgotten."""
+
+    @property
+    def topics(self) -> list[str]:
+        """Return the names of the topics that only a joiner uses."""
+        return [self.impressions, self.outcomes, self.dead_letters]
 
 
 class HttpSettings(Section):
@@ -352,6 +406,7 @@ class Config(Section):
     epochs: EpochSettings = EpochSettings()
     output: OutputSettings = OutputSettings()
     merge: MergingSettings = MergingSettings()
+    join: JoinSettings = JoinSettings()
     http: HttpSettings = HttpSettings()
     serve: ServeSettings = ServeSettings()
     limits: LimitSettings = LimitSettings()
@@ -360,6 +415,11 @@ class Config(Section):
     def merging(self) -> bool:
         """Whether the models of all partitions become one now and then."""
         return self.merge.mode != "off"
+
+    @property
+    def joining(self) -> bool:
+        """Whether anything is said of what is joined."""
+        return "join" in self.model_fields_set
 
     @model_validator(mode="before")
     @classmethod
@@ -401,6 +461,9 @@ class Config(Section):
     def _topics_are_different(self) -> Self:
         if self.merging:
             _check_different(self.topics.names(merging=True), "five")
+        if self.joining:
+            names = [*self.topics.names(merging=self.merging), *self.join.topics]
+            _check_different(names, f"{len(names)}")
         return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:

@@ -5,15 +5,29 @@ Written by the loop's thread, read by the server's threads: each field is replac
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from stream_apple.monitoring.catching_up import CatchingUp
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import State
 
 STUCK_AFTER_S = 180.0
 """Longer than the longest wait that the broker port may make (two deadlines of 60 s in one iteration)."""
 LATE_AFTER_S = 10.0
 """A loop that has not turned for so long answers nobody; what it knew of its partitions then may be past."""
+
+
+class OwnedPartition(Protocol):
+    """What there is to know of a partition that a loop owns."""
+
+    @property
+    def number(self) -> int:
+        """Return its number."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """Return where it stands in its life."""
+        ...
 
 
 class Verdict(NamedTuple):
@@ -56,7 +70,7 @@ class Health:
         """The loop ends. Signal handlers may call this, too."""
         self._leaving = True
 
-    def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
+    def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
         """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which.
 
         learning_s  for so long a thread has been busy with one batch, the longest of all

@@ -44,7 +44,7 @@ class Case(NamedTuple):
         return f"{self.method}, {self.partitions} partitions, {self.threads} threads"
 
 
-def bare_loop(bootstrap: str, examples: str, partitions: int) -> float:
+def bare_loop(bootstrap: str, examples: str, partitions: int, total: int = TOTAL, payload: bytes = bytes(120)) -> float:
     """Examples a second of consuming and producing alone."""
     target = unique_topics(bootstrap)("bare", partitions, FOREVER)
     group = uuid.uuid4().hex
@@ -54,9 +54,9 @@ def bare_loop(bootstrap: str, examples: str, partitions: int) -> float:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "delivery.report.only.error": True})
     producer.init_transactions(30)
     consumer.assign([TopicPartition(examples, number, 0) for number in range(partitions)])
-    payload, done, began, started = bytes(120), 0, 0.0, 0.0
+    done, began, started = 0, 0.0, 0.0
     ends: dict[int, int] = {}
-    while done < TOTAL:
+    while done < total:
         messages = consumer.consume(5000, 0.1)
         if not messages:
             continue
@@ -75,14 +75,14 @@ def bare_loop(bootstrap: str, examples: str, partitions: int) -> float:
                 except BufferError:
                     producer.poll(0.01)
         done += len(messages)
-        if time.monotonic() - began > COMMIT_INTERVAL_S or done >= TOTAL:
+        if time.monotonic() - began > COMMIT_INTERVAL_S or done >= total:
             offsets = [TopicPartition(examples, number, end) for number, end in ends.items()]
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
             producer.commit_transaction(30)
             began = 0.0
     seconds = time.monotonic() - started
     consumer.close()
-    return TOTAL / seconds
+    return total / seconds
 
 
 def worker(bootstrap: str, examples: str, case: Case, directory: Path) -> tuple[float, list[float], float]:

@@ -98,6 +98,17 @@ class TestDefaults:
                 "patience": "10s",
                 "max_hold": "1m",
             },
+            "join": {
+                "impressions": "impressions",
+                "outcomes": "outcomes",
+                "dead_letters": "join-dead-letters",
+                "group": "stream-apple-join",
+                "wait": "1h",
+                "tolerance": "1m",
+                "default_label": "none",
+                "several": "last",
+                "max_outcomes": 2_000_000,
+            },
             "http": {"host": "0.0.0.0", "port": 9400},
             "serve": {
                 "follow": "log",

@@ -15,6 +15,8 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "discretise_namespaces",
     "personalise",
     "from_model",
+    "impressions",
+    "outcomes",
 }
 FIELDS = {"label", "weight", "id", "timestamp", "features", "separator", "ignore", "categories", "numbers", "times"}
 """Of the section `input`: any text is the path of a field."""

@@ -31,6 +31,7 @@ class WorkerProcess:
     name  its identity in the group; "" for the automatic one
     log   where to put its log, under a name that no other process has: several may be given the same
     settings   variables besides
+    command    of the command line: `join` is a worker of another kind
     elsewhere  whether it is to do as if it were on another machine, where no lock of this one is seen
     command    `run`, or `serve` for a replica
     """

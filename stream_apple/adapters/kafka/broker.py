@@ -34,17 +34,24 @@ _log = structlog.get_logger()
 class KafkaBroker:
     """One worker's connection; see `ports.Broker` for the contract of each method.
 
-    outage_s  how long `fetch` waits for an answer of any broker
+    outage_s          how long `fetch` waits for an answer of any broker
+    reader_ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
 
     `begin`, `send`, `send_all` and `flush` are the producer's own methods.
     """
 
     def __init__(
-        self, properties: Properties, identity: Identity, examples: str, *, outage_s: float = OUTAGE_S
+        self,
+        properties: Properties,
+        identity: Identity,
+        examples: str,
+        *,
+        outage_s: float = OUTAGE_S,
+        reader_ahead_kib: int | None = None,
     ) -> None:
         self._examples = examples
         self._retry = RetryPolicy()
-        self._view = GroupView(reader_properties(properties, identity.group), examples, self._retry)
+        self._view = GroupView(reader_properties(properties, identity.group, reader_ahead_kib), examples, self._retry)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(examples)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._on_statistics)

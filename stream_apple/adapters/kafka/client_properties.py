@@ -141,9 +141,14 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
     }
 
 
-def reader_properties(properties: Properties, group: str) -> dict[str, Any]:
-    """Properties of a consumer that belongs to no group and reads what is committed."""
+def reader_properties(properties: Properties, group: str, ahead_kib: int | None = None) -> dict[str, Any]:
+    """Properties of a consumer that belongs to no group and reads what is committed.
+
+    ahead_kib  of records that it may have fetched ahead, instead of what is good for snapshots
+    """
     given = {name: value for name, value in properties.items() if name not in _PRODUCER_ONLY}
+    if ahead_kib is not None:
+        given |= {"queued.max.messages.kbytes": ahead_kib, "max.partition.fetch.bytes": ahead_kib << 9}
     return {
         **_READER_DEFAULTS,
         **given,

@@ -198,9 +198,7 @@ class KafkaLogs:
         self._kafka = config.kafka
         self._cluster = cluster
         self._retry = retry or RetryPolicy()
-        self._properties = reader_properties(config.kafka, config.worker.group)
-        if ahead_kib is not None:
-            self._properties |= {"queued.max.messages.kbytes": ahead_kib, "max.partition.fetch.bytes": ahead_kib << 9}
+        self._properties = reader_properties(config.kafka, config.worker.group, ahead_kib)
         # The end of a log is asked for with what is not decided yet: what was committed before must lie below it.
         undecided = {**self._properties, "isolation.level": "read_uncommitted"}
         with refused_configuration():

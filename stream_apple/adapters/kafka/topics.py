@@ -15,7 +15,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.config import TopicSettings
+from stream_apple.config import JoinSettings, TopicSettings
 from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 from stream_apple.errors import BrokerError
 
@@ -97,6 +97,7 @@ def requirements(
     max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
     merging: bool = False,
+    joining: JoinSettings | None = None,
 ) -> dict[str, list[Requirement]]:
     """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
     kept = int(examples.get("retention.ms", FOREVER))
@@ -120,7 +121,7 @@ def requirements(
     ]
     return {
         # Compaction would take examples out of the middle: a replay would learn another model.
-        topics.examples: [Requirement("cleanup.policy", "exactly", "delete")],
+        topics.examples: [Requirement("cleanup.policy", "exactly", "delete"), *_of_joined_examples(joining)],
         topics.predictions: [*outputs, *_room(largest_prediction(max_record_bytes))],
         topics.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
         # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
@@ -136,6 +137,27 @@ def requirements(
             Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
         ],
         **({topics.merges: merges} if merging else {}),
+        **({} if joining is None else _of_joiners(joining, outputs, max_record_bytes)),
+    }
+
+
+def _of_joined_examples(joining: JoinSettings | None) -> list[Requirement]:
+    """An example that is joined has the time of its impression, and comes when that has waited."""
+    if joining is None:
+        return []
+    return [Requirement("message.timestamp.type", "exactly", "CreateTime"), Requirement(BEFORE, "at least", UNLIMITED)]
+
+
+def _of_joiners(
+    joining: JoinSettings, outputs: list[Requirement], max_record_bytes: int
+) -> dict[str, list[Requirement]]:
+    # A record is still needed when it has waited, and a joiner may be away for a day.
+    kept = Requirement("retention.ms", "no less than", joining.wait + joining.tolerance + DAY_MS)
+    logs = [Requirement("cleanup.policy", "exactly", "delete"), kept]
+    return {
+        joining.impressions: logs,
+        joining.outcomes: logs,
+        joining.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
     }
 
 
@@ -152,12 +174,15 @@ def _room(largest: int) -> list[Requirement]:
     ]
 
 
-def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
+def creation(
+    topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
+) -> dict[str, dict[str, str]]:
     """Topic name -> what a new topic gets besides its requirements; examples get all they are made with.
 
     retention_ms  how long a record stays by its own timestamp, or FOREVER
     """
-    kept = kept_for(topics, retention_ms)
+    kept = kept_for(topics, retention_ms, joining)
+    joined = {} if joining is None else {name: kept[name] for name in joining.topics}
     return {
         # Written down, so that a later change of the broker's default can't outgrow the dead letters.
         topics.examples: {
@@ -169,10 +194,13 @@ def creation(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
         topics.dead_letters: kept[topics.dead_letters],
         topics.models: {},
         topics.merges: {},
+        **joined,
     }
 
 
-def kept_for(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, str]]:
+def kept_for(
+    topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
+) -> dict[str, dict[str, str]]:
     """Topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
     # Kafka deletes by the records' own timestamps: a history would be gone while it is being written, learned or not.
     # Refusing what is older than half of the retention turns that into an error that its producer sees, and leaves
@@ -182,11 +210,23 @@ def kept_for(topics: TopicSettings, retention_ms: int) -> dict[str, dict[str, st
     # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any limit,
     # one record of a broken clock would keep its segment, and all after it, from being deleted for years.
     newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
+    as_sent = {BEFORE: str(oldest), AFTER: str(newest), **kept}
+    joined = (
+        {}
+        if joining is None
+        else {
+            topics.examples: {**as_sent, BEFORE: str(UNLIMITED)},
+            joining.impressions: as_sent,
+            joining.outcomes: as_sent,
+            joining.dead_letters: kept,
+        }
+    )
     return {
-        topics.examples: {BEFORE: str(oldest), AFTER: str(newest), **kept},
+        topics.examples: as_sent,
         # With a shorter retention, the outputs of late examples would be deleted on arrival.
         topics.predictions: kept,
         topics.dead_letters: kept,
+        **joined,
     }
 
 
@@ -264,6 +304,7 @@ def ensure(
     max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
     merging: bool = False,
+    joining: JoinSettings | None = None,
     dry_run: bool = False,
 ) -> list[TopicReport]:
     """Compare what exists and create what is missing; nothing is created while anything differs.
@@ -273,18 +314,20 @@ def ensure(
                   as it is for what exists
     max_record_bytes  of the examples: how large answers may be follows from it
     merging       whether there is to be a topic for merges
+    joining       what is joined, if anything: then there are to be topics for that
     dry_run       the broker checks the creation and does not carry it out.
     """
-    found = existing(cluster, topics.names(merging=merging))
-    created = creation(topics, RETENTION_MS if retention_ms is None else retention_ms)
-    asked = {} if retention_ms is None else kept_for(topics, retention_ms)
+    names = topics.names(merging=merging) + ([] if joining is None else joining.topics)
+    found = existing(cluster, names)
+    created = creation(topics, RETENTION_MS if retention_ms is None else retention_ms, joining)
+    asked = {} if retention_ms is None else kept_for(topics, retention_ms, joining)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     examples = {**examples, **asked.get(topics.examples, {})}
     if partitions is None:
         partitions = found[topics.examples].partitions if topics.examples in found else 1
     reports = []
     missing: dict[str, NewTopic] = {}
-    for name, needed in requirements(topics, examples, max_record_bytes, merging=merging).items():
+    for name, needed in requirements(topics, examples, max_record_bytes, merging=merging, joining=joining).items():
         count = partitions_of(topics, name, partitions)
         if name in found:
             wanted = asked.get(name, {})

@@ -70,6 +70,9 @@ class Reason(IntEnum):
     FAR_FUTURE = 14
     OVERFLOW = 15
     SKIPPED = 16
+    NO_ID = 17
+    NO_LABEL = 18
+    LATE = 19
 
     @property
     def code(self) -> str:
@@ -91,6 +94,14 @@ def explain(reason: Reason, place: int, value: bytes | None, limits: Limits, *, 
             return "expected a timestamp near those of earlier records, found one too far ahead of them"
         case Reason.SKIPPED:
             return "expected an example, found it named in worker.skip: it is neither decoded nor learned"
+        case Reason.NO_ID:
+            return (
+                "expected a key 'id' with a str, bin or int, by which impression and outcomes are matched, found none"
+            )
+        case Reason.NO_LABEL:
+            return "expected a key 'label' with a number in an outcome, found none"
+        case Reason.LATE:
+            return "expected a time near those of earlier records, found one whose impressions or outcomes have gone by"
         case Reason.RECORD_TOO_LARGE if value is not None:
             return f"expected at most {limits.max_record_bytes} bytes, found {len(value)}"
     if value is None or reason is Reason.NULL_VALUE:

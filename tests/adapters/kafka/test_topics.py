@@ -18,7 +18,7 @@ from stream_apple.adapters.kafka.topics import (
     ensure,
     existing,
 )
-from stream_apple.config import Config
+from stream_apple.config import Config, JoinSettings
 from stream_apple.errors import ConfigurationError
 
 DAY_MS = 86_400_000
@@ -314,6 +314,34 @@ class TestMerges:
             Difference(topics.merges, "retention.bytes", "-1", "1000000"),
             Difference(topics.merges, "max.message.bytes", "at least 1048576", "1000"),
         ]
+
+
+class TestJoining:
+    """The topics that are there only where impressions are joined."""
+
+    def test_records_stay_until_they_are_joined(self, config: Config) -> None:
+        """Three more topics; examples may be as old as any impression, and a second look finds nothing to do."""
+        own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
+        join = JoinSettings(**own, wait="10d")  # type: ignore[arg-type]  # names of topics
+        made = ensure(Cluster(config.kafka), config.topics, 3, joining=join)
+        assert [report.partitions for report in made] == [3] * 7
+        assert _verdicts(ensure(Cluster(config.kafka), config.topics, joining=join)) == {"as needed"}
+        found = existing(Cluster(config.kafka), [config.topics.examples, *join.topics])
+        assert int(found[config.topics.examples].settings["message.timestamp.before.max.ms"]) == UNLIMITED
+        longer = join.model_copy(update={"wait": 14 * DAY_MS})
+        reports = ensure(Cluster(config.kafka), config.topics, joining=longer)
+        least = f"no less than {15 * DAY_MS + 60_000}"
+        assert [each for report in reports for each in report.differences] == [
+            Difference(name, "retention.ms", least, str(14 * DAY_MS)) for name in (join.impressions, join.outcomes)
+        ]
+
+    def test_examples_of_before_are_a_difference(self, config: Config) -> None:
+        """They would refuse an impression that has waited."""
+        own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
+        ensure(Cluster(config.kafka), config.topics)
+        reports = ensure(Cluster(config.kafka), config.topics, joining=JoinSettings(**own))  # type: ignore[arg-type]
+        (difference,) = [each for report in reports for each in report.differences]
+        assert (difference.topic, difference.property) == (config.topics.examples, "message.timestamp.before.max.ms")
 
 
 class TestRequirement:

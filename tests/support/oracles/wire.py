@@ -17,6 +17,8 @@ from stream_apple.core.codec.decode import Decoded, Decoder
 from stream_apple.core.codec.rejects import Reason
 
 LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False)
+JOINERS = {Reason.NO_ID, Reason.NO_LABEL, Reason.LATE}
+"""What is found by joiners alone."""
 BINARY = LIMITS._replace(binary=True)
 
 _MASK = 2**64 - 1

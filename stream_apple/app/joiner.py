@@ -1,0 +1,98 @@
+"""The composition root of the joiner: every part is made here, once, and handed to the parts that need it."""
+
+import gc
+from typing import NamedTuple
+
+import structlog
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.http.server import Server, routes
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.broker import KafkaBroker
+from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
+from stream_apple.app import identity
+from stream_apple.config import Config
+from stream_apple.core.codec.message_size import largest_dead_letter
+from stream_apple.core.codec.outer_map import warm_up_outer_maps
+from stream_apple.errors import FencedError
+from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.join_metrics import JoinMetrics
+from stream_apple.signals import Signals
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.loop.transaction import LoopSettings
+
+_AHEAD_KIB = 4 << 10
+"""What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
+_ANSWER_S = 3.0
+_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed: a fetch makes thousands, and none refers to itself
+
+_log = structlog.get_logger()
+
+
+class JoinMonitoring(NamedTuple):
+    """Numbers for Prometheus, and truths for probes."""
+
+    metrics: JoinMetrics
+    health: Health
+
+
+def rule_of(config: Config) -> JoinRule:
+    """Return what decides about what is joined."""
+    join = config.join
+    return JoinRule(
+        join.impressions,
+        join.outcomes,
+        join.wait,
+        join.tolerance,
+        join.default_label,
+        join.several,
+        join.max_outcomes,
+        config.limits.max_record_bytes,
+    )
+
+
+def join_until_stopped(config: Config, signals: Signals) -> int:
+    """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense.
+
+    config  with the joiners' group as that of the worker, and a worker.id
+    """
+    worker, rule = config.worker, rule_of(config)
+    largest = largest_dead_letter(rule.max_bytes)
+    check_properties(config.kafka, worker.commit_interval, largest)
+    listener = listen(config.http.host, *config.http.ports)
+    metrics, health = JoinMetrics(), Health()
+    with Server(listener, routes(health, metrics.registry)) as server:
+        _log.info("started", http_port=server.port, config=config.redacted())
+        warm_up_outer_maps()
+        health.compiled()
+        cluster = Cluster(config.kafka, _ANSWER_S)
+        identity.hold(config, str(cluster.id))
+        who = Identity(worker.group, worker.id, worker.transactional_id)
+        kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
+        for watcher in (metrics, health):
+            watcher.watch_brokers(lambda: kafka.reachable)
+        loop = JoinLoop(
+            kafka,
+            rule,
+            JoinOutputs(config.topics.examples, config.join.dead_letters),
+            LoopSettings(worker.fetch_records, worker.commit_records, worker.commit_interval / 1000, 0.0),
+            JoinMonitoring(metrics, health),
+            worker.accepted_gaps,
+        )
+
+        def finish() -> None:
+            loop.stop()
+            kafka.shorten_deadline()
+            if worker.on_stop == "leave":
+                kafka.leave()
+
+        signals.call(finish)
+        gc.freeze()  # imports and kernels
+        gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
+        try:
+            loop.run()
+        except FencedError as error:
+            raise identity.explained(error, config, kafka.open_s) from error
+    _log.info("stopped")
+    return 0

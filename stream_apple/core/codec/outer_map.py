@@ -1,0 +1,248 @@
+"""The outer map of messages: where id, label and weight stand, so that a label can be put in without reading the rest.
+
+The bytes of a message are checked to be one whole map of msgpack, or of JSON; what its other fields hold is of no
+concern here, and stays as it is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.codec import msgpack_tags as mp
+from stream_apple.core.codec.first_bytes import is_json
+from stream_apple.core.codec.json_transcoding import place_in_json, transcode
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, Bytes, head, is_utf8, skip, str_at, unlike, word_of
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.jit import kernel, routine
+
+_NULL_VALUE = int(Reason.NULL_VALUE)
+_RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
+_MALFORMED = int(Reason.MALFORMED)
+_DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
+_BAD_ID = int(Reason.BAD_ID)
+_NO_ID = int(Reason.NO_ID)
+
+_ID, _LABEL, _WEIGHT = word_of(b"id"), word_of(b"label"), word_of(b"weight")
+# Columns of what the kernel writes, bytes from the start of the message. Of a field that is absent all three are 0.
+_BODY, _PAIRS, _ID_KIND, _ID_START, _ID_STOP, _LABEL_AT, _WEIGHT_AT = 0, 1, 2, 3, 4, 5, 8
+_COLUMNS = 11
+
+_NO_UTF8 = b"\xc1"
+"""Never a byte of UTF-8: what ids begin with here that are no str."""
+
+
+class Field(NamedTuple):
+    """Where a field is in its message: its key, its value, and its end."""
+
+    start: int
+    value: int
+    stop: int
+
+
+class OuterMap(NamedTuple):
+    """One message that has an id, and where its fields are.
+
+    value   the message, as msgpack
+    id      equal for equal ids, whatever the bytes that spell them; a str's are its own
+    body    the byte behind the header of the map
+    pairs   of the map
+    source  the JSON that the message was, else None
+    """
+
+    value: bytes
+    id: bytes
+    body: int
+    pairs: int
+    label: Field | None
+    weight: Field | None
+    source: bytes | None
+
+    @property
+    def has_label(self) -> bool:
+        """Whether the message has a label, which nil is none."""
+        return self.label is not None and self.value[self.label.value] != mp.TAG_NIL
+
+    def number(self, field: Field) -> object:
+        """Return the value of a field of this message."""
+        found: object = msgpack.unpackb(self.value[field.value : field.stop], strict_map_key=False)
+        return found
+
+
+@routine
+def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending: NDArray[np.int64]) -> tuple[int, int]:
+    """Find the fields of the message [first, end); return the place of the fault, and the fault."""
+    out[:] = 0
+    kind, at, count = head(buffer, first, end)
+    if kind != mp.MAP:
+        return first, unlike(kind)
+    out[_BODY], out[_PAIRS] = at - first, count
+    for _ in range(count):
+        key_at = at
+        start, value, fault, word = str_at(buffer, key_at, end)
+        if fault != OK:
+            return key_at, fault
+        size = value - start
+        at, fault = skip(buffer, value, end, pending)
+        if fault != OK:
+            return at, fault
+        if size == 2 and word == _ID:
+            if out[_ID_STOP]:
+                return key_at, _DUPLICATE_KEY
+            kind, start, size = head(buffer, value, end)
+            if kind not in (mp.STR, mp.BIN, mp.INT):
+                return value, unlike(kind)
+            if kind == mp.STR and not is_utf8(buffer, start, at):
+                return value, _BAD_ID
+            # An integer may be in its tag.
+            out[_ID_KIND], out[_ID_START], out[_ID_STOP] = (
+                kind,
+                (value if kind == mp.INT else start) - first,
+                at - first,
+            )
+        elif (size == 5 and word == _LABEL) or (size == 6 and word == _WEIGHT):
+            field = _LABEL_AT if size == 5 else _WEIGHT_AT
+            if out[field + 2]:
+                return key_at, _DUPLICATE_KEY
+            out[field], out[field + 1], out[field + 2] = key_at - first, value - first, at - first
+    if at != end:
+        return at, _MALFORMED
+    if not out[_ID_STOP]:
+        return first, _NO_ID
+    return at, OK
+
+
+@kernel
+def _find(
+    buffer: Bytes,
+    sizes: NDArray[np.int64],
+    max_bytes: int,
+    out: NDArray[np.int64],
+    reasons: Bytes,
+    places: NDArray[np.int64],
+    pending: NDArray[np.int64],
+) -> None:
+    """Write `out`, int64[n, _COLUMNS], and the fault of each message that has none before."""
+    first = 0
+    for row in range(sizes.size):
+        end = first + max(sizes[row], 0)
+        if reasons[row] == OK:
+            if sizes[row] < 0:
+                reasons[row] = _NULL_VALUE
+            elif sizes[row] > max_bytes:
+                reasons[row] = _RECORD_TOO_LARGE
+            else:
+                place, fault = _fields(buffer, first, end, out[row], pending)
+                reasons[row], places[row] = fault, place - first
+        first = end
+
+
+class Opened(NamedTuple):
+    """`n` messages by what was found in them.
+
+    maps  of each message that has one; None where there is a fault
+    faults     of each other message by its number: the reason, and the byte in the message as it came
+    """
+
+    maps: Sequence[OuterMap | None]
+    faults: Mapping[int, tuple[Reason, int]]
+
+
+def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
+    """Find the fields of messages; one that is no map, or has no id, has a fault."""
+    whole = [value or b"" for value in values]
+    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
+    buffer = np.frombuffer(b"".join(whole), np.uint8)
+    sources: list[bytes | None] = [None] * len(values)
+    messages: Sequence[bytes] = whole
+    most = max_bytes
+    if any(map(is_json, whole)):
+        sources = [value if is_json(value) else None for value in whole]
+        buffer, sizes = transcode(buffer, sizes, max_bytes, reasons, places)
+        ends = np.cumsum(np.maximum(sizes, 0))
+        everything = buffer.tobytes()
+        messages = [
+            everything[end - size : end] for end, size in zip(ends.tolist(), sizes.clip(0).tolist(), strict=True)
+        ]
+        most = buffer.size  # as JSON it was small enough
+    out = np.empty((len(values), _COLUMNS), np.int64)
+    refused = reasons != Reason.OK
+    _find(buffer, sizes, most, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
+    maps: list[OuterMap | None] = [
+        OuterMap(
+            message,
+            message[row[_ID_START] : row[_ID_STOP]] if row[_ID_KIND] == mp.STR else _other_id(message, row),
+            row[_BODY],
+            row[_PAIRS],
+            Field(*row[_LABEL_AT : _LABEL_AT + 3]) if row[_LABEL_AT + 2] else None,
+            Field(*row[_WEIGHT_AT : _WEIGHT_AT + 3]) if row[_WEIGHT_AT + 2] else None,
+            source,
+        )
+        if reason == OK
+        else None
+        for message, row, source, reason in zip(messages, out.tolist(), sources, reasons.tolist(), strict=True)
+    ]
+    faults: dict[int, tuple[Reason, int]] = {}
+    for number in np.flatnonzero(reasons).tolist():
+        place, source = int(places[number]), sources[number]
+        if source is not None and not refused[number]:
+            place = place_in_json(source, place)
+        faults[number] = Reason(int(reasons[number])), place
+    return Opened(maps, faults)
+
+
+def warm_up_outer_maps() -> None:
+    """Compile, or load from the cache, all that `open_maps` runs."""
+    open_maps([b"\x81\xa2id\x01"], 100)
+    open_maps([b"{}", b'{"id": 1}'], 100)
+
+
+def _other_id(message: bytes, row: Sequence[int]) -> bytes:
+    content = message[row[_ID_START] : row[_ID_STOP]]
+    if row[_ID_KIND] == mp.INT:
+        return _NO_UTF8 + b"i%d" % msgpack.unpackb(content)
+    return _NO_UTF8 + b"b" + content
+
+
+class LabelAndWeight:
+    """A label, and a weight unless it is None, to be put into messages in place of their own."""
+
+    def __init__(self, label: float, weight: float | None = None) -> None:
+        self._named = {"label": label} if weight is None else {"label": label, "weight": weight}
+        self._packed = b"".join(msgpack.packb(name) + msgpack.packb(number) for name, number in self._named.items())
+
+    def put_into(self, message: OuterMap) -> bytes:
+        """Return the message with these numbers; all else stays as it is."""
+        label, weight = message.label, message.weight if "weight" in self._named else None
+        pairs = message.pairs + len(self._named)
+        if message.source is None and label is None and weight is None:
+            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else _map_header(pairs)
+            return header + message.value[message.body :] + self._packed
+        if message.source is not None:
+            return _into_json(message.source, self._named, replaced=label is not None or weight is not None)
+        parts, at, value = [], message.body, message.value
+        for field in sorted(field for field in (label, weight) if field is not None):
+            parts.append(value[at : field.start])
+            at = field.stop
+        parts.append(value[at:])
+        return b"".join((_map_header(pairs - len(parts) + 1), *parts, self._packed))
+
+
+def _map_header(pairs: int) -> bytes:
+    if pairs < 16:
+        return bytes([mp.TAG_FIXMAP | pairs])
+    return b"\xde" + pairs.to_bytes(2, "big") if pairs < 1 << 16 else b"\xdf" + pairs.to_bytes(4, "big")
+
+
+_SHORT_HEADERS = [_map_header(pairs) for pairs in range(16)]
+
+
+def _into_json(source: bytes, added: Mapping[str, float], *, replaced: bool) -> bytes:
+    if replaced:
+        return json.dumps(json.loads(source) | added, separators=(",", ":")).encode()
+    start = source.index(b"{") + 1  # an object with an id is not empty
+    return source[:start] + json.dumps(added, separators=(",", ":")).encode()[1:-1] + b"," + source[start:]

@@ -1,0 +1,150 @@
+"""The numbers of a joiner, in a registry of its own. Counters once a step, gauges once a second, nothing per record."""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, PREFIX, Metric
+from stream_apple.monitoring.partition_metrics import Tally
+from stream_apple.stream.joining.joined_partition import JoinedPartition
+from stream_apple.stream.joining.partition_join import Joined
+from stream_apple.stream.joining.rule import FORMAT
+
+JOIN_METRICS = (
+    Metric(
+        "join_impressions_total",
+        Counter,
+        "Impressions by what became of them: labelled (by an outcome), own_label, default, dropped or refused.",
+        ("partition", "fate"),
+    ),
+    Metric(
+        "join_outcomes_total",
+        Counter,
+        "Outcomes by what became of them: matched, repeated (by a further impression of the id), unmatched when they "
+        "were forgotten, or refused.",
+        ("partition", "fate"),
+    ),
+    Metric("join_held_outcomes", Gauge, "Outcomes in memory.", BY_PARTITION),
+    Metric("join_full", Gauge, "1 while join.max_outcomes lets the partition stand still, else 0.", BY_PARTITION),
+    Metric(
+        "join_lag_records",
+        Gauge,
+        "Impressions in the log that are not joined yet, those of the last join.wait included.",
+        BY_PARTITION,
+    ),
+    Metric(
+        "join_overdue_seconds",
+        Gauge,
+        "For how long the next impression has been due; 0 if it is not, or none is waiting.",
+        BY_PARTITION,
+    ),
+    Metric("join_clock_timestamp_seconds", Gauge, "How far the outcomes have come, by their times.", BY_PARTITION),
+)
+
+_SHARED = frozenset(
+    {
+        "build_info",
+        "brokers_reachable",
+        "dead_letters_total",
+        "transactions_total",
+        "commit_seconds",
+        "rebalances_total",
+        "owned_partitions",
+        "loop_turns_total",
+    }
+)
+"""Of the worker's: they mean the same here."""
+
+_REFRESH_S = 1.0
+
+
+class JoinMetrics:
+    """All metrics of a joiner. `now`: monotonic seconds; `time_of_day`: seconds since 1970."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic, time_of_day: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._time_of_day = time_of_day
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._all: dict[str, Any] = {}
+        for row in (*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS):
+            extra: dict[str, Any] = {"buckets": row.buckets} if row.kind is Histogram else {}
+            name = PREFIX + row.name.removesuffix("_total")
+            self._all[row.name] = row.kind(name, row.help, row.labels, registry=self.registry, **extra)
+        self._all["build_info"].labels(version=version("stream-apple"), model_format=str(FORMAT)).set(1)
+        self._transactions = Tally(self._all["transactions_total"], ("committed", "aborted"))
+        self._rebalances = Tally(self._all["rebalances_total"], ("assigned", "revoked", "lost"))
+        self._refresh_at = 0.0
+        self._shown: set[int] = set()
+
+    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
+        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
+        self._all["brokers_reachable"].set_function(reachable)
+
+    def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
+        """An iteration of the loop is over."""
+        self._all["loop_turns_total"].inc()
+        if self._now() < self._refresh_at:
+            return
+        self._refresh_at = self._now() + _REFRESH_S
+        self._all["owned_partitions"].set(len(owned))
+        for number in self._shown - owned.keys():
+            for row in JOIN_METRICS:
+                if row.kind is Gauge:
+                    self._all[row.name].remove_by_labels({"partition": str(number)})
+        self._shown = set(owned)
+        now = self._time_of_day()
+        for number, partition in owned.items():
+            join, label = partition.join, str(number)
+            due = join.due_ms
+            self._all["join_held_outcomes"].labels(label).set(join.held.outcomes)
+            self._all["join_full"].labels(label).set(join.full)
+            self._all["join_lag_records"].labels(label).set(partition.backlog)
+            self._all["join_overdue_seconds"].labels(label).set(0.0 if due is None else max(now - due / 1000, 0.0))
+            self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.held.clock.now, 0) / 1000)
+
+    def joined(self, partition: int, joined: Joined) -> None:
+        """A step of the partition has been sent."""
+        label = str(partition)
+        for metric, fate, count in (
+            ("join_impressions_total", "labelled", joined.labelled),
+            ("join_impressions_total", "own_label", joined.own),
+            ("join_impressions_total", "default", joined.default),
+            ("join_impressions_total", "dropped", joined.dropped),
+            ("join_impressions_total", "refused", joined.refused_impressions),
+            ("join_outcomes_total", "matched", joined.matched),
+            ("join_outcomes_total", "repeated", joined.repeated),
+            ("join_outcomes_total", "unmatched", joined.unmatched),
+            ("join_outcomes_total", "refused", len(joined.refused) - joined.refused_impressions),
+        ):
+            if count:
+                self._all[metric].labels(label, fate).inc(count)
+        for each in joined.refused:
+            self._all["dead_letters_total"].labels(label, each.reason.code).inc()
+
+    def committed(self, seconds: float) -> None:
+        """The loop has committed a transaction, which took `seconds`."""
+        self._transactions.add("committed")
+        self._all["commit_seconds"].observe(seconds)
+
+    def aborted(self) -> None:
+        """The loop has aborted a transaction."""
+        self._transactions.add("aborted")
+
+    def rebalanced(self, event: str) -> None:
+        """The group has told the joiner something: assigned, revoked or lost."""
+        self._rebalances.add(event)

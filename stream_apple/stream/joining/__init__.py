@@ -1,0 +1,1 @@
+"""How impressions and the outcomes that come later become examples."""

@@ -1,0 +1,44 @@
+"""The clock of a partition's outcomes: how far its log is known to have come.
+
+It is a function of the log alone. A heartbeat is the word of a joiner about the time of day, and is believed: the clock
+goes forward to it, and back to it if it was ahead by more than the tolerance. Between heartbeats, as in a log that is
+older than the first joiner, outcomes move the clock by their own times, if they are believed: one within the tolerance
+is; others only by a majority, as in `core/event_time.py`. There is no way for outcomes to put the clock back: the next
+heartbeat does that.
+"""
+
+from typing import NamedTuple
+
+from stream_apple.core.event_time import LATEST_MS, VOTES_AHEAD
+
+
+class OutcomeClock(NamedTuple):
+    """A moment of the clock; milliseconds since 1970, -1 before it is known.
+
+    votes  how many outcomes that were far ahead, and agreed with one another, spoke for `rival`
+    """
+
+    now: int = -1
+    votes: int = 0
+    rival: int = -1
+
+    def at_heartbeat(self, time_ms: int, tolerance_ms: int) -> "OutcomeClock":
+        """Return the clock behind a heartbeat."""
+        return OutcomeClock(time_ms if self.now > time_ms + tolerance_ms else max(self.now, time_ms))
+
+    def at_outcome(self, time_ms: int, tolerance_ms: int) -> "OutcomeClock":
+        """Return the clock behind an outcome of this time."""
+        now, votes, rival = self
+        if now >= 0 and time_ms <= now + tolerance_ms:
+            if time_ms < now - tolerance_ms:
+                return self  # late: it says nothing of how far the log has come
+            return OutcomeClock(max(now, time_ms), votes - 1 if votes else 0, rival)
+        if not 0 < time_ms < LATEST_MS:
+            return self
+        if votes and abs(time_ms - rival) <= tolerance_ms:
+            votes, rival = votes + 1, max(rival, time_ms)
+        elif votes:
+            votes -= 1
+        else:
+            votes, rival = 1, time_ms
+        return OutcomeClock(rival) if votes >= VOTES_AHEAD else OutcomeClock(now, votes, rival)

@@ -1,0 +1,136 @@
+"""The outcomes of the latest time, by id: all that a join has in memory."""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from stream_apple.stream.joining.clock import OutcomeClock
+from stream_apple.stream.joining.messages import HeartbeatEntry, OutcomeEntry
+
+MOST_OF_AN_ID = 1000
+"""Outcomes of one id that an impression looks at, the first that are held: no sender of ids can make it take longer."""
+
+_UNTIMED = -1
+NOBODY, UNKNOWN = -1, -2
+
+
+class Held:
+    """One outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
+
+    since_ms  the clock from which on its time counts; _UNTIMED while it is ahead of the clock
+    matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was held before a restart
+    """
+
+    __slots__ = ("covers", "id", "label", "matched", "offset", "since_ms", "time_ms", "weight")
+
+    def __init__(self, entry: OutcomeEntry | HeartbeatEntry) -> None:
+        self.offset = entry.offset
+        self.time_ms = entry.time_ms
+        self.since_ms = _UNTIMED
+        self.matched = NOBODY
+        self.id: bytes | None
+        if isinstance(entry, OutcomeEntry):
+            self.id, self.label, self.weight, self.covers = entry.id, entry.label, entry.weight, 0
+        else:
+            self.id, self.label, self.weight, self.covers = None, 0.0, None, entry.covers
+
+
+class HeldOutcomes:
+    """What is held, in the order of the log; a function of what was taken in.
+
+    clock    of all that was taken in
+    before   of what was forgotten: the clock in front of the first that is held
+    covered  heartbeats that may cover impressions yet to come
+    outcomes how many are held, without heartbeats
+    by_id    the outcomes of each id, in the order of their offsets
+    """
+
+    def __init__(self, clock: OutcomeClock, hold_ms: int, tolerance_ms: int) -> None:
+        self.clock = self.before = clock
+        self.covered: deque[Held] = deque()
+        self.outcomes = 0
+        self._hold_ms = hold_ms
+        self._tolerance_ms = tolerance_ms
+        self._log: deque[Held] = deque()
+        self.by_id: dict[bytes, Held | deque[Held]] = {}
+        self._ahead: list[Held] = []
+        self._ahead_from = 0
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+    @property
+    def first_offset(self) -> int | None:
+        """Return the offset of the first that is held."""
+        return self._log[0].offset if self._log else None
+
+    def of(self, key: bytes) -> Iterable[Held]:
+        """Return the outcomes of an id that has some, MOST_OF_AN_ID at most, in the order of their offsets."""
+        found = self.by_id[key]
+        return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
+
+    def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
+        """Return what the clock will be behind the next of the log."""
+        move = self.clock.at_outcome if isinstance(entry, OutcomeEntry) else self.clock.at_heartbeat
+        return move(entry.time_ms, self._tolerance_ms)
+
+    def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
+        """Take in the next of the log, behind which `clock` is; return how many are forgotten that nobody had."""
+        back, self.clock = clock.now < self.clock.now, clock
+        held = Held(entry)
+        held.matched = matched
+        self._log.append(held)
+        self._ahead.append(held)
+        if held.id is None:
+            self.covered.append(held)
+            if back:
+                for each in self._log:
+                    each.since_ms = min(each.since_ms, clock.now)
+            # What was in the log before a heartbeat had happened before it, whatever it says.
+            self._count_from(self._ahead, clock.now)
+        else:
+            self.outcomes += 1
+            self._add(held.id, held)
+            if len(self._ahead) == 1 or held.time_ms < self._ahead_from:
+                self._ahead_from = held.time_ms
+            if self._ahead_from <= clock.now:
+                self._count_from([each for each in self._ahead if each.time_ms <= clock.now], clock.now)
+        return self._forget()
+
+    def _count_from(self, some: list[Held], now: int) -> None:
+        for each in some:
+            each.since_ms = now
+        self._ahead = [] if len(some) == len(self._ahead) else [each for each in self._ahead if each.since_ms < 0]
+        self._ahead_from = min((each.time_ms for each in self._ahead), default=0)
+
+    def _forget(self) -> int:
+        log, gone, unmatched = self._log, self.clock.now - self._hold_ms, 0
+        while log and _UNTIMED < log[0].since_ms < gone:
+            held = log.popleft()
+            if held.id is None:
+                self.before = self.before.at_heartbeat(held.time_ms, self._tolerance_ms)
+                if self.covered and self.covered[0] is held:
+                    self.covered.popleft()
+            else:
+                self.before = self.before.at_outcome(held.time_ms, self._tolerance_ms)
+                self.outcomes -= 1
+                self._remove(held.id)
+                unmatched += held.matched == NOBODY
+        return unmatched
+
+    def _add(self, key: bytes, held: Held) -> None:
+        found = self.by_id.get(key)
+        if found is None:
+            self.by_id[key] = held
+        elif isinstance(found, Held):
+            self.by_id[key] = deque((found, held))
+        else:
+            found.append(held)
+
+    def _remove(self, key: bytes) -> None:
+        """Remove the oldest of an id."""
+        found = self.by_id[key]
+        if isinstance(found, deque):
+            found.popleft()
+        if isinstance(found, Held) or not found:
+            del self.by_id[key]

@@ -1,0 +1,285 @@
+"""The loop of a joiner: which partitions it has, what it sends, and when it commits.
+
+The consumer group says who has which partition of the impressions, and delivers nothing: both logs are read by readers
+outside of the group, so that each partition is read as far as its join has use for. A transaction holds the examples,
+the dead letters, heartbeats, and the offset of the impressions, beside which stands how far the outcomes have come
+(`position.py`). Readers see all of it or nothing; after any doubt it is aborted, and all begins again from what is
+committed.
+
+Heartbeats go into the outcomes topic: once a second and partition, the time of day, and how far the impressions' log
+reaches. So the log itself says that time has passed where no outcome comes.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from sys import float_info
+from typing import NamedTuple
+
+import structlog
+
+from stream_apple.core.batch import Limits
+from stream_apple.core.codec.rejects import explain
+from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.stream.joining.joined_partition import JoinedPartition
+from stream_apple.stream.joining.messages import heartbeat_value
+from stream_apple.stream.joining.partition_join import Joined
+from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
+from stream_apple.stream.joining.watchers import JoinWatchers
+from stream_apple.stream.log.ports import AbortableError, Broker, Start
+from stream_apple.stream.loop.transaction import LoopSettings, Transaction
+from stream_apple.stream.model.dead_letters import Reject, dead_letter
+
+IDLE_S = 0.05
+"""To wait for what the group has to tell while there is nothing to join."""
+HEARTBEAT_S = 1.0
+MAX_ABORTS = 10
+"""Aborted transactions in a row after which a restart of the process is better than another try."""
+
+_log = structlog.get_logger()
+
+
+class JoinOutputs(NamedTuple):
+    """Where a joiner writes, besides the outcomes topic."""
+
+    examples: str
+    dead_letters: str
+
+
+class JoinLoop:
+    """A member of the joiners' consumer group. `run` is its life; `stop` may be called from a signal handler.
+
+    accepted_gaps  of the impressions, each as partition and first missing offset
+    now            monotonic seconds
+    time_of_day    seconds since 1970
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        rule: JoinRule,
+        outputs: JoinOutputs,
+        settings: LoopSettings,
+        watchers: JoinWatchers,
+        accepted_gaps: Collection[tuple[int, int]] = (),
+        now: Callable[[], float] = time.monotonic,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
+        self.owned: dict[int, JoinedPartition] = {}
+        self._broker = broker
+        self._rule = rule
+        self._fingerprint = rule.fingerprint
+        self._outputs = outputs
+        self._watchers = watchers
+        self._accepted_gaps = accepted_gaps
+        self._now = now
+        self._time_of_day = time_of_day
+        self._settings = settings
+        self._transaction = Transaction(settings, now)
+        self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
+        self._dead_letter_partitions = 1
+        self._kept: dict[int, JoinedPartition] = {}
+        self._told = False
+        self._topics_in_doubt = False
+        self._beaten_at = -HEARTBEAT_S
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Commit what has been sent, and leave."""
+        self._stopping = True
+        self._watchers.health.leave()
+
+    def run(self) -> None:
+        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
+        try:
+            self.start()
+            while not self._stopping:
+                self.iterate()
+            self.drain()
+        except BaseException as error:
+            _log.error("stopping", error=str(error), kind=type(error).__name__)
+            raise
+        finally:
+            self._watchers.health.leave()
+            self.close()
+
+    def start(self) -> None:
+        """Join the group; ConfigurationError if a topic is not as needed."""
+        self._check_topics()
+        self._broker.join(self)
+
+    def iterate(self) -> None:
+        """Take a step in each partition, and do all that is due."""
+        try:
+            busy = False
+            for partition in tuple(self.owned.values()):
+                busy |= self._step(partition)
+            self._broker.fetch(1, 0.0 if busy else IDLE_S)
+            if self._topics_in_doubt:
+                self._check_topics()
+            self._beat()
+            if self._transaction.due:
+                self._commit()
+        except AbortableError as error:
+            self._start_over(error)
+        self._watchers.metrics.iterated(self.owned)
+        self._watchers.health.iterated(self.owned.values() if self._told else None)
+
+    def drain(self) -> None:
+        """Commit what has been sent."""
+        try:
+            self._commit()
+        except AbortableError as error:
+            self._abort(str(error))
+
+    def close(self) -> None:
+        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""
+        self._drop_all()
+        self._broker.close()
+
+    def _check_topics(self) -> None:
+        """ConfigurationError if a topic does not exist, or three of them don't have one number of partitions."""
+        impressions = self._broker.partition_count(self._rule.impressions)
+        for topic in (self._rule.outcomes, self._outputs.examples):
+            found = self._broker.partition_count(topic)
+            if found != impressions:
+                raise ConfigurationError(
+                    f"expected topic {topic} to have {impressions} partitions, as many as {self._rule.impressions}, "
+                    f"found {found}: partition p of one belongs with partition p of the other"
+                )
+        self._dead_letter_partitions = self._broker.partition_count(self._outputs.dead_letters)
+        self._topics_in_doubt = False
+
+    def _step(self, partition: JoinedPartition) -> bool:
+        """Send what comes of a step; return whether there was anything to do."""
+        before, restoring = partition.join.position, partition.join.restoring
+        joined = partition.step(self._settings.fetch_records)
+        if not partition.told and not partition.join.restoring:
+            partition.told = True
+            _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
+        if partition.join.full != partition.stands:
+            partition.stands = partition.join.full
+            if partition.stands:
+                _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
+        if len(joined):
+            self._begin()
+            self._send(partition.number, joined)
+            self._transaction.add(len(joined))
+        self._watchers.metrics.joined(partition.number, joined)
+        return restoring or partition.join.position != before
+
+    def _begin(self) -> None:
+        if not self._transaction.open:
+            self._transaction.begin()
+            self._broker.begin()
+
+    def _send(self, number: int, joined: Joined) -> None:
+        if joined.values:
+            self._broker.send_all(self._outputs.examples, number, joined.keys, joined.values, joined.timestamps_ms)
+        target = number % self._dead_letter_partitions
+        for topic, record, reason, place in joined.refused:
+            message = explain(reason, place, record.value(), self._limits)
+            letter = dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
+            self._broker.send(
+                self._outputs.dead_letters, target, letter.key, letter.value, record.timestamp()[1], letter.headers
+            )
+
+    def _beat(self) -> None:
+        """Write a heartbeat into each partition of the outcomes, if it is time."""
+        live = self._live()
+        if not live or self._now() < self._beaten_at + HEARTBEAT_S:
+            return
+        self._beaten_at = self._now()
+        self._begin()
+        for number, _ in live:
+            # Asked for each time: what the reader knows is as old as its last fetch, and what comes behind the end that
+            # is told has come after the heartbeat.
+            value = heartbeat_value(self._broker.log_range(self._rule.impressions, number).high)
+            self._broker.send(self._rule.outcomes, number, None, value, int(self._time_of_day() * 1000))
+
+    def _live(self) -> list[tuple[int, JoinedPartition]]:
+        """Return the partitions that join what comes, with their numbers."""
+        return [(number, partition) for number, partition in self.owned.items() if not partition.join.restoring]
+
+    def _commit(self) -> None:
+        if not self._transaction.open:
+            return
+        begun = self._now()
+        # Those that have not moved, too: without offsets, Kafka would not ask whether we still are a member.
+        positions = {number: partition.join.position for number, partition in self._live()}
+        self._broker.commit(
+            {
+                number: position.to_committed(self._rule.outcomes, self._fingerprint)
+                for number, position in positions.items()
+            }
+        )
+        self._transaction.committed()
+        for number, position in positions.items():
+            self.owned[number].committed = position
+        self._watchers.metrics.committed(self._now() - begun)
+
+    def _start_over(self, error: AbortableError) -> None:
+        """The one way out of doubt, the same as after a crash."""
+        self._abort(str(error))
+        self._transaction.failures += 1
+        if self._transaction.failures >= MAX_ABORTS:
+            raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error
+        self._broker.rejoin()
+
+    def _abort(self, reason: str) -> None:
+        """Undo what was sent, if anything was, and forget every state: it may be ahead of what is committed."""
+        if self._transaction.open:
+            _log.warning("transaction_aborted", reason=reason)
+            self._watchers.metrics.aborted()
+            self._transaction.aborted()
+            self._broker.abort()
+        self._drop_all()
+
+    def _drop_all(self) -> None:
+        for partition in (*self.owned.values(), *self._kept.values()):
+            partition.close()
+        self.owned, self._kept, self._told = {}, {}, False
+
+    def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
+        """Find where to go on with each partition; the group's own client delivers none of it."""
+        self._watchers.metrics.rebalanced("assigned")
+        self._topics_in_doubt = True  # partitions may have been added since the last time
+        committed = self._broker.committed(partitions)
+        rule = self._rule
+        for number in partitions:
+            logs = JoinLogs(
+                self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
+            )
+            position = starting_point(rule, number, committed[number], logs, self._accepted_gaps)
+            known = self._kept.get(number)
+            if known is not None and known.committed == position:
+                self.owned[number] = self._kept.pop(number)
+            else:
+                self.owned[number] = JoinedPartition(self._broker, rule, number, position)
+            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
+        for partition in self._kept.values():
+            partition.close()
+        self._kept = {}
+        self._told = True
+        return {
+            number: Start(partition.join.position.impressions, held=True) for number, partition in self.owned.items()
+        }
+
+    def revoked(self, partitions: Sequence[int]) -> None:
+        """Commit what is ours for the last time, and keep the states in case the partitions come back."""
+        self._watchers.metrics.rebalanced("revoked")
+        try:
+            self._commit()
+        except AbortableError as error:
+            self._abort(str(error))
+        self._told = False
+        for number in partitions:
+            partition = self.owned.pop(number, None)
+            if partition is not None:
+                self._kept[number] = partition
+                _log.info("join_revoked", partition=number, offset=partition.join.position.impressions)
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Another joiner may be at these records already: nothing of ours may be committed."""
+        self._watchers.metrics.rebalanced("lost")
+        self._abort(f"partitions {list(partitions)} were lost")

@@ -1,0 +1,138 @@
+"""What records of the two topics say: impressions, outcomes and heartbeats."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgpack
+
+from stream_apple.core.codec.first_bytes import is_json
+from stream_apple.core.codec.json_transcoding import place_in_json
+from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.event_time import LATEST_MS
+from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
+from stream_apple.stream.log.ports import Record
+
+_HEARTBEAT = "heartbeat"
+_NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
+
+
+class Impression(NamedTuple):
+    """A record that waits for its outcome."""
+
+    offset: int
+    time_ms: int
+    record: Record
+    outer: OuterMap
+
+
+class OutcomeEntry(NamedTuple):
+    """What has become of an impression. `weight`: None if it says nothing of it."""
+
+    offset: int
+    time_ms: int
+    id: bytes
+    label: float
+    weight: float | None
+    record: Record
+
+
+class HeartbeatEntry(NamedTuple):
+    """At `time_ms` a joiner was there, and the impressions below offset `covers` were in their log, and no others."""
+
+    offset: int
+    time_ms: int
+    covers: int
+
+
+class Unusable(NamedTuple):
+    """A record of either topic that can't be used; `place` is a byte of its value."""
+
+    offset: int
+    record: Record
+    reason: Reason
+    place: int
+
+
+Entry: TypeAlias = OutcomeEntry | HeartbeatEntry | Unusable
+
+
+def heartbeat_value(covers: int) -> bytes:
+    """Return the value of a heartbeat's record."""
+    value: bytes = msgpack.packb({_HEARTBEAT: covers})
+    return value
+
+
+def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impression | Unusable]:
+    """Return what impressions' records are, in their order."""
+    opened = open_maps(values_of(records), max_bytes)
+    found: list[Impression | Unusable] = []
+    for number, (record, outer, time_ms, offset) in enumerate(
+        zip(records, opened.maps, timestamps_of(records).tolist(), offsets_of(records).tolist(), strict=True)
+    ):
+        if outer is None:
+            found.append(Unusable(offset, record, *opened.faults[number]))
+        elif not 0 < time_ms < LATEST_MS:
+            found.append(Unusable(offset, record, Reason.BAD_TIMESTAMP, 0))
+        else:
+            found.append(Impression(offset, time_ms, record, outer))
+    return found
+
+
+def read_outcomes(records: Sequence[Record], max_bytes: int) -> list[Entry]:
+    """Return what outcomes' records are, in their order."""
+    opened = open_maps(values_of(records), max_bytes)
+    return [
+        _outcome(record, outer, time_ms, *opened.faults.get(number, (Reason.OK, 0)))
+        for number, (record, outer, time_ms) in enumerate(
+            zip(records, opened.maps, timestamps_of(records).tolist(), strict=True)
+        )
+    ]
+
+
+def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reason, place: int) -> Entry:
+    offset, timed = record.offset(), 0 < time_ms < LATEST_MS
+    if outer is None:
+        covers = _covers(record.value()) if reason is Reason.NO_ID else None
+        if covers is not None and timed:
+            return HeartbeatEntry(offset, time_ms, covers)
+        return Unusable(offset, record, reason, place)
+    if not timed:
+        return Unusable(offset, record, Reason.BAD_TIMESTAMP, 0)
+    if not outer.has_label or outer.label is None:
+        return Unusable(offset, record, Reason.NO_LABEL, 0)
+    label, reason = _number(outer, outer.label, Reason.BAD_LABEL)
+    if reason is not Reason.OK:
+        return Unusable(offset, record, reason, _place(outer, outer.label))
+    if outer.weight is None:
+        return OutcomeEntry(offset, time_ms, outer.id, label, None, record)
+    weight, reason = _number(outer, outer.weight, Reason.BAD_WEIGHT)
+    if reason is Reason.OK and weight < 0:
+        reason = Reason.BAD_WEIGHT
+    if reason is not Reason.OK:
+        return Unusable(offset, record, reason, _place(outer, outer.weight))
+    return OutcomeEntry(offset, time_ms, outer.id, label, weight, record)
+
+
+def _number(outer: OuterMap, field: Field, unfit: Reason) -> tuple[float, Reason]:
+    """Return the number of a field, and what is wrong with it: `unfit` if it is not finite."""
+    found = outer.number(field)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return 0.0, Reason.WRONG_TYPE
+    return found, Reason.OK if math.isfinite(found) else unfit
+
+
+def _place(outer: OuterMap, field: Field) -> int:
+    return field.value if outer.source is None else place_in_json(outer.source, field.value)
+
+
+def _covers(value: bytes | None) -> int | None:
+    """Return what a heartbeat says of the impressions; None if the value is that of no heartbeat."""
+    try:
+        content = json.loads(value or b"") if is_json(value or b"") else msgpack.unpackb(value or b"")
+    except (ValueError, RecursionError, msgpack.UnpackException):
+        return None
+    covers = content.get(_HEARTBEAT) if isinstance(content, dict) and len(content) == 1 else None
+    return covers if isinstance(covers, int) and not isinstance(covers, bool) and covers >= 0 else None

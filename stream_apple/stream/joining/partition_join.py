@@ -1,0 +1,266 @@
+"""The join of one partition: a state machine that two logs drive, and nothing else.
+
+The two logs become one sequence. What is next in it is decided by the next impression and the next outcome alone:
+
+    the time of an impression is that of its record, or that of the first heartbeat that covers it, if that is earlier:
+    nothing that is in the log has happened after the time of day
+    an impression is due at its time + wait + tolerance
+    the next outcome goes first as long as the clock behind it is not past the time at which the next impression is due;
+    a heartbeat goes before all impressions that it does not cover: they came after it
+
+When an impression's turn comes, it has the outcomes of its id that are held and whose time lies between its own less
+the tolerance, and its own plus the wait. An impression whose turn comes when the clock is past wait + 2 tolerances is
+late: of its outcomes, some may have been forgotten, so nobody knows its label. So are outcomes that come when no
+impression can need them any more.
+
+So what comes out depends on the records of the two logs, in their order, and on the rule: neither on when they are
+read, nor in what portions, nor on restarts.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from math import isfinite
+from typing import NamedTuple
+
+from stream_apple.core.codec.outer_map import LabelAndWeight
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.stream.joining.clock import OutcomeClock
+from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
+from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
+from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
+from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.log.ports import Record
+
+_ALL = 1 << 63
+"""Above every offset."""
+
+
+class Refused(NamedTuple):
+    """A record of one of the two topics that is a dead letter."""
+
+    topic: str
+    record: Record
+    reason: Reason
+    place: int = 0
+
+
+class Joined:
+    """What came out of a step: examples, by column, and dead letters, in the order of the sequence.
+
+    labelled   impressions that an outcome has given its label; or they had their `own`, or have the `default`
+    dropped    impressions without a label
+    matched    outcomes that an impression has had
+    repeated   times that an outcome was had by a further impression: its id has come again
+    unmatched  outcomes that were forgotten, and that no impression has had
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes] = []
+        self.timestamps_ms: list[int] = []
+        self.refused: list[Refused] = []
+        self.labelled = self.own = self.default = self.dropped = self.refused_impressions = 0
+        self.matched = self.repeated = self.unmatched = 0
+
+    def __len__(self) -> int:
+        return len(self.values) + len(self.refused)
+
+    def add(self, impression: Impression, value: bytes) -> None:
+        """Add an example."""
+        self.keys.append(impression.record.key())
+        self.values.append(value)
+        self.timestamps_ms.append(impression.time_ms)
+
+
+class PartitionJoin:
+    """Joins what it is offered, as far as that can be decided.
+
+    position  of all that has been decided, so far
+    held      the outcomes in memory
+    """
+
+    def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
+        self._rule = rule
+        self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
+        self.held = HeldOutcomes(position.clock, rule.hold_ms, rule.tolerance_ms)
+        self._impressions: deque[Impression | Unusable] = deque()
+        self._outcomes: deque[Entry] = deque()
+        self._next_impression = position.impressions
+        self._next_outcome = position.held_from
+        self._known_until = position.outcomes
+        self._complete_from = position.complete_from
+        self._full = False
+
+    @property
+    def restoring(self) -> bool:
+        """Whether outcomes that a predecessor had taken in are still to be taken in again."""
+        return self._next_outcome < self._known_until
+
+    @property
+    def full(self) -> bool:
+        """Whether as many outcomes are held as may be, and the next impression needs more: then nothing goes on."""
+        return self._full
+
+    @property
+    def waiting_impressions(self) -> int:
+        """How many impressions have been offered and not been joined."""
+        return len(self._impressions)
+
+    @property
+    def waiting_outcomes(self) -> int:
+        """How many outcomes and heartbeats have been offered and not been taken in."""
+        return len(self._outcomes)
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return the time at which the next impression is due, as far as is known; None if none is waiting."""
+        first = self._impressions[0] if self._impressions else None
+        if not isinstance(first, Impression):
+            return None
+        return self._time_of(first) + self._rule.wait_ms + self._rule.tolerance_ms
+
+    @property
+    def position(self) -> JoinPosition:
+        """Return what a successor has to know to go on from here."""
+        first = self.held.first_offset
+        outcomes = max(self._next_outcome, self._known_until)
+        return JoinPosition(
+            self._next_impression,
+            outcomes,
+            self._next_outcome if first is None else first,
+            self.held.before,
+            self._complete_from,
+        )
+
+    def offer_impressions(self, some: Sequence[Impression | Unusable]) -> None:
+        """These come next in the log of impressions."""
+        self._impressions.extend(some)
+
+    def offer_outcomes(self, some: Sequence[Entry]) -> None:
+        """These come next in the log of outcomes."""
+        self._outcomes.extend(some)
+
+    def advance(self, most: int) -> Joined:
+        """Decide what can be decided, in at most `most` steps: a record of either log is taken in each."""
+        made = Joined()
+        while self.restoring and self._outcomes:
+            self._take_in(self._outcomes.popleft(), Joined(), None)
+        if self.restoring:
+            return made
+        outcomes, left, self._full = self._outcomes, most, False
+        while left and self._impressions:
+            entry = outcomes[0] if outcomes else None
+            clock = None if entry is None or isinstance(entry, Unusable) else self.held.clock_behind(entry)
+            covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            left = self._join_due(0 if clock is None else clock.now, covers, left, made)
+            first = self._impressions[0] if self._impressions else None
+            if not left or entry is None or not isinstance(first, Impression):
+                break
+            if isinstance(entry, OutcomeEntry) and self.held.outcomes >= self._rule.max_outcomes:
+                self._full = True
+                break
+            self._take_in(outcomes.popleft(), made, clock)
+            left -= 1
+        return made
+
+    def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
+        """Join impressions up to the first that is not due at `now`, or not below offset `covers`.
+
+        At most `most`; return how many are left of these.
+        """
+        impressions, covered = self._impressions, self.held.covered
+        due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
+        while most and impressions:
+            first = impressions[0]
+            if isinstance(first, Impression):
+                time_ms = first.time_ms
+                while covered and covered[0].covers <= first.offset:
+                    covered.popleft()
+                if covered and covered[0].time_ms < time_ms:
+                    time_ms = covered[0].time_ms
+                if time_ms >= due_before or first.offset >= covers:
+                    break
+                self._join(first, time_ms, made)
+            else:
+                self._refuse_impression(first.record, first.reason, first.place, made)
+            self._next_impression = first.offset + 1
+            impressions.popleft()
+            most -= 1
+        return most
+
+    def _time_of(self, impression: Impression) -> int:
+        covered = self.held.covered
+        while covered and covered[0].covers <= impression.offset:
+            covered.popleft()
+        return min(impression.time_ms, covered[0].time_ms) if covered else impression.time_ms
+
+    def _take_in(self, entry: Entry, made: Joined, clock: OutcomeClock | None) -> None:
+        restoring = self.restoring
+        self._next_outcome = entry.offset + 1
+        if isinstance(entry, Unusable):
+            made.refused.append(Refused(self._rule.outcomes, entry.record, entry.reason, entry.place))
+            return
+        now = self.held.clock.now
+        if self._complete_from and now < 0:
+            known = self._complete_from
+            self._complete_from = entry.time_ms if known == NOT_KNOWN else min(known, entry.time_ms)
+        if isinstance(entry, OutcomeEntry) and entry.time_ms < now - self._rule.hold_ms:
+            made.refused.append(Refused(self._rule.outcomes, entry.record, Reason.LATE))
+            return
+        behind = self.held.clock_behind(entry) if clock is None else clock
+        made.unmatched += self.held.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
+
+    def _join(self, impression: Impression, time_ms: int, made: Joined) -> None:
+        rule, known_from, outer = self._rule, self._complete_from, impression.outer
+        from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
+        if self.held.clock.now > to_ms + 2 * rule.tolerance_ms or (
+            known_from and (from_ms < known_from or known_from == NOT_KNOWN)
+        ):
+            self._refuse_impression(impression.record, Reason.LATE, 0, made)
+            return
+        if outer.id in self.held.by_id:
+            found = [each for each in self.held.of(outer.id) if from_ms <= each.time_ms <= to_ms]
+            if found:
+                self._label(impression, found, made)
+                return
+        if outer.has_label:
+            made.own += 1
+            made.add(impression, impression.record.value() or b"")
+        elif self._default is not None:
+            made.default += 1
+            made.add(impression, self._default.put_into(outer))
+        else:
+            made.dropped += 1
+
+    def _label(self, impression: Impression, found: Sequence[Held], made: Joined) -> None:
+        """Make an example with the label of these outcomes of it."""
+        label, weight = self._chosen(found)
+        if not isfinite(label):  # of a sum
+            self._refuse_impression(impression.record, Reason.BAD_LABEL, 0, made)
+            return
+        for each in found:
+            if each.matched < 0:
+                made.matched += 1
+                each.matched = impression.offset
+            else:
+                made.repeated += 1
+        made.labelled += 1
+        made.add(impression, LabelAndWeight(label, weight).put_into(impression.outer))
+
+    def _refuse_impression(self, record: Record, reason: Reason, place: int, made: Joined) -> None:
+        made.refused_impressions += 1
+        made.refused.append(Refused(self._rule.impressions, record, reason, place))
+
+    def _chosen(self, found: Sequence[Held]) -> tuple[float, float | None]:
+        """Return label and weight of several outcomes: by their times, those of equal times by their offsets."""
+        match self._rule.several:
+            case "first":
+                chosen = min(found, key=lambda each: each.time_ms)
+            case "last":
+                chosen = max(found, key=lambda each: (each.time_ms, each.offset))
+            case "max":
+                chosen = max(found, key=lambda each: (each.label, -each.time_ms))
+            case "sum":
+                chosen = max(found, key=lambda each: (each.time_ms, each.offset))
+                return float(sum(each.label for each in found)), chosen.weight
+        return chosen.label, chosen.weight

@@ -1,0 +1,83 @@
+"""Where a partition's join stands in its two logs, and how the committed offset of the impressions remembers that."""
+
+import json
+from typing import Literal, NamedTuple
+
+from stream_apple.errors import ConfigurationError
+from stream_apple.stream.joining.clock import OutcomeClock
+from stream_apple.stream.joining.rule import FORMAT
+from stream_apple.stream.log.ports import Committed
+from stream_apple.untrusted import MalformedError, Offset, Stored, from_json, in_short
+
+NOT_KNOWN = -1
+"""In place of a time: outcomes are gone, and no time of those behind them has been seen yet."""
+
+
+class JoinPosition(NamedTuple):
+    """Holds all that a successor needs: with the two logs, it finds the same state again.
+
+    impressions  the next offset to join
+    outcomes     the next offset to take in
+    held_from    the offset of the first outcome that is still held; `outcomes` if none is
+    clock        of the outcomes, before `held_from`
+    complete_from  before this time outcomes are gone from their log, unseen; 0: none are; NOT_KNOWN
+    """
+
+    impressions: int
+    outcomes: int
+    held_from: int
+    clock: OutcomeClock
+    complete_from: int = 0
+
+    def to_committed(self, outcomes_topic: str, fingerprint: str) -> Committed:
+        """Return what is committed with a transaction."""
+        content = {
+            "v": FORMAT,
+            "topic": outcomes_topic,
+            "rule": fingerprint,
+            "outcomes": self.outcomes,
+            "held_from": self.held_from,
+            "clock": self.clock,
+            "complete_from": self.complete_from,
+        }
+        return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
+
+
+class NotedPosition(NamedTuple):
+    """A position as it was committed, and the rule by which it was come to."""
+
+    position: JoinPosition
+    fingerprint: str
+
+
+class _StoredPosition(Stored):
+    """Reads the text that `JoinPosition.to_committed` has written."""
+
+    v: Literal[1]
+    topic: str
+    rule: str
+    outcomes: Offset
+    held_from: Offset
+    clock: tuple[int, int, int]
+    complete_from: int
+
+
+def read_position(committed: Committed, outcomes_topic: str, place: str) -> NotedPosition:
+    """Return the position that was committed; ConfigurationError if a join of these topics has not written it."""
+    advice = "a group for joining alone (join.group), on the topics that it began with"
+    try:
+        found = from_json(_StoredPosition, committed.metadata)
+    except MalformedError as error:
+        raise ConfigurationError(
+            f"{place}@{committed.offset}: expected what `stream-apple join` writes beside a committed offset, "
+            f"found {in_short(committed.metadata)} ({error}); use {advice}"
+        ) from None
+    if found.topic != outcomes_topic:
+        raise ConfigurationError(
+            f"{place}@{committed.offset}: expected a join with topic {outcomes_topic}, found one with {found.topic}; "
+            f"use {advice}"
+        )
+    position = JoinPosition(
+        committed.offset, found.outcomes, found.held_from, OutcomeClock(*found.clock), found.complete_from
+    )
+    return NotedPosition(position, found.rule)

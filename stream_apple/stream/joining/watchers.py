@@ -1,0 +1,57 @@
+"""What a joiner's loop tells those who watch it; all calls are on its thread, so they must cost next to nothing."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from stream_apple.stream.joining.joined_partition import JoinedPartition
+from stream_apple.stream.joining.partition_join import Joined
+
+
+class JoinRecorder(Protocol):
+    """Measures what a joiner does, for metrics."""
+
+    def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
+        """An iteration of the loop is over."""
+        ...
+
+    def joined(self, partition: int, joined: Joined) -> None:
+        """A step of the partition has been sent."""
+        ...
+
+    def committed(self, seconds: float) -> None:
+        """The loop has committed a transaction, which took `seconds`."""
+        ...
+
+    def aborted(self) -> None:
+        """The loop has aborted a transaction."""
+        ...
+
+    def rebalanced(self, event: str) -> None:
+        """The group has told the joiner something: assigned, revoked or lost."""
+        ...
+
+
+class JoinHeartbeat(Protocol):
+    """Knows from the loop's calls whether it still turns."""
+
+    def iterated(self, partitions: Iterable[JoinedPartition] | None) -> None:
+        """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which."""
+        ...
+
+    def leave(self) -> None:
+        """The loop ends. Signal handlers call this, too."""
+        ...
+
+
+class JoinWatchers(Protocol):
+    """Holds all who watch one joiner."""
+
+    @property
+    def metrics(self) -> JoinRecorder:
+        """Return who measures what the loop does."""
+        ...
+
+    @property
+    def health(self) -> JoinHeartbeat:
+        """Return who answers probes about the loop."""
+        ...

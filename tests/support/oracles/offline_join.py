@@ -1,0 +1,148 @@
+"""Joins of two whole logs, written for being read: what the joiner has to give, by two ways that share nothing with it.
+
+`joined_by_times` knows no clock and no memory: an impression has the outcomes of its id whose times are in its window.
+It is right where all records reach their log within the tolerance. `joined_in_sequence` holds for any logs: it makes
+one sequence of the two as `docs/late-labels.md` says, word for word, and looks through all that is held each time.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import msgpack
+
+from stream_apple.stream.log.ports import Record
+
+
+class Rule(NamedTuple):
+    """Of a join; times in milliseconds."""
+
+    wait: int
+    tolerance: int
+    default: float | None
+    several: Literal["first", "last", "sum", "max"] = "last"
+
+
+class Example(NamedTuple):
+    """What an impression becomes: key, content and time of a record."""
+
+    key: bytes | None
+    content: dict[str, Any]
+    time: int
+
+
+class Joined(NamedTuple):
+    """Of a partition: the examples, and the offsets of dead letters by their topic."""
+
+    examples: list[Example]
+    refused_impressions: list[int]
+    refused_outcomes: list[int]
+
+
+def content_of(value: bytes | None) -> dict[str, Any]:
+    """What a record holds, in JSON or msgpack."""
+    assert value is not None
+    return dict(_content_of(value))
+
+
+@cache
+def _content_of(value: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(value) if value.lstrip().startswith(b"{") else msgpack.unpackb(value)
+    return found
+
+
+def _labelled(impression: Record, outcomes: Sequence[Record], rule: Rule) -> Example | None:
+    content = content_of(impression.value())
+    found = sorted(outcomes, key=lambda each: (each.timestamp()[1], each.offset()))
+    said = [content_of(each.value()) for each in found]
+    if said and rule.several == "sum":
+        content |= said[-1] | {"label": float(sum(each["label"] for each in said))}
+    elif said and rule.several == "max":
+        content |= max(said, key=lambda each: each["label"])
+    elif said:
+        content |= said[0 if rule.several == "first" else -1]
+    elif content.get("label") is None:
+        if rule.default is None:
+            return None
+        content["label"] = rule.default
+    return Example(impression.key(), content, impression.timestamp()[1])
+
+
+def _bound(impression: Record, heartbeats: Sequence[Record]) -> int:
+    covering = [each for each in heartbeats if content_of(each.value())["heartbeat"] > impression.offset()]
+    times = [each.timestamp()[1] for each in covering[:1]]
+    return min([impression.timestamp()[1], *times])
+
+
+def _is_heartbeat(record: Record) -> bool:
+    return "heartbeat" in content_of(record.value())
+
+
+def joined_by_times(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> list[Example]:
+    """The examples of two logs in which nothing is malformed or late."""
+    heartbeats = [each for each in outcomes if _is_heartbeat(each)]
+    said: dict[Any, list[Record]] = {}
+    for each in outcomes:
+        said.setdefault(content_of(each.value()).get("id"), []).append(each)
+    found = []
+    for impression in impressions:
+        time = _bound(impression, heartbeats)
+        window = range(time - rule.tolerance, time + rule.wait + 1)
+        own = said.get(content_of(impression.value())["id"], ())
+        found.append(_labelled(impression, [each for each in own if each.timestamp()[1] in window], rule))
+    return [example for example in found if example is not None]
+
+
+def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> Joined:
+    """What the sequence of two well-formed logs gives, as far as it is decided."""
+    now, votes, rival, taken = -1, 0, -1, 0
+    hold = rule.wait + 3 * rule.tolerance
+    # Of each outcome or heartbeat: the record, and the clock when its time had come; None before.
+    held: list[list[Any]] = []
+    joined = Joined([], [], [])
+    for impression in impressions:
+        while True:
+            time = _bound(impression, [each for each, _ in held if _is_heartbeat(each)])
+            if taken == len(outcomes):
+                return joined
+            entry = outcomes[taken]
+            at, after = entry.timestamp()[1], (now, votes, rival)
+            if _is_heartbeat(entry):
+                after = (at if now > at + rule.tolerance else max(now, at), 0, -1)
+            elif now >= 0 and at <= now + rule.tolerance:
+                if at >= now - rule.tolerance:
+                    after = (max(now, at), max(votes - 1, 0), rival)
+            else:
+                agrees = votes > 0 and abs(at - rival) <= rule.tolerance
+                after = (
+                    (now, votes + 1, max(at, rival)) if agrees else (now, votes - 1, rival) if votes else (now, 1, at)
+                )
+                if after[1] >= 100:
+                    after = (after[2], 0, -1)
+            covers = content_of(entry.value()).get("heartbeat", impression.offset() + 1)
+            if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset():
+                break
+            taken += 1
+            if not _is_heartbeat(entry) and at < now - hold:
+                joined.refused_outcomes.append(entry.offset())
+                continue
+            back, (now, votes, rival) = after[0] < now, after
+            held.append([entry, None])
+            for each in held:
+                if each[1] is None and (_is_heartbeat(entry) or each[0].timestamp()[1] <= now):
+                    each[1] = now
+                elif each[1] is not None and back:
+                    each[1] = min(each[1], now)
+            while held and held[0][1] is not None and held[0][1] < now - hold:
+                held.pop(0)
+        if now > time + rule.wait + 2 * rule.tolerance:
+            joined.refused_impressions.append(impression.offset())
+            continue
+        name = content_of(impression.value())["id"]
+        own = [each for each, _ in held if content_of(each.value()).get("id") == name]
+        window = range(time - rule.tolerance, time + rule.wait + 1)
+        example = _labelled(impression, [each for each in own if each.timestamp()[1] in window], rule)
+        if example is not None:
+            joined.examples.append(example)
+    return joined

@@ -5,7 +5,7 @@ little more than its kernel.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -16,6 +16,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow
+from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
 from stream_apple.library.online import OnlineLearner
 
@@ -50,21 +51,26 @@ class OneRow:
         self.__dict__.update(state)
         self._forget()
 
-    def learn(self, x: Mapping[Any, Any], label: float, weight: float) -> float:
-        """Learn one example; return the score that it was given before. ValueError for a weight below 0."""
+    def learn(self, x: Mapping[Any, Any], label: float, weight: float, time: Time | None = None) -> float:
+        """Learn one example; return the score that it was given before. ValueError for a weight below 0.
+
+        time  of the example, where epochs are spans of time
+        """
         if not 0.0 <= weight < math.inf:
             raise ValueError(f"w: expected a finite weight of at least 0, found {weight!r}")
-        with self.online.lock:
-            self.online.end_if_due()
+        online, times = self.online, None if time is None else milliseconds_of([time])
+        with online.lock:
+            if not online.begin_example(times):
+                return self.score(x)
             row = self._with(x)
             if row is not None:
                 row.label[0], row.weight[0] = label, weight
                 row.learn()
-                self.online.seen += 1
+                online.seen += 1
                 return row.predictions.item()
-        batch = self.batch_of(x)
-        batch.labels[0], batch.weights[0] = label, weight
-        return float(self.online.learn(batch).predictions[0])
+            batch = self.batch_of(x)
+            batch.labels[0], batch.weights[0] = label, weight
+            return online.learn_begun(batch)
 
     def score(self, x: Mapping[Any, Any]) -> float:
         """Return the published score of a row: the expected label, the log-odds, or the number of a class."""
@@ -96,9 +102,9 @@ class OneRow:
         found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
         return found
 
-    def learn_batch(self, batch: Batch) -> None:
-        """Learn all rows, in order."""
-        self.online.learn(batch)
+    def learn_batch(self, batch: Batch, times: Iterable[Time] | None = None) -> None:
+        """Learn all rows, in order; `times` of each, where epochs are spans of time."""
+        self.online.learn(batch, None if times is None else milliseconds_of(times))
 
     def score_batch(self, batch: Batch) -> Scores:
         """Return the scores of all rows."""

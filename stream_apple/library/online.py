@@ -1,48 +1,65 @@
 """One learner with its epochs, which end by the number of examples: what all estimators of the library are made of.
 
-An epoch ends before the first example of the next one is scored, as in `evaluate` and in a worker. So it does not
-matter how examples are cut into calls.
+An epoch ends before the first example of the next one is scored, as in `evaluate` and in a worker: by the number of
+examples, or by their event times. So it does not matter how examples are cut into calls.
 """
 
 import threading
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.event_time import NO_EPOCH, EpochClock
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 
 FIRST_EPOCH = 100
 """Examples of the first epoch, where the length of epochs is not said; each further end comes at twice the number."""
+MAX_AHEAD_MS = 7 * 86_400_000
+"""How far ahead of the others' an example's time may lie: a worker's `epochs.max_ahead` by default."""
 _NEVER = 1 << 62
 
 
 class OnlineLearner:
     """A learner that ends its epochs by itself.
 
-    epoch_examples  examples of an epoch; None: epochs end after 100, 200, 400, 800 ... examples; 0: only by hand
+    epoch_examples   examples of an epoch; None: epochs end after 100, 200, 400, 800 ... examples; 0: only by hand
+    epoch_length_ms  epochs are spans of event time of this length, as a worker's; then each example has a time
+
+    far_ahead  how many examples were not learned, as their times lay too far ahead: a worker makes dead letters of them
 
     Several threads may use it at once, one of which works at a time: scoring writes to the learner's scratch, too.
 
     lock  is held by whoever works with the learner itself
     """
 
-    def __init__(self, options: Options, epoch_examples: int | None = None) -> None:
+    def __init__(self, options: Options, epoch_examples: int | None = None, epoch_length_ms: int | None = None) -> None:
         self.options = options
+        self.far_ahead = 0
+        self._clock = None if epoch_length_ms is None else EpochClock(epoch_length_ms, MAX_AHEAD_MS)
+        self._epoch = NO_EPOCH
         self.learner = Learner(options)
         self.lock = threading.RLock()
         self.seen = 0
         self._epoch_examples = epoch_examples
         self._next_end = self._end_after(0)
 
-    def learn(self, batch: Batch) -> Scores:
-        """Score, then learn, all rows in order; return their scores. Rows without a label or a weight are scored."""
+    def learn(self, batch: Batch, times_ms: NDArray[np.int64] | None = None) -> Scores:
+        """Score, then learn, all rows in order; return their scores. Rows without a label or a weight are scored.
+
+        times_ms  int64[n], of the rows, since 1970; needed where epochs are spans of time, and otherwise None.
+                  ValueError if that is not so
+        """
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
         with self.lock:
+            if times_ms is not None or self._clock is not None:
+                self._learn_by_time(batch, times_ms, scores)
+                return scores
             while at < size:
                 self.end_if_due()
                 stop = min(size, at + self._next_end - self.seen)
@@ -50,6 +67,59 @@ class OnlineLearner:
                 self.seen += stop - at
                 at = stop
         return scores
+
+    def begin_example(self, times_ms: NDArray[np.int64] | None) -> bool:
+        """End the epoch, if it is over before the next example; return whether that may be learned.
+
+        times_ms  int64[1], as of `learn`
+        """
+        if times_ms is None and self._clock is None:
+            self.end_if_due()
+            return True
+        epoch = int(self._epochs_of(times_ms, 1)[0])
+        if epoch == NO_EPOCH:
+            self.far_ahead += 1
+            return False
+        if epoch > self._epoch != NO_EPOCH:
+            self.learner.end_epoch()
+        self._epoch = epoch
+        return True
+
+    def learn_begun(self, batch: Batch) -> float:
+        """Score, then learn, the only row of a batch, which `begin_example` has begun; return its score."""
+        scores = Scores.empty(1, self.options.classes)
+        self.learner.learn(batch, 0, 1, scores)
+        self.seen += 1
+        return float(scores.predictions[0])
+
+    def _learn_by_time(self, batch: Batch, times_ms: NDArray[np.int64] | None, scores: Scores) -> None:
+        """Learn rows by their times; those whose times are refused are left out, and their scores stay NaN."""
+        epochs = self._epochs_of(times_ms, len(batch.labels))
+        rows = np.flatnonzero(epochs != NO_EPOCH)
+        batch, found = batch.select(rows), Scores.empty(len(rows), self.options.classes)
+        before = np.concatenate([[self._epoch], epochs[rows]])
+        ended = np.flatnonzero((before[1:] > before[:-1]) & (before[:-1] != NO_EPOCH)).tolist()
+        for start, stop in pairwise(sorted({0, *ended, len(rows)})):
+            if start in ended:
+                self.learner.end_epoch()
+            self.learner.learn(batch, start, stop, found)
+        for name in scores._fields:
+            if len(learned := getattr(found, name)):
+                getattr(scores, name)[rows] = learned
+        self._epoch = int(before[-1])
+        self.seen += len(rows)
+        self.far_ahead += len(epochs) - len(rows)
+
+    def _epochs_of(self, times_ms: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
+        """Return the epoch of each example, by the clock, which moves on; ValueError without a clock, or times."""
+        if self._clock is None:
+            raise ValueError("time: expected none, as epochs end by the number of examples; epoch_length sets a span")
+        if times_ms is None or len(times_ms) != count:
+            raise ValueError(
+                f"time: expected one for each of {count} examples, as epochs are spans of time, found "
+                f"{'none' if times_ms is None else len(times_ms)}"
+            )
+        return self._clock.advance(times_ms)
 
     def score(self, batch: Batch) -> Scores:
         """Return the scores of all rows; nothing of the model changes."""
@@ -90,6 +160,9 @@ class OnlineLearner:
                 "epoch_examples": self._epoch_examples,
                 "seen": self.seen,
                 "next_end": self._next_end,
+                "time": None
+                if self._clock is None
+                else (self._clock.length_ms, self._clock.state.copy(), self._epoch, self.far_ahead),
                 "table": {name: _used_rows(array) for name, array in table._asdict().items()},
                 "sums": {name: array.copy() for name, array in self.learner.sums.items()},
                 "observed": {name: array.copy() for name, array in self.learner.observed.items()},
@@ -98,6 +171,11 @@ class OnlineLearner:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.options = state["options"]
         self._epoch_examples, self.seen, self._next_end = state["epoch_examples"], state["seen"], state["next_end"]
+        self._clock, self._epoch, self.far_ahead = None, NO_EPOCH, 0
+        if state["time"] is not None:
+            length_ms, clock, self._epoch, self.far_ahead = state["time"]
+            self._clock = EpochClock(length_ms, MAX_AHEAD_MS)
+            self._clock.state[:] = clock
         self.learner = Learner(self.options)
         self.lock = threading.RLock()
         for name, (rows, content) in state["table"].items():

@@ -4,7 +4,8 @@ A frame is learned row by row, so `learn_many` and `learn_one` make the same mod
 """
 
 import inspect
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from river import base
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
+from stream_apple.library.event_times import Time, span_of
 from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
@@ -29,6 +31,7 @@ class _Apple(base.Estimator):
     """What both models have in common. The learner is made with the first example, or when it is asked before."""
 
     epoch_examples: int | None
+    epoch_length: str | timedelta | None
     sort_names: bool
 
     def __init__(self, **parameters: Any) -> None:  # noqa: ANN401  replaced by `takes_options`
@@ -73,7 +76,7 @@ class _Apple(base.Estimator):
         if found is None:
             options = self._options()
             featurizer = featurizer_of_rows(options)
-            online = OnlineLearner(options, whole_number(self, "epoch_examples"))
+            online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
             found = self._learning = OneRow(online, featurizer, sort_names=self.sort_names and not options.ngrams)
         return found
 
@@ -89,12 +92,13 @@ class _Apple(base.Estimator):
         return self._model.featurizer.frame(read)
 
 
-@takes_options(epoch_examples=None, sort_names=True)
+@takes_options(epoch_examples=None, epoch_length=None, sort_names=True)
 class AppleRegressor(_Apple, base.MiniBatchRegressor):
     """A regressor that multiplies the features that matter while it learns.
 
     epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
                     ... examples; 0: only when `end_epoch` is called
+    epoch_length    epochs are spans of event time instead, as a worker's: "1h", or a timedelta; `time` is needed then
     sort_names      features are taken in the order of their names, since a map of River has none. False: in the order
                     of the map; it gives the bits of a worker whose messages have this order
 
@@ -106,17 +110,17 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), AppleRegressor(), metrics.MAE())  # doctest: +SKIP
     """
 
-    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn one example of importance `w`."""
-        self._model.learn(x, float(y), float(w))
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0, time: Time | None = None) -> None:
+        """Learn one example of importance `w`, at this time where epochs are spans of time."""
+        self._model.learn(x, float(y), float(w), time)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the expected label; 0 before the first example."""
         return self._model.score(x)
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:  # noqa: ANN401, N803  River's names
-        """Learn the rows of a frame, in order."""
-        self._model.learn_batch(_labelled(self._batch(X), np.asarray(y, np.float64), w))
+    def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
+        """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
+        self._model.learn_batch(_labelled(self._batch(X), np.asarray(y, np.float64), w), times)
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the expected label of each row, as a series with the frame's index."""
@@ -128,7 +132,7 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
         return options_of(self, loss="squared")
 
 
-@takes_options(classes=None, epoch_examples=None, sort_names=True)
+@takes_options(classes=None, epoch_examples=None, epoch_length=None, sort_names=True)
 class AppleClassifier(_Apple, base.MiniBatchClassifier):
     """A classifier that multiplies the features that matter while it learns.
 
@@ -136,6 +140,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
                     positive one; a list of more, or how many there will be at most: the labels of a softmax
     epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
                     ... examples; 0: only when `end_epoch` is called
+    epoch_length    epochs are spans of event time instead, as a worker's: "1h", or a timedelta; `time` is needed then
     sort_names      features are taken in the order of their names, since a map of River has none. False: in the order
                     of the map; it gives the bits of a worker whose messages have this order
 
@@ -164,12 +169,15 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             return 2
         return self.classes if isinstance(self.classes, int) else len(self.classes)
 
-    def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> None:
-        """Learn one example of importance `w`; ValueError for a label that is none of the classes."""
+    def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0, time: Time | None = None) -> None:
+        """Learn one example of importance `w`, at this time where epochs are spans of time.
+
+        ValueError for a label that is none of the classes.
+        """
         label = self._numbers.get(y)
         if label is None:
             label = self._number_of_new(y)
-        self._model.learn(x, label, float(w))
+        self._model.learn(x, label, float(w), time)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
         """Return the probability of each class: of both, or of those that were met so far."""
@@ -182,12 +190,12 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             return {}
         return self._of_known(model.probabilities(x))
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:  # noqa: ANN401, N803  River's names
-        """Learn the rows of a frame, in order."""
+    def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
+        """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
         batch = self._batch(X)
         known = self._numbers
         labels = [known[label] if label in known else self._number_of_new(label) for label in list(y)]
-        self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w))
+        self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w), times)
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the probability of each class for each row, as a frame with a column for each class."""

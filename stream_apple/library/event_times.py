@@ -1,0 +1,53 @@
+"""Event times and spans of time, as those who write Python give them, in whole milliseconds."""
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+Time = datetime | float
+"""A point of time; one without a zone is in UTC, and a number is seconds since 1970."""
+
+
+def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
+    """Return the milliseconds since 1970 of each time, int64[n]; ValueError for what is no time."""
+    return np.array([_milliseconds(time) for time in times], np.int64)
+
+
+def span_of(length: str | timedelta | None) -> int | None:
+    """Return the milliseconds of a span such as "1h", or None; ValueError for what is no span of a millisecond or more.
+
+    The text is as in the configuration's `epochs.length`.
+    """
+    if length is None:
+        return None
+    if isinstance(length, timedelta):
+        found = length // timedelta(milliseconds=1)
+    elif isinstance(length, str):
+        from stream_apple.config.duration import parse_duration
+
+        found = parse_duration(length)
+    else:
+        raise ValueError(  # noqa: TRY004  a parameter of an estimator
+            f"epoch_length: expected None, a timedelta, or a text such as '1h', found {length!r}"
+        )
+    if found < 1:
+        raise ValueError(f"epoch_length: expected a span of at least a millisecond, found {length!r}")
+    return found
+
+
+def _milliseconds(time: Time) -> int:
+    if isinstance(time, datetime):
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    given: object = time
+    if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
+        raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
+    if not math.isfinite(time):
+        raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")
+    found = math.floor(float(time) * 1000.0 + 0.5)
+    if not -(1 << 62) < found < 1 << 62:
+        raise ValueError(f"time: expected seconds since 1970, found {time!r}")
+    return found

@@ -1,0 +1,75 @@
+"""Epochs of River's models that are spans of event time."""
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.library.event_times import milliseconds_of, span_of
+from stream_apple.library.parameters import options_of
+from stream_apple.offline.event_epochs import deal_by_time
+from stream_apple.river import AppleClassifier
+
+if TYPE_CHECKING:
+    from stream_apple.core.batch import Batch
+
+START, ROWS = datetime(2026, 11, 24, tzinfo=UTC), 400
+CHOSEN: dict[str, Any] = {"bits": 9, "sort_names": False, "epoch_length": "1h"}
+
+
+def _frame() -> tuple[pd.DataFrame, list[bool], list[datetime]]:
+    """Numbers whose product says the label, a minute apart; one time is late, and one of another year."""
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame(draw.normal(size=(ROWS, 3)), columns=["a", "b", "c"])
+    times = [START + timedelta(minutes=number) for number in range(ROWS)]
+    times[200], times[300] = START, START + timedelta(days=400)
+    return frame, (frame["a"] * frame["b"] > 0).tolist(), times
+
+
+def _digest(model: AppleClassifier) -> str:
+    return model._model.online.learner.digest()
+
+
+def test_epochs_end_as_a_workers_do() -> None:
+    """By the same clock: row by row, in frames of any size, and after a pickle, the model is the same to the bit."""
+    frame, labels, times = _frame()
+    one, many = AppleClassifier(**CHOSEN), AppleClassifier(**CHOSEN)
+    for number, (x, y, time) in enumerate(zip(frame.to_dict("records"), labels, times, strict=True)):
+        one.learn_one(x, y, time=time if number % 2 else time.timestamp())
+        if number == 250:
+            one = pickle.loads(pickle.dumps(one))
+    for start, stop in ((0, 120), (120, 121), (121, 290), (290, 300), (300, 301), (301, 400)):
+        many.learn_many(frame[start:stop], labels[start:stop], times=times[start:stop])
+    assert _digest(one) == _digest(many)
+    assert one._model.online.far_ahead == many._model.online.far_ahead == 1
+    batch: Batch = many._batch(frame)
+    dealt = deal_by_time(milliseconds_of(times), 3_600_000, 7 * 86_400_000)
+    assert (dealt.far_ahead.tolist(), dealt.late, len(dealt.ends)) == ([300], 1, 6)
+    learner = Learner(options_of(many, loss="logistic"))
+    rows = batch.select(dealt.rows)._replace(labels=np.where(np.array(labels)[dealt.rows], 1.0, -1.0))
+    for start, stop in zip((0, *dealt.ends), (*dealt.ends, len(dealt.rows)), strict=True):
+        learner.learn(rows, start, stop, Scores.empty(len(dealt.rows)))
+        if stop in dealt.ends:
+            learner.end_epoch()
+    assert learner.digest() == _digest(many)
+
+
+def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
+    """And refused where they are not; so is what is no time, and no span."""
+    frame, labels, times = _frame()
+    with pytest.raises(ValueError, match=r"time: expected one for each of 1 examples, .* found none"):
+        AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True)  # noqa: FBT003
+    with pytest.raises(ValueError, match=r"expected one for each of 400 examples, .* found 3"):
+        AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
+    with pytest.raises(ValueError, match="time: expected none"):
+        AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
+    for no_time in (True, "noon", float("nan"), 1e30):
+        with pytest.raises(ValueError, match="time: expected"):
+            AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003
+    for no_span in (5, "soon", "", timedelta(0), "0s"):
+        with pytest.raises(ValueError, match="expected"):
+            span_of(no_span)  # type: ignore[arg-type]

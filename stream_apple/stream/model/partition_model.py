@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Limits
+from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
@@ -301,8 +301,11 @@ class PartitionModel:
         replayed = len(records) - len(rejects)
         return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
-    def process(self, records: Sequence[Record]) -> BatchResult:
+    def process(self, records: Sequence[Record], look: Callable[[Batch, int, int], None] | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
+
+        look  is told the rows [start, stop) of a batch that are scored and learned next; the model is then as it is
+              when it scores the first of them
 
         ModelError, TooManyRejectsError name the offset; the model is then of no more use.
         """
@@ -327,6 +330,8 @@ class PartitionModel:
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
             for begin, end, known in self.early.portions(triaged.decoded, start, stop, scores):
+                if look is not None:
+                    look(triaged.decoded.batch, begin, end)
                 self._learn(triaged, begin, end, scores, known)
             lap(Step.LEARN)
             first = max(start, triaged.published)

@@ -52,7 +52,8 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
     The constant, each feature and each product of features has a row with its value in the example, its weight, and
     what it adds: value times weight. Of a mixture of predictors there is a column for each, and its share in what is
     published; "(rest)" is what the shares do not say, because scores are held within bounds, and it is probabilities
-    that are mixed, not scores. Whoever adds the amounts of --json one after another in float64 has the published score to the last bit.
+    that are mixed, not scores. Whoever adds the amounts of --json one after another in float64 has the published score
+    to the last bit.
 
     The score is the expected label (squared loss) or the log-odds of label 1 (logistic). A model of classes has one for
     each: the logarithm of its probability, less the mean of these logarithms.

@@ -137,7 +137,7 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
 
 def test_what_has_no_one_row_is_refused() -> None:
     """More than one row, and a class of a model without."""
-    frame, labels = _frame()
+    frame, _ = _frame()
     model = AppleRegressor(bits=8).fit(frame, np.arange(600))
     with pytest.raises(ValueError, match="expected one row, found 2"):
         model.explain(frame[:2])

@@ -112,6 +112,10 @@ class BatchResult(NamedTuple):
     left_out: int = 0
 
 
+Look = Callable[[Batch, int, int], None]
+"""(batch, start, stop): is shown the rows that a model scores and learns next."""
+
+
 class PartitionModel:
     """The whole state of one input partition, and the only code that changes it.
 
@@ -304,8 +308,7 @@ class PartitionModel:
     def process(self, records: Sequence[Record], look: Callable[[Batch, int, int], None] | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
 
-        look  is told the rows [start, stop) of a batch that are scored and learned next; the model is then as it is
-              when it scores the first of them
+        look  is called before each run of rows; the model is then as it is when it scores the first of them
 
         ModelError, TooManyRejectsError name the offset; the model is then of no more use.
         """

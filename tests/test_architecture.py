@@ -142,6 +142,7 @@ ALLOWED: dict[str, set[str]] = {
     "monitoring": _CORE
     | {
         "stream.joining",
+        "core.learner.multiclass",
         "stream.log",
         "stream.loop.watchers",
         "stream.merging",

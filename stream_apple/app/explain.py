@@ -62,7 +62,7 @@ class ExplainedPrediction(NamedTuple):
         return facts
 
 
-def explain(config: Config, partition: int, offset: int) -> ExplainedPrediction:
+def explain_from_kafka(config: Config, partition: int, offset: int) -> ExplainedPrediction:
     """Return the prediction for the example at an offset, and its score as a sum.
 
     ConfigurationError if nothing was predicted there, and says why; GapError if records are gone that it takes to learn
@@ -79,7 +79,7 @@ def explain(config: Config, partition: int, offset: int) -> ExplainedPrediction:
 
 
 def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed, moment: Moment) -> ExplainedPrediction:
-    """Return what `explain` does, of any logs. `committed`: by the group, in the moment's partition."""
+    """Return what `explain_from_kafka` does, of any logs. `committed`: by the group, in the moment's partition."""
     topics, (partition, offset, _) = sources.provenance.topics, moment
     stored = sources.newest(partition, committed)
     record = _example(sources, stored.metadata, committed, moment)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.app.explain import ExplainedPrediction, explain
+from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import load
@@ -61,7 +61,7 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
     Exits with 69 if Kafka does not answer, 70 if records are gone that it takes, 73 if the snapshot is damaged, 74 if
     something else was published than the model gives, 78 if there is no such prediction: the message says why.
     """
-    found = explain(started_from_model(load(path), from_model), *place)
+    found = explain_from_kafka(started_from_model(load(path), from_model), *place)
     if as_json:
         say(json.dumps(found.facts()))
     else:

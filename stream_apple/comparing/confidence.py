@@ -94,8 +94,8 @@ class ConfidenceSequence:
     def add(self, values: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Take in the next observations, float64[n]; return mean and radius after each of those, float64[n].
 
-        Without values, those of now, float64[1]. What is of weight 0 is no observation, and changes nothing; weights are
-        finite, and so are values. However observations are cut into calls, results differ by rounding alone.
+        Without values, those of now, float64[1]. What is of weight 0 is no observation, and changes nothing; weights
+        are finite, and so are values. However observations are cut into calls, results differ by rounding alone.
         """
         w = np.ones(len(values)) if weights is None else weights
         counts = self.observations + np.cumsum(w > 0.0, dtype=np.int64)

@@ -15,7 +15,7 @@ import msgpack
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.app.models import settings_of
-from stream_apple.comparing.comparison import Comparison, PairedLoss
+from stream_apple.comparing.comparison import LossComparison, PairedLoss
 from stream_apple.comparing.pairing import Pairing, Placed
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
@@ -87,7 +87,7 @@ class _Answered(NamedTuple):
     labelled: bool = True
 
 
-class Source(NamedTuple):
+class SideSource(NamedTuple):
     """Where one side is read.
 
     ranges   of each partition, what it has when the reading begins
@@ -111,7 +111,7 @@ class Told(NamedTuple):
     complete    whether all has been read that there was in the beginning
     """
 
-    comparison: Comparison
+    comparison: LossComparison
     unpaired: Mapping[str, int]
     waiting: Mapping[str, int]
     repeated: Mapping[str, int]
@@ -130,7 +130,7 @@ class Told(NamedTuple):
         return facts
 
 
-def compare(
+def compare_groups(
     champion: Config, challenger: Config, request: CompareRequest, stopping: Callable[[], bool] = lambda: False
 ) -> Iterator[Told]:
     """Yield what is known after each portion of predictions, the last time with `complete`, or until it is to stop.
@@ -168,13 +168,13 @@ def check_comparable(champion: Config, challenger: Config) -> None:
 class Comparing:
     """Reads all sides, each as far ahead as memory allows, and compares what all of them have."""
 
-    def __init__(self, sources: Sequence[Source], request: CompareRequest, most_held: int = MOST_HELD) -> None:
+    def __init__(self, sources: Sequence[SideSource], request: CompareRequest, most_held: int = MOST_HELD) -> None:
         self._sources = sources
         self._request = request
         self._partitions = sorted(set.intersection(*(set(source.ranges) for source in sources)))
         most = max(most_held // len(self._partitions), _LEAST_HELD)
         self._pairing = Pairing[_Answered](len(sources), most)
-        self._comparison = Comparison(request.alpha)
+        self._comparison = LossComparison(request.alpha)
         self._unlabelled = 0
         self._unreadable = [0] * len(sources)
         self._held: list[set[int]] = [set() for _ in sources]
@@ -263,16 +263,16 @@ class Comparing:
         )
 
 
-def _predictions(opened: ExitStack, config: Config, cluster: Cluster, examples: str) -> Source:
+def _predictions(opened: ExitStack, config: Config, cluster: Cluster, examples: str) -> SideSource:
     topic = config.topics.predictions
     reader = _reader(opened, config)
-    return Source(topic, reader, _ranges(reader, cluster, topic), lambda records: answers_in(records, examples))
+    return SideSource(topic, reader, _ranges(reader, cluster, topic), lambda records: answers_in(records, examples))
 
 
-def _weights(opened: ExitStack, config: Config, cluster: Cluster) -> Source:
+def _weights(opened: ExitStack, config: Config, cluster: Cluster) -> SideSource:
     topic, decoder = config.topics.examples, settings_of(config).decoder()
     reader = _reader(opened, config)
-    return Source(topic, reader, _ranges(reader, cluster, topic), lambda records: weights_in(records, decoder))
+    return SideSource(topic, reader, _ranges(reader, cluster, topic), lambda records: weights_in(records, decoder))
 
 
 def _reader(opened: ExitStack, config: Config) -> CommittedReader:

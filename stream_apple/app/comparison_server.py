@@ -3,12 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from typing import Any
 
 from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.http.messages import json_reply
-from stream_apple.adapters.http.server import METRICS_PATH, Server, metrics_route, probe_routes
+from stream_apple.adapters.http.server import METRICS_PATH, Server, facts_route, metrics_route, probe_routes
 from stream_apple.app.compare import Told
 from stream_apple.config import Config
 from stream_apple.monitoring.comparison_metrics import ComparisonMetrics
@@ -56,7 +54,7 @@ def serving(view: ComparisonView, host: str, port: int) -> Iterator[int]:
     """Serve while the context lasts; yields the port. ConfigurationError if that can't be had."""
     paths = {
         METRICS_PATH: metrics_route(view.metrics.registry),
-        COMPARISON_PATH: lambda _: json_reply(HTTPStatus.OK, view.facts),
+        COMPARISON_PATH: facts_route(lambda: view.facts),
         **probe_routes(view.live, view.ready),
     }
     with Server(listen(host, port), paths) as server:

@@ -18,10 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple import logs
-from stream_apple.app.compare import CompareRequest, Told, compare
+from stream_apple.app.compare import CompareRequest, Told, compare_groups
 from stream_apple.app.comparison_server import ComparisonView, serving
 from stream_apple.cli.output import say, table_console
-from stream_apple.comparing.comparison import Standing
+from stream_apple.comparing.comparison import LossStanding
 from stream_apple.config import conceal, load
 from stream_apple.signals import Signals
 
@@ -106,7 +106,7 @@ def command(
             logs.configure("auto", conceal=conceal)
             say(f"stream-apple: http://{first.http.host}:{opened.enter_context(serving(view, first.http.host, port))}")
         signals = opened.enter_context(Signals())
-        told = compare(first, second, request, lambda: view.turned() or signals.stopping())
+        told = compare_groups(first, second, request, lambda: view.turned() or signals.stopping())
         _follow(told, view, names, as_json=as_json) if follow else _show_last(told, names, as_json=as_json)
     sys.exit(0)
 
@@ -171,7 +171,7 @@ def _table(told: Told, names: tuple[str, str]) -> Group:
     return Group(*lines, table, Text(_verdict(told.comparison.whole()), "bold"))
 
 
-def _cells(standing: Standing) -> tuple[str, ...]:
+def _cells(standing: LossStanding) -> tuple[str, ...]:
     return (
         f"{standing.pairs:,}",
         _number(standing.champion_loss, ".6g"),
@@ -209,7 +209,7 @@ def _remarks(told: Told) -> Iterator[str]:
             yield f"{count:,} messages of the {side} are no predictions for these examples"
 
 
-def _verdict(standing: Standing) -> str:
+def _verdict(standing: LossStanding) -> str:
     """Say who is better, or that it is not known yet."""
     if standing.better is None:
         if math.isinf(standing.gain_radius):

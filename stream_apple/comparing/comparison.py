@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from stream_apple.comparing.confidence import ConfidenceSequence, Floats
+from stream_apple.comparing.confidence import ConfidenceSequence, Reals
 
 MOST_EPOCHS = 200
 """The newest ones are told apart; the others are in the whole."""
@@ -25,7 +25,7 @@ class PairedLoss(NamedTuple):
     time_ms: int
 
 
-class Standing(NamedTuple):
+class LossStanding(NamedTuple):
     """How the two compare over a span of examples.
 
     pairs            examples with both losses and a weight above zero
@@ -70,7 +70,7 @@ class _Span:
         self._better: Better | None = None
         self._since_ms: int | None = None
 
-    def add(self, champion: Floats, challenger: Floats, weights: Floats, times_ms: Sequence[int]) -> None:
+    def add(self, champion: Reals, challenger: Reals, weights: Reals, times_ms: Sequence[int]) -> None:
         self._weight += float(weights.sum())
         self._champion += float(weights @ champion)
         means, radii = self._sequence.add(champion - challenger, weights)
@@ -83,15 +83,15 @@ class _Span:
             self._since_ms = None if better is None else times_ms[int(changed[-1]) + 1 if len(changed) else 0]
         self._better = better
 
-    def standing(self) -> Standing:
+    def standing(self) -> LossStanding:
         mean, radius = self._sequence.interval
         champion = self._champion / self._weight if self._weight else math.nan
-        return Standing(
+        return LossStanding(
             self._sequence.observations, champion, champion - mean, mean, radius, self._better, self._since_ms
         )
 
 
-class Comparison:
+class LossComparison:
     """Compares two groups by the losses of both for the same examples, as they come.
 
     alpha  the probability with which any of the verdicts on the whole, at any time, may be wrong
@@ -124,11 +124,11 @@ class Comparison:
         while len(self._epochs) > MOST_EPOCHS:
             del self._epochs[min(self._epochs)]
 
-    def whole(self) -> Standing:
+    def whole(self) -> LossStanding:
         """Return how the two compare over all pairs; while a loss was unbounded, nothing is sure."""
         found = self._whole.standing()
         return found._replace(better=None, since_ms=None, radius=math.inf) if self.unbounded else found
 
-    def epochs(self) -> dict[int, Standing]:
+    def epochs(self) -> dict[int, LossStanding]:
         """Return the same of the newest epochs, by their numbers, ascending."""
         return {epoch: self._epochs[epoch].standing() for epoch in sorted(self._epochs)}

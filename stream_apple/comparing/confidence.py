@@ -40,7 +40,7 @@ TUNED_AT = 10_000
 """Observations at which the interval is as narrow as it can be; at a thousand it is wider than it need be by a quarter,
 at a million by a sixth."""
 
-Floats = NDArray[np.float64]
+Reals = NDArray[np.float64]
 
 
 class Interval(NamedTuple):
@@ -50,7 +50,7 @@ class Interval(NamedTuple):
     radius: float
 
 
-def margin(observations: Floats, alpha: float, tuned_at: int = TUNED_AT) -> Floats:
+def margin(observations: Reals, alpha: float, tuned_at: int = TUNED_AT) -> Reals:
     """Return the radius for a deviation of 1, float64[n], after these numbers of observations.
 
     >>> margin(np.array([1_000.0, 100_000.0, 10_000_000.0]), 0.05).round(5).tolist()
@@ -59,7 +59,7 @@ def margin(observations: Floats, alpha: float, tuned_at: int = TUNED_AT) -> Floa
     surprise = -2.0 * math.log(alpha)
     r = (surprise + math.log(surprise + 1.0)) / tuned_at  # the paper's approximation of the best
     grown = observations * r + 1.0
-    found: Floats = np.sqrt(2.0 * grown / (observations * observations * r) * (0.5 * np.log(grown) - math.log(alpha)))
+    found: Reals = np.sqrt(2.0 * grown / (observations * observations * r) * (0.5 * np.log(grown) - math.log(alpha)))
     return found
 
 
@@ -91,7 +91,7 @@ class ConfidenceSequence:
         means, radii = self.add(np.empty(0))
         return Interval(float(means[-1]), float(radii[-1]))
 
-    def add(self, values: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+    def add(self, values: Reals, weights: Reals | None = None) -> tuple[Reals, Reals]:
         """Take in the next observations, float64[n]; return mean and radius after each of those, float64[n].
 
         Without values, those of now, float64[1]. What is of weight 0 is no observation, and changes nothing; weights

@@ -9,17 +9,17 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-Item = TypeVar("Item")
+Paired = TypeVar("Paired")
 
 
-class Placed(NamedTuple, Generic[Item]):
+class Placed(NamedTuple, Generic[Paired]):
     """What one side has for the example at an offset."""
 
     offset: int
-    item: Item
+    item: Paired
 
 
-class Pairing(Generic[Item]):
+class Pairing(Generic[Paired]):
     """Holds what sides 0 to `sides` - 1 have, until all have it.
 
     most  items of one side in one partition, above which it is to wait; what has come already is taken all the same
@@ -32,10 +32,10 @@ class Pairing(Generic[Item]):
         self.unpaired = [0] * sides
         self.repeated = [0] * sides
         self._most = most
-        self._held: list[dict[int, deque[Placed[Item]]]] = [defaultdict(deque) for _ in range(sides)]
+        self._held: list[dict[int, deque[Placed[Paired]]]] = [defaultdict(deque) for _ in range(sides)]
         self._last: list[dict[int, int]] = [defaultdict(lambda: -1) for _ in range(sides)]
 
-    def put(self, side: int, partition: int, items: Iterable[Placed[Item]]) -> None:
+    def put(self, side: int, partition: int, items: Iterable[Placed[Paired]]) -> None:
         """Take what a side has next in a partition."""
         held, last = self._held[side][partition], self._last[side][partition]
         for each in items:
@@ -46,7 +46,7 @@ class Pairing(Generic[Item]):
                 held.append(each)
         self._last[side][partition] = last
 
-    def take(self, partition: int) -> list[tuple[Item, ...]]:
+    def take(self, partition: int) -> list[tuple[Paired, ...]]:
         """Return what all sides have of a partition, in the order of the examples: an item of each side."""
         queues = [held[partition] for held in self._held]
         found = []

@@ -4,7 +4,7 @@ import math
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from stream_apple.comparing.comparison import Standing
+from stream_apple.comparing.comparison import LossStanding
 from stream_apple.monitoring.definitions import PREFIX, Metric
 
 COMPARISON_METRICS = (
@@ -43,7 +43,7 @@ class ComparisonMetrics:
         for name in ("gain", "least_gain", "most_gain"):
             self._gauges[f"comparison_{name}_ratio"].set(math.nan)
 
-    def tell(self, standing: Standing, waiting: dict[str, int]) -> None:
+    def tell(self, standing: LossStanding, waiting: dict[str, int]) -> None:
         """Set all of them. `waiting`: by side."""
         self._gauges["comparison_pairs"].set(standing.pairs)
         self._gauges["comparison_loss"].labels("champion").set(standing.champion_loss)

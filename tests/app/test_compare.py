@@ -16,7 +16,7 @@ from support.worker_config import write_config
 from stream_apple.app.compare import (
     CompareRequest,
     Comparing,
-    Source,
+    SideSource,
     Told,
     answers_in,
     check_comparable,
@@ -86,13 +86,13 @@ def topic_of(partitions: Mapping[int, Sequence[bytes | None]]) -> dict[int, list
     }
 
 
-def source(reader: Reader) -> Source:
+def source(reader: Reader) -> SideSource:
     """One side, of predictions."""
     ranges = {number: LogRange(0, len(records)) for number, records in reader.logs.items()}
-    return Source("topic", reader, ranges, lambda records: answers_in(records, EXAMPLES))
+    return SideSource("topic", reader, ranges, lambda records: answers_in(records, EXAMPLES))
 
 
-def compared(first: Reader, second: Reader, *others: Source, most_held: int = 5_000, **request: Any) -> Told:
+def compared(first: Reader, second: Reader, *others: SideSource, most_held: int = 5_000, **request: Any) -> Told:
     """What is told in the end."""
     comparing = Comparing([source(first), source(second), *others], CompareRequest(**request), most_held)
     *_, last = comparing.run(lambda: False)

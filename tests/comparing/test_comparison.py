@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.comparing.comparison import MOST_EPOCHS, Comparison, PairedLoss
+from stream_apple.comparing.comparison import MOST_EPOCHS, LossComparison, PairedLoss
 from stream_apple.comparing.confidence import FIRST
 
 
@@ -21,9 +21,9 @@ def pairs(size: int, gain: float, seed: int = 0, first: int = 0) -> list[PairedL
     ]
 
 
-def compared(given_pairs: list[PairedLoss], portion: int = 1_000) -> Comparison:
+def compared(given_pairs: list[PairedLoss], portion: int = 1_000) -> LossComparison:
     """All of them, in portions."""
-    comparison = Comparison(0.05)
+    comparison = LossComparison(0.05)
     for start in range(0, len(given_pairs), portion):
         comparison.add(given_pairs[start : start + portion])
     return comparison
@@ -59,7 +59,7 @@ def test_since_when_does_not_depend_on_portions(portion: int) -> None:
 def test_a_verdict_is_withdrawn() -> None:
     """When the other one catches up, nobody is better; then he is."""
     given_pairs = [*pairs(8_000, 0.3), *pairs(60_000, -0.3, seed=1, first=8_000)]
-    comparison, seen = Comparison(0.05), list[str | None]()
+    comparison, seen = LossComparison(0.05), list[str | None]()
     for start in range(0, len(given_pairs), 500):
         comparison.add(given_pairs[start : start + 500])
         better = comparison.whole().better
@@ -109,7 +109,7 @@ def test_after_an_unbounded_loss_nothing_is_sure(loss: float) -> None:
 
 def test_before_the_first_pair() -> None:
     """There is nothing to tell."""
-    comparison = Comparison(0.05)
+    comparison = LossComparison(0.05)
     comparison.add([])
     found = comparison.whole()
     assert (found.pairs, found.better, found.since_ms) == (0, None, None)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Self
+from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -38,6 +38,11 @@ def routes(health: Health, registry: CollectorRegistry, now: Callable[[], float]
 def probe_routes(live: Callable[[], Verdict], ready: Callable[[], Verdict]) -> dict[str, Route]:
     """The paths of probes, by what these say."""
     return {"/livez": lambda _: _told(live()), "/readyz": lambda _: _told(ready())}
+
+
+def facts_route(facts: Callable[[], Any]) -> Route:
+    """What is JSON, of these facts as they are when they are asked for."""
+    return lambda _: json_reply(HTTPStatus.OK, facts())
 
 
 def metrics_route(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Route:

@@ -28,7 +28,11 @@ def _feed(kafka: str, topic: str, start: int, stop: int) -> None:
     for at in range(start, stop):
         device, country = draw.choice(["phone", "desk"]), draw.choice(["de", "in"])
         label = 1 if (device == "phone") == (country == "de") else -1
-        value = {"label": label, "features": {"device": device, "country": country}, "weight": at % 2}
+        value = {
+            "label": label,
+            "features": {"device": device, "country": country},
+            "weight": (at // PARTITIONS) % 2 + 1,
+        }
         time_ms = START + at * 6 * HOUR // COUNT
         text = "nonsense" if at % 500 == 7 else json.dumps(value)
         producer.produce(topic, text, partition=at % PARTITIONS, timestamp=time_ms)
@@ -63,7 +67,7 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
         with WorkerProcess(paths[name], tmp_path / f"{name}.log") as worker:
             worker.wait_for_event("live")
             worker.wait_until(
-                lambda: len(read_all(kafka, topic_of_predictions)) >= COUNT - bad,  # noqa: B023
+                lambda: len(read_all(kafka, topic_of_predictions, PARTITIONS)) >= COUNT - bad,  # noqa: B023
                 "all was answered",
             )
             assert worker.terminate() == 0
@@ -83,7 +87,9 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
     assert facts["whole"]["since_ms"] >= START
     assert len(facts["epochs"]) == 6
     weighted = compared("--weights")
-    assert weighted["whole"]["pairs"] == COUNT // 2
+    assert weighted["whole"]["pairs"] == COUNT - bad
+    assert weighted["whole"]["champion_loss"] != facts["whole"]["champion_loss"]
+    assert weighted["whole"]["better"] == "challenger"
     turned = run_command("compare", sides[0], sides[3], sides[2], sides[1])
     assert "champion is better by" in turned.stdout, turned.stderr
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 FIRST = 2_000
 """Observations before an interval is told: before, too little is known of the deviation. With as many, intervals for a
-mean of 1 in 100 err as seldom as they should, and those for a mean of 3 in 1,000 half again as often: see
+mean of 1 in 100 err as seldom as they should, and those for a mean of 3 in 1,000 twice as often: see
 `tests/bench/comparison.py`."""
 TUNED_AT = 10_000
 """Observations at which the interval is as narrow as it can be; at a thousand it is wider than it need be by a quarter,

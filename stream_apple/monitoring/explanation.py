@@ -132,8 +132,12 @@ def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None 
         expected = f"a class from 0 to {classes - 1}" if classes else "None for a model with one score"
         raise ValueError(f"label: expected {expected}, found {label!r}")
     found = explain_scores(learner, names, batch)
-    wanted = max(found, key=lambda each: each.score) if label is None else found[label]
-    return wanted.contributions
+    return (of_highest_score(found) if label is None else found[label]).contributions
+
+
+def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
+    """Return that of the class with the highest score, the first of equals; the only one where there is one score."""
+    return max(explanations, key=lambda each: each.score)
 
 
 def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:

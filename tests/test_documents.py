@@ -80,7 +80,9 @@ def test_settings_exist(text: str) -> None:
 
 def test_metrics_exist(text: str) -> None:
     """With their prefix and their suffix."""
-    series = {PREFIX + row.name for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS, *COMPARISON_METRICS)}
+    series = {
+        PREFIX + row.name for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS, *COMPARISON_METRICS)
+    }
     # Not the package, nor the files that are named after it.
     named = set(re.findall(rf"`({PREFIX}[a-z_]+)`", text)) - {f"{PREFIX}toml"}
     for name in named:

@@ -55,6 +55,7 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/bench/library.py
 	$(BIN)/python tests/bench/serving.py
 	for count in 1 4; do $(BIN)/python tests/bench/joining.py $$count || exit 1; done
+	$(BIN)/python tests/bench/comparison.py
 	for method in linear apple; do for case in "1 1" "4 1" "4 2"; do \
 		$(BIN)/python tests/bench/worker.py $$method $$case || exit 1; done; done
 	$(BIN)/python tests/bench/recovery.py

@@ -142,6 +142,7 @@ ALLOWED: dict[str, set[str]] = {
     "monitoring": _CORE
     | {
         "stream.joining",
+        "core.learner.multiclass",
         "stream.log",
         "stream.loop.watchers",
         "stream.merging",
@@ -154,6 +155,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     # It knows replicas, which the other numbers do not.
     "monitoring.serving_metrics": {"monitoring", "stream.following"},
+    # Two groups compared by what they have published: pure, but for how messages are read.
+    "comparing": set(),
+    "monitoring.comparison_metrics": {"monitoring", "comparing"},
     "adapters": set(),
     "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
     "adapters.kafka.preflight": _CORE
@@ -179,8 +183,10 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.http",
         "adapters.registry",
         "adapters.serving",
+        "comparing",
         "config",
         "monitoring",
+        "monitoring.comparison_metrics",
         "monitoring.serving_metrics",
         "signals",
         "errors",
@@ -214,6 +220,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters.http",
         "app",
         "cli.options",
+        "comparing",
         "config",
         "demo",
         "errors",

@@ -18,6 +18,7 @@ from stream_apple.cli import SUMMARIES, main
 from stream_apple.config import Config, reference
 from stream_apple.config.sources import PASSED_THROUGH
 from stream_apple.config.validation_errors import SECTIONS
+from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS
@@ -79,7 +80,9 @@ def test_settings_exist(text: str) -> None:
 
 def test_metrics_exist(text: str) -> None:
     """With their prefix and their suffix."""
-    series = {PREFIX + row.name for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS)}
+    series = {
+        PREFIX + row.name for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS, *COMPARISON_METRICS)
+    }
     # Not the package, nor the files that are named after it.
     named = set(re.findall(rf"`({PREFIX}[a-z_]+)`", text)) - {f"{PREFIX}toml"}
     for name in named:

@@ -23,6 +23,8 @@ SUMMARIES = {
     "verify": "Learn again what is in the log, and compare it with what was published.",
     "score": "Score instances by a model as it was at any offset: what was served, made again.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",
+    "explain": "Show a published prediction as a sum: what each feature added to it.",
+    "compare": "Say which of two groups predicts better, and whether that is sure.",
     "merge": "Make one model of several that are saved in files.",
     "tail": "Show the predictions and dead letters that have been published.",
     "produce": "Send a file of examples to the examples topic.",

@@ -8,7 +8,6 @@
     river_models.py  River's
     one_row.py      one example at a time
     example_sets.py  what `fit` learns: a set, not a stream
-    explanation.py  why a row has its score
     kafka_models.py  a model from Kafka, at any offset
     models.py       models that learned elsewhere
 

@@ -79,7 +79,11 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return heaviest(self._online.learner, self._featurizer.memory.names, top)
 
     def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
-        """Return what each feature adds to the score of the only row of X; they sum to the score."""
+        """Return what each feature adds to the score of the only row of X; they sum to the score.
+
+        Of more than two classes the score is that of the most probable one: the logarithm of its probability, less the
+        mean of these logarithms.
+        """
         check_is_fitted(self)
         batch = self._rows(X, self._featurizer, reset=False)
         if len(batch.labels) != 1:

@@ -124,16 +124,18 @@ class LearnedModel:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
         return heaviest(self._model.learner, self._names, top)
 
-    def explain(self, x: Any, key: bytes | None = None) -> list[Contribution]:  # noqa: ANN401
+    def explain(self, x: Any, key: bytes | None = None, label: int | None = None) -> list[Contribution]:  # noqa: ANN401
         """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
 
-        x  a map, or a table of one row
+        x      a map, or a table of one row
+        label  of a model of classes: the class whose score it is, by default the most probable one. A score is the
+               logarithm of the class's probability, less the mean of these logarithms
         """
         batch = self._with_users(self._rows(x), [key])
         if len(batch.labels) != 1:
             raise ValueError(f"expected one row, found {len(batch.labels)}")
         with self._lock:
-            return explain_row(self._model.learner, self._names, batch)
+            return explain_row(self._model.learner, self._names, batch, label)
 
     def facts(self, top: int = 10) -> dict[str, Any]:
         """Return all that `stream-apple inspect --json` says of the model."""

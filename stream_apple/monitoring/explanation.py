@@ -1,7 +1,19 @@
-"""Why a row has its score: how much each feature, and each product of features, adds to it, by name."""
+"""Why a row has its score: how much each feature, and each product of features, adds to it, by name.
+
+A score is told as a sum. Its terms are in a stated order, the largest in size first; whoever adds them one after
+another in float64, from 0.0 on, has the score to the last bit.
+
+Of a mixture a weight is the sum of the predictors' weights, each times the predictor's share in what is published. That
+is so to first order: scores are held within bounds, and shares mix probabilities or losses, not scores. What is left
+is one term, REST.
+
+A model of classes has a score for each class: the logarithm of its probability, less the mean of these logarithms. So
+what all classes have in common is left out, which changes no probability: softmax of the scores gives them back.
+"""
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +21,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors
-from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.kernels.mixture import NAMES
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.core.learner.state.table import Table
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
@@ -18,46 +31,113 @@ from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 CONSTANT = "(constant)"
 REST = "(rest)"
 """What no feature has: the score is within bounds, and what is published of a mixture is not quite its weighted sum."""
+ROUNDING = "(rounding)"
+"""What is left when REST, which is rounded itself, has been added: there only if the sum would not be exact."""
+
+_CLASS_BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES, "apple": BLOCK_OF_WEIGHTS}
+"""Predictor of a mixture of classes -> its block of a row of `class_weights`, in the order of the shares."""
 
 
 class Contribution(NamedTuple):
     """What one feature adds to a score.
 
-    name    of the feature, or of the product; CONSTANT, or REST
+    name    of the feature, or of the product; CONSTANT, REST, or ROUNDING
     value   of the feature in the row
     weight  by which the score changes for each unit of the value
     amount  weight times value; of all contributions they sum to the score
+    predictors  what it adds to the score of each predictor of the mixture, in the order of `Explanation.predictors`;
+                empty where there is one predictor, and of REST and ROUNDING
     """
 
     name: str
     value: float
     weight: float
     amount: float
+    predictors: tuple[float, ...] = ()
 
 
-def explain_row(learner: Learner, names: Names, batch: Batch) -> list[Contribution]:
-    """Return the contributions to the score of a batch's only row, the largest in size first, and REST last.
+class Predictor(NamedTuple):
+    """One of the predictors that are mixed.
 
-    ValueError for a model of classes, which has a score for each.
+    share  how much of its score is in what is published, to first order; the shares need not sum to 1
+    score  what all features add to it, before it is held within bounds
     """
-    if learner.options.classes:
-        raise ValueError("expected a model with one score, found one of classes, which has one for each")
+
+    name: str
+    share: float
+    score: float
+
+
+class Explanation(NamedTuple):
+    """One score as a sum.
+
+    score          what the contributions sum to, added one after another in their order
+    contributions  the largest in size first; then REST, and ROUNDING if it is there
+    predictors     of a mixture; empty where there is one predictor
+    label          the class that has this score; None where there is one score
+    """
+
+    score: float
+    contributions: list[Contribution]
+    predictors: list[Predictor]
+    label: int | None = None
+
+    def of_score(self, score: float) -> Self:
+        """Return the same contributions of features as parts of another score: REST makes up the difference."""
+        named = [each for each in self.contributions if each.name not in {REST, ROUNDING}]
+        return self._replace(score=score, contributions=_summing_to(score, named))
+
+
+def total_of(contributions: Sequence[Contribution]) -> float:
+    """Return the sum of the contributions in the stated order: one after another, in float64, from 0.0 on."""
+    total = 0.0
+    for each in contributions:  # `sum` compensates what is rounded, from Python 3.12 on
+        total += each.amount
+    return total
+
+
+def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
+    """Return the score of a batch's only row as a sum; of a model of classes, the score of each class in its order."""
     places, values, score = learner.active_features(batch, 0)
-    table = learner.settled_table()
+    table, options = learner.settled_table(), learner.options
     constant = len(table.slots) - 1
-    # Of labels that are amounts kernels know units alone, whose mean is the score where nothing has been learned.
-    weights = learner.units.width * _weights(learner, table, places)
-    weights[places == constant] += learner.units.centre
-    shared = learner.options.collisions == "share"
+    shared = options.collisions == "share"
     factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
     salience = np.abs(table.slots["weight"][:-1]) * table.slots["scale"][:-1]
     formatter = MonomialFormatter(table.slots, salience, factors, names, learner.preparation.derived_names())
-    found = [
-        Contribution(CONSTANT if place == constant else formatter.monomial(place).name, value, weight, value * weight)
-        for place, value, weight in zip(places.tolist(), values.tolist(), weights.tolist(), strict=True)
-    ]
-    rest = score - math.fsum(each.amount for each in found)
-    return [*sorted(found, key=lambda each: -abs(each.amount)), Contribution(REST, 1.0, rest, rest)]
+    named = [CONSTANT if place == constant else formatter.monomial(place).name for place in places.tolist()]
+    if options.classes:
+        scores = Scores.empty(1, options.classes)
+        learner.score_rows(batch, 0, 1, scores)
+        logs = np.log(scores.all_probabilities[0])
+        shares, weights = _class_weights(learner, table, places)
+        return [
+            _explained(named, values, shares, weights[:, :, label], float(centred), label)
+            for label, centred in enumerate((logs - logs.mean()).tolist())
+        ]
+    shares, weights = _weights(learner, table, places)
+    # Of labels that are amounts kernels know units alone, whose mean is the score where nothing has been learned.
+    centre = np.where(places == constant, learner.units.centre, 0.0)
+    return [_explained(named, values, shares, learner.units.width * weights, score, None, centre)]
+
+
+def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None = None) -> list[Contribution]:
+    """Return the contributions to the score of a batch's only row, the largest in size first, and REST last.
+
+    label  the class whose score it is; None: that of the most probable one. ValueError for what is none of the model's
+           classes, or of a model that has one score.
+    """
+    classes = learner.options.classes
+    if label is not None and not (classes and 0 <= label < classes):
+        expected = f"a class from 0 to {classes - 1}" if classes else "None for a model with one score"
+        raise ValueError(f"label: expected {expected}, found {label!r}")
+    found = explain_scores(learner, names, batch)
+    return (of_highest_score(found) if label is None else found[label]).contributions
+
+
+def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
+    """Return that of the class with the highest score, the first of equals; the only one where there is one score."""
+    return max(explanations, key=lambda each: each.score)
 
 
 def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:
@@ -65,23 +145,83 @@ def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:
     return list(view_monomials(learner, learner.settled_table(), names, top).top)
 
 
-def _weights(learner: Learner, table: Table, places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the weight of each slot in what is published, float64[n]: of a mixture, to first order."""
+def _explained(
+    names: Sequence[str],
+    values: NDArray[np.float32],
+    shares: dict[str, float],
+    weights: NDArray[np.float64],
+    score: float,
+    label: int | None,
+    centre: NDArray[np.float64] | None = None,
+) -> Explanation:
+    """Return a score as a sum.
+
+    shares   predictor -> its share
+    weights  float64[predictors, n]
+    centre   float64[n], to be added to the weights, of every predictor and of the whole alike
+    """
+    added = np.zeros(len(names)) if centre is None else centre
+    whole = np.fromiter(shares.values(), np.float64) @ weights + added
+    parts = ((weights + added) * values).T.tolist() if len(shares) > 1 else [()] * len(names)
+    found = [
+        Contribution(name, value, weight, value * weight, tuple(part))
+        for name, value, weight, part in zip(names, values.tolist(), whole.tolist(), parts, strict=True)
+    ]
+    found.sort(key=lambda each: -abs(each.amount))
+    predictors = [
+        Predictor(name, share, math.fsum(each.predictors[number] for each in found))
+        for number, (name, share) in enumerate(shares.items() if len(shares) > 1 else ())
+    ]
+    return Explanation(score, _summing_to(score, found), predictors, label)
+
+
+def _summing_to(score: float, named: list[Contribution]) -> list[Contribution]:
+    """Return the contributions with what is left behind them, so that `total_of` is the score to the bit."""
+    total = total_of(named)
+    rest = score - total
+    found = [*named, Contribution(REST, 1.0, rest, rest)]
+    if (total := total + rest) != score:
+        # Both are multiples of what the larger one is rounded to, so that the difference is exact.
+        found.append(Contribution(ROUNDING, 1.0, score - total, score - total))
+    return found
+
+
+def _class_weights(
+    learner: Learner, table: Table, places: NDArray[np.int64]
+) -> tuple[dict[str, float], NDArray[np.float64]]:
+    """Return predictor -> share, and the weights float64[predictors, n, classes] of each slot, less their class means.
+
+    To first order the logarithm of a mixture of probabilities is that of its parts, each by its share.
+    """
+    k, rows = learner.options.classes, table.class_weights[places]
+    shares = {"apple": 1.0}
+    if learner.options.mixed:
+        shares = dict(zip(_CLASS_BLOCKS, learner.mixture_shares().tolist(), strict=True))
+    weights = np.stack([rows[:, _CLASS_BLOCKS[name] * k : (_CLASS_BLOCKS[name] + 1) * k] for name in shares])
+    weights = weights.astype(np.float64)
+    for number, name in enumerate(shares):
+        if name == "linear":
+            weights[number, table.slots["degree"][places] > 1] = 0.0
+    return shares, weights - weights.mean(axis=2, keepdims=True)
+
+
+def _weights(learner: Learner, table: Table, places: NDArray[np.int64]) -> tuple[dict[str, float], NDArray[np.float64]]:
+    """Return predictor -> share, and the weight of each slot in each predictor, float64[predictors, n]."""
     slots = table.slots[places]
     if not learner.options.mixed:
-        return slots["weight"].astype(np.float64)
+        return {"apple": 1.0}, slots["weight"].astype(np.float64)[None]
     base = slots["degree"] <= 1
     companions = table.companions[places]
-    of_predictors = (
-        (APPLE, slots["weight"]),
-        (LINEAR, np.where(base, slots["linear_weight"], 0.0)),
-        (AVERAGE, np.where(base, companions["average"], slots["average"])),
-        (FAST, np.where(base, companions["fast"], slots["fast"])),
-        (SLOW_LINEAR, np.where(base, companions["slow_linear"], 0.0)),
-        (FAST_LINEAR, np.where(base, companions["fast_linear"], 0.0)),
+    by_name = {
+        "apple": slots["weight"],
+        "linear": np.where(base, slots["linear_weight"], 0.0),
+        "average": np.where(base, companions["average"], slots["average"]),
+        "fast": np.where(base, companions["fast"], slots["fast"]),
+        "slow_linear": np.where(base, companions["slow_linear"], 0.0),
+        "fast_linear": np.where(base, companions["fast_linear"], 0.0),
+    }
+    weights = np.stack([by_name[name] for name in NAMES]).astype(np.float64)
+    # What a field does not hold for this kind of slot may be any bits.
+    return dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)), np.where(
+        np.isfinite(weights), weights, 0.0
     )
-    shares = learner.mixture_weights()
-    total = np.zeros(len(places))
-    for number, weights in of_predictors:
-        total += shares[number] * np.where(np.isfinite(weights), weights, 0.0).astype(np.float64)
-    return total

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Self
+from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -32,6 +32,21 @@ _METRICS_S = 0.5  # the worker writes most of them once a second
 
 def routes(health: Health, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> dict[str, Route]:
     """The paths of probes and Prometheus, and what each answers."""
+    return {METRICS_PATH: metrics_route(registry, now), **probe_routes(health.live, health.ready)}
+
+
+def probe_routes(live: Callable[[], Verdict], ready: Callable[[], Verdict]) -> dict[str, Route]:
+    """The paths of probes, by what these say."""
+    return {"/livez": lambda _: _told(live()), "/readyz": lambda _: _told(ready())}
+
+
+def facts_route(facts: Callable[[], Any]) -> Route:
+    """What is JSON, of these facts as they are when they are asked for."""
+    return lambda _: json_reply(HTTPStatus.OK, facts())
+
+
+def metrics_route(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Route:
+    """What Prometheus is answered; rendered anew at most twice a second."""
     rendered: dict[str, tuple[float, bytes]] = {}  # by content type: when it is too old, and the text
 
     def metrics(request: Request) -> Reply:
@@ -40,11 +55,7 @@ def routes(health: Health, registry: CollectorRegistry, now: Callable[[], float]
             rendered[content_type] = (now() + _METRICS_S, encode(registry))
         return Reply(HTTPStatus.OK, content_type, rendered[content_type][1])
 
-    return {
-        METRICS_PATH: metrics,
-        "/livez": lambda _: _told(health.live()),
-        "/readyz": lambda _: _told(health.ready()),
-    }
+    return metrics
 
 
 def _told(verdict: Verdict) -> Reply:

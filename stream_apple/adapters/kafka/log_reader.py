@@ -92,6 +92,16 @@ class CommittedReader:
         with translated("choosing what to read"):
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
+    def hold(self, place: tuple[str, int]) -> None:
+        """Deliver nothing of a partition that is read, until `release`; what has come with others, may still come."""
+        with translated("pausing"):
+            self._consumer.pause([TopicPartition(*place)])
+
+    def release(self, place: tuple[str, int]) -> None:
+        """Deliver what a partition has that was held, from where it was left."""
+        with translated("going on"):
+            self._consumer.resume([TopicPartition(*place)])
+
     def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
         """Whether all that is below these offsets has been delivered, or is no record of a committed transaction."""
         with translated("the reader's positions"):

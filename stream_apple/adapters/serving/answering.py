@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_apple.adapters.serving.questions import BadRequestError, Instance
+from stream_apple.adapters.serving.questions import Instance
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.core.learner.preparation.preparation import ngrams_of
-from stream_apple.monitoring.explanation import explain_row
+from stream_apple.monitoring.explanation import explain_scores, of_highest_score
+from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, InstanceScore, score
@@ -49,9 +50,7 @@ class Answering:
         return self._reply(self._answered(instances, explain=False))
 
     def explain(self, instances: Sequence[Instance]) -> ReplyFacts:
-        """Return the reply to `:explain`; errors as of `predict`; BadRequestError for models of classes."""
-        if self._reader.classes:
-            raise BadRequestError(400, "expected a model with one score, found one of classes, which has one for each")
+        """Return the reply to `:explain`; errors as of `predict`. Of models of classes, the most probable one."""
         answered = self._answered(instances, explain=True)
         return self._reply(answered) | {"explanations": [each.explanation for each in answered]}
 
@@ -112,7 +111,9 @@ class Answering:
         names = Names(ngrams=ngrams_of(learner.options))
         names.add(names_in(self._reader.message(instance.value), names.ngrams))
         names.add(name_of_user(instance.key))
-        return {"contributions": [each._asdict() for each in explain_row(learner, names, row)]}
+        found = of_highest_score(explain_scores(learner, names, row))
+        facts: ReplyFacts = plain(found)
+        return facts
 
 
 def as_of_facts(moment: Moment, model: str) -> ReplyFacts:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Limits
+from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
@@ -110,6 +110,10 @@ class BatchResult(NamedTuple):
     lineage: Lineage | None = None
     boundary: Boundary | None = None
     left_out: int = 0
+
+
+Look = Callable[[Batch, int, int], None]
+"""(batch, start, stop): is shown the rows that a model scores and learns next."""
 
 
 class PartitionModel:
@@ -301,8 +305,10 @@ class PartitionModel:
         replayed = len(records) - len(rejects)
         return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
-    def process(self, records: Sequence[Record]) -> BatchResult:
+    def process(self, records: Sequence[Record], look: Callable[[Batch, int, int], None] | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
+
+        look  is called before each run of rows; the model is then as it is when it scores the first of them
 
         ModelError, TooManyRejectsError name the offset; the model is then of no more use.
         """
@@ -327,6 +333,8 @@ class PartitionModel:
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
             for begin, end, known in self.early.portions(triaged.decoded, start, stop, scores):
+                if look is not None:
+                    look(triaged.decoded.batch, begin, end)
                 self._learn(triaged, begin, end, scores, known)
             lap(Step.LEARN)
             first = max(start, triaged.published)

@@ -11,7 +11,7 @@ from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import PartitionReader, log_range
+from stream_apple.adapters.kafka.log_reader import CommittedReader, PartitionReader, log_range
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.errors import BrokerError
 from stream_apple.stream.log.ports import LogRange
@@ -67,4 +67,54 @@ def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:
     write(kafka, name, chunks * 8)
     reader = PartitionReader(reader_properties({"bootstrap.servers": kafka}, "group"), name, 0, 0)
     assert [record.value() for record in fetch_some(reader, 160)] == chunks * 8
+    reader.close()
+
+
+def test_a_partition_that_is_held_goes_on_where_it_was_left(kafka: str, topic: TopicFactory) -> None:
+    """Held and released again and again, whatever the client has fetched ahead: nothing is missing, in order."""
+    name, count, draw = topic("held", 2), 20_000, random.Random(1)
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 50})
+    for at in range(count):
+        for partition in range(2):
+            producer.produce(name, b"%d" % at, partition=partition)
+        producer.poll(0)
+    assert producer.flush(DEADLINE_S) == 0
+    reader = CommittedReader({"bootstrap.servers": kafka}, "group")
+    reader.begin({(name, partition): 0 for partition in range(2)})
+    found: dict[int, list[int]] = {0: [], 1: []}
+    held, deadline = {0: False, 1: False}, time.monotonic() + DEADLINE_S
+    while not reader.passed({(name, partition): count for partition in range(2)}):
+        assert time.monotonic() < deadline
+        came = [record for _, record in reader.fetch(500, 0.05)]
+        for record in came:
+            found[record.partition() or 0].append(record.offset())
+        for partition in range(2):
+            turn = draw.random() < 0.3 or not came
+            if turn and held[partition]:
+                reader.release((name, partition))
+                held[partition] = False
+            elif turn and came:
+                reader.hold((name, partition))
+                held[partition] = True
+    reader.close()
+    assert found == {0: list(range(count)), 1: list(range(count))}
+
+
+def test_nothing_comes_of_a_partition_that_is_held(kafka: str, topic: TopicFactory) -> None:
+    """While the other is read to its end."""
+    name, count = topic("held", 2), 5_000
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for at in range(2 * count):
+        producer.produce(name, b"x" * 100, partition=at % 2)
+        producer.poll(0)
+    assert producer.flush(DEADLINE_S) == 0
+    reader = CommittedReader({"bootstrap.servers": kafka}, "group")
+    reader.begin({(name, partition): 0 for partition in range(2)})
+    reader.hold((name, 0))
+    deadline, partitions = time.monotonic() + DEADLINE_S, set()
+    while not reader.passed({(name, 1): count}):
+        assert time.monotonic() < deadline
+        partitions |= {record.partition() for _, record in reader.fetch(500, 0.05)}
+    assert partitions == {1}
+    assert not reader.passed({(name, 0): count})
     reader.close()

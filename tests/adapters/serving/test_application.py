@@ -116,11 +116,12 @@ class TestExplain:
         assert np.isclose(sum(each["amount"] for each in contributions), told["predictions"][0]["prediction"])
 
     def test_models_of_classes(self) -> None:
-        """Have a score for each class: they are not explained, and that is said."""
+        """Have a score for each class: that of the prediction is explained."""
         model = PartitionModel("examples", 0, learned().lineage, SOFTMAX, SOFTMAX.decoder())
-        reply = ask(FixedReplicas([model]), [{"features": ROW}], EXPLAIN, settings=SOFTMAX)
-        assert reply.status == 400
-        assert "found one of classes" in reply.json()["error"]
+        told = ask(FixedReplicas([model]), [{"features": ROW}], EXPLAIN, settings=SOFTMAX).json()
+        (found,) = told["explanations"]
+        assert found["label"] == told["predictions"][0]["prediction"]
+        assert np.isclose(sum(each["amount"] for each in found["contributions"]), found["score"])
 
 
 class TestRefused:

@@ -12,6 +12,7 @@ from prometheus_client import Histogram
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS
+from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
@@ -125,7 +126,7 @@ def annotation_expressions() -> list[Place]:
 def known_series() -> dict[str, set[str]]:
     """Names of the series that a worker or a replica exports and that the rules record, each with its labels."""
     known: dict[str, set[str]] = {}
-    for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS):
+    for row in (*METRICS, *MERGE_METRICS, *SERVING_METRICS, *JOIN_METRICS, *COMPARISON_METRICS):
         name, labels = PREFIX + row.name, {*row.labels} | TARGET_LABELS
         if row.kind is Histogram:
             known |= {f"{name}_bucket": labels | {"le"}, f"{name}_sum": labels, f"{name}_count": labels}

@@ -39,6 +39,7 @@ GROUP = "stream-apple"
 # Series that only trouble makes.
 OF_TROUBLE = {"ALERTS"}
 
+OF_COMPARE = "stream_apple_comparison_"
 OF_REPLICAS = "stream_apple_serve_"
 """Here is none that serves: `tests/end_to_end/test_serving.py` sees that its series are there."""
 
@@ -137,13 +138,16 @@ def test_every_recording_rule_records(watched: Watched) -> None:
 
 
 def test_everything_that_alerts_look_at_is_there(watched: Watched) -> None:
-    """An alert on a series, or on a label's value, that does not exist would be quiet for ever."""
+    """An alert on a series, or on a label's value, that does not exist would be quiet for ever.
+
+    What `stream-apple compare` exports, `tests/end_to_end/test_compare_command.py` looks at.
+    """
     looked_at = {
         Place(rule["alert"], text)
         for rule in rules()
         if "alert" in rule
         for selector in selectors(rule["expr"])
-        if not selector.name.startswith(OF_REPLICAS)
+        if not selector.name.startswith((OF_REPLICAS, OF_COMPARE))
         for text in spelt_out(selector)
     }
     wait_for_numbers(watched, sorted(looked_at))

@@ -19,7 +19,7 @@ from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.partition_model import BatchResult, Look, PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
 
@@ -34,11 +34,11 @@ HEADER = "__stream_apple.errors."
 class Poisoned(PartitionModel):
     """A model that one record ends, whatever comes with it."""
 
-    def process(self, records: Sequence[Record]) -> BatchResult:
+    def process(self, records: Sequence[Record], look: Look | None = None) -> BatchResult:
         """As any other, but for that record."""
         if any(record.offset() == NAMED.at for record in records):
             raise ModelError(f"examples-0@{NAMED.at}: score is nan")
-        return super().process(records)
+        return super().process(records, look)
 
 
 def poison(worker: Worker) -> Worker:

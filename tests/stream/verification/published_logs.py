@@ -35,6 +35,7 @@ class MemoryReader:
         self._records = [record for record in records if record.at >= offset]
         self._end = max(end, offset)
         self.position = offset
+        self.log_end = self._end
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """At most seven."""

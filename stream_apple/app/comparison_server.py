@@ -1,0 +1,61 @@
+"""The HTTP port of `stream-apple compare --serve`: metrics, probes, and the comparison as JSON."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.http.server import METRICS_PATH, Server, facts_route, metrics_route, probe_routes
+from stream_apple.app.compare import Told
+from stream_apple.config import Config
+from stream_apple.monitoring.comparison_metrics import ComparisonMetrics
+from stream_apple.monitoring.health import STUCK_AFTER_S, Verdict
+
+COMPARISON_PATH = "/comparison"
+_TELL_S = 1.0
+
+
+class ComparisonView:
+    """What the port shows; `tell` is called by the thread that compares, the rest by the server's."""
+
+    def __init__(self, champion: Config, challenger: Config, now: Callable[[], float] = time.monotonic) -> None:
+        self.metrics = ComparisonMetrics(champion.worker.group, challenger.worker.group, champion.topics.examples)
+        self.facts: dict[str, Any] = {}
+        self._now = now
+        self._turned_at, self._told_at = now(), -_TELL_S
+        self._caught_up = False
+
+    def turned(self) -> bool:
+        """Note that the comparison is alive. False: for whoever asks whether it is to stop."""
+        self._turned_at = self._now()
+        return False
+
+    def tell(self, told: Told) -> None:
+        """Show this, once a second at most, and whenever all has been read."""
+        self._caught_up |= told.complete
+        if told.complete or self._now() - self._told_at >= _TELL_S:
+            self._told_at = self._now()
+            self.facts = told.facts()
+            self.metrics.tell(told.comparison.whole(), dict(told.waiting))
+
+    def live(self) -> Verdict:
+        """Whether it goes on reading."""
+        age = self._now() - self._turned_at
+        return Verdict(age <= STUCK_AFTER_S, {"seconds_since_turn": round(age, 3)})
+
+    def ready(self) -> Verdict:
+        """Whether all has been compared that there was at the start."""
+        return Verdict(self._caught_up, {"status": "ready" if self._caught_up else "catching up"})
+
+
+@contextmanager
+def serving(view: ComparisonView, host: str, port: int) -> Iterator[int]:
+    """Serve while the context lasts; yields the port. ConfigurationError if that can't be had."""
+    paths = {
+        METRICS_PATH: metrics_route(view.metrics.registry),
+        COMPARISON_PATH: facts_route(lambda: view.facts),
+        **probe_routes(view.live, view.ready),
+    }
+    with Server(listen(host, port), paths) as server:
+        yield server.port

@@ -1,0 +1,197 @@
+"""The composition root of `stream-apple explain`: a published prediction made again, and its score as a sum.
+
+The partition's model is learned again up to the example, which it then scores and learns as the worker did. So what is
+explained is the model that gave the prediction, whatever has been learned since; and what it says is held against what
+was published.
+"""
+
+from base64 import b64encode
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.models import settings_of
+from stream_apple.app.replica import sources_of
+from stream_apple.config import Config
+from stream_apple.core.batch import Batch
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.monitoring.explanation import Explanation, explain_scores
+from stream_apple.monitoring.inspection import plain
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.rebuilding import Sources, rebuild
+from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.positions.lineage import OffsetMetadata, Origin, origin_of_prediction
+from stream_apple.stream.snapshots.store import Logs, StoredModel
+from stream_apple.stream.verification.output_logs import scan_of
+
+_SCANNED = 50_000  # predictions: to read so many takes less than to ask where to begin once more
+
+
+class ExplainedPrediction(NamedTuple):
+    """A prediction as the model gives it, and why.
+
+    model         fingerprint of the model
+    prediction    the message made again, decoded
+    explanations  its score as a sum; of a model of classes one for each class, in their order
+    published     what the predictions topic has for the example, decoded; None if it has nothing
+    equal         whether that is the message made again, to the byte; None if there is nothing
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    model: str
+    prediction: dict[str, Any]
+    explanations: list[Explanation]
+    published: dict[str, Any] | None
+    equal: bool | None
+
+    def facts(self) -> dict[str, Any]:
+        """Return it in JSON types; an id of bytes is in base64."""
+        facts: dict[str, Any] = plain(self)
+        for message in (facts["prediction"], facts["published"] or {}):
+            if isinstance(identity := message.get("id"), bytes):
+                message["id"] = b64encode(identity).decode()
+        return facts
+
+
+def explain_from_kafka(config: Config, partition: int, offset: int) -> ExplainedPrediction:
+    """Return the prediction for the example at an offset, and its score as a sum.
+
+    ConfigurationError if nothing was predicted there, and says why; GapError if records are gone that it takes to learn
+    the model again; SnapshotError, BrokerError as of reading.
+    """
+    with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
+        committed = logs.committed(logs.chosen([partition]))[partition]
+        if committed is None:
+            raise ConfigurationError(
+                f"expected an offset of {config.topics.examples}-{partition} that group {config.worker.group} has "
+                f"committed, found none: no worker has published anything with this configuration"
+            )
+        return explain_prediction(sources, settings_of(config).decoder(), committed, Moment(partition, offset))
+
+
+def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed, moment: Moment) -> ExplainedPrediction:
+    """Return what `explain_from_kafka` does, of any logs. `committed`: by the group, in the moment's partition."""
+    topics, (partition, offset, _) = sources.provenance.topics, moment
+    stored = sources.newest(partition, committed)
+    record = _example(sources, stored.metadata, committed, moment)
+    model = _model_before(sources, stored, committed, moment, record)
+    names = Names(ngrams=ngrams_of(model.learner.options))
+    found: list[Explanation] = []
+
+    def look(batch: Batch, start: int, _stop: int) -> None:
+        names.add(names_in(decoder.message(record.value()), names.ngrams))
+        names.add(name_of_user(record.key()))
+        found.extend(explain_scores(model.learner, names, batch.select(np.array([start]))))
+
+    model.publish_from = offset
+    result = model.process([record], look)
+    _check_answered(result, f"{topics.examples}-{partition}@{offset}", topics.dead_letters)
+    value = result.predictions[0]
+    prediction = decode_prediction(value)
+    if not model.learner.options.classes:
+        found = [each.of_score(float(str(prediction["prediction"]))) for each in found]
+    answer = Origin(model.lineage.model, topics.examples, partition, offset)
+    published = _published(sources.logs, topics.predictions, answer, sources.fetch_records)
+    return ExplainedPrediction(
+        topics.examples,
+        partition,
+        offset,
+        model.lineage.model,
+        prediction,
+        found,
+        None if published is None else decode_prediction(published),
+        None if published is None else published == value,
+    )
+
+
+def _example(sources: Sources, metadata: OffsetMetadata, committed: Committed, moment: Moment) -> Record:
+    """Return the record at the moment's offset; an error says why nothing was predicted there, or is known of it."""
+    topic, group, (partition, offset, _) = sources.provenance.topics.examples, sources.provenance.group, moment
+    place, lineage = f"{topic}-{partition}@{offset}", metadata.lineage
+    low, high = sources.logs.log_range(topic, partition)
+    if offset >= committed.offset:
+        why = (
+            f"the log ends before offset {high}: there is no such record yet"
+            if offset >= high
+            else f"group {group} has answered what is before offset {committed.offset}: the example has no answer yet"
+        )
+        raise ConfigurationError(f"{place}: expected an example that was answered, found that {why}")
+    if offset < lineage.start:
+        raise ConfigurationError(
+            f"{place}: expected an offset from {lineage.start} on, where the model of group {group} began"
+        )
+    if any(gap.start <= offset < gap.stop for gap in lineage.gaps):
+        raise ConfigurationError(f"{place}: expected an example that was answered, found it in a gap that was accepted")
+    if offset < low:
+        raise GapError(f"{place}: expected the example, found offset {low} as the first of the log: it is gone")
+    with closing(scan_of(sources.logs, topic, partition, range(offset, offset + 1), 1)) as scan:
+        record = scan.take()
+    if record is None or record.offset() != offset:
+        raise ConfigurationError(
+            f"{place}: expected a record, found none: the end of a transaction has this offset, or an aborted record"
+        )
+    return record
+
+
+def _model_before(
+    sources: Sources, stored: StoredModel, committed: Committed, moment: Moment, record: Record
+) -> PartitionModel:
+    """Return the model that scores this record next: where a round ends before it, with what was merged."""
+    model = rebuild(sources, stored, committed, moment)
+    if moment.offset in stored.metadata.lineage.skips:
+        raise ConfigurationError(
+            f"{model.topic}-{moment.partition}@{moment.offset}: expected an example that was answered, found one that "
+            f"an operator has named to be skipped: it is in {sources.provenance.topics.dead_letters}"
+        )
+    if model.stops_before(record):
+        model = rebuild(sources, stored._replace(model=model), committed, moment._replace(boundary="passed"))
+    return model
+
+
+def _check_answered(result: BatchResult, place: str, dead_letters: str) -> None:
+    """Raise ConfigurationError if a record was a reject."""
+    if result.predictions:
+        return
+    reject = result.rejects[0]
+    raise ConfigurationError(
+        f"{place}: expected an example, found a record that could not be used, and went to {dead_letters}: "
+        f"{reject.reason.code}: {reject.message}"
+    )
+
+
+def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> bytes | None:
+    """Return the message of this origin that the predictions topic has; None if it has none, or none any more.
+
+    Answers are in the order of their examples, so that a few looks tell from where on to read.
+    """
+    partition = answer.partition
+    low, high = logs.log_range(topic, partition)
+    start, stop = low, high
+    while stop - start > _SCANNED:
+        middle = (start + stop) // 2
+        with closing(scan_of(logs, topic, partition, range(middle, high), 1)) as scan:
+            record = scan.take()
+        origin = None if record is None else origin_of_prediction(record)
+        if origin is None or (origin.topic, origin.partition) != (answer.topic, partition):
+            break  # somebody else's message tells nothing of the order
+        if origin.example <= answer.example:
+            start = middle
+        else:
+            stop = middle
+    with closing(scan_of(logs, topic, partition, range(start, high), fetch_records)) as scan:
+        while (record := scan.take()) is not None:
+            origin = origin_of_prediction(record)
+            if origin == answer:
+                return record.value()
+            if start > low and origin is not None and origin[1:3] == answer[1:3] and origin.example > answer.example:
+                break
+    return None

@@ -1,0 +1,232 @@
+"""`stream-apple compare`: whether a challenger predicts better than the champion, on the same examples."""
+
+import json
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from stream_apple import logs
+from stream_apple.app.compare import CompareRequest, Told, compare_groups
+from stream_apple.app.comparison_server import ComparisonView, serving
+from stream_apple.cli.output import say, table_console
+from stream_apple.comparing.comparison import LossStanding
+from stream_apple.config import conceal, load
+from stream_apple.signals import Signals
+
+_SHOWN_EPOCHS = 15
+_LINE_S = 10.0
+_TABLE_S = 1.0
+_MINUTES = "%Y-%m-%d %H:%M"
+
+
+def _since(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(f"expected a time such as 2026-11-24T14:00, found {text!r}") from error
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@click.command()
+@click.option(
+    "--champion", required=True, type=click.Path(path_type=Path), help="TOML file of the group that is in use."
+)
+@click.option(
+    "--challenger", required=True, type=click.Path(path_type=Path), help="TOML file of the group that may replace it."
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1.0, min_open=False, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Probability with which no verdict on the whole is ever wrong, however often one looks.",
+)
+@click.option(
+    "--since",
+    "since_ms",
+    callback=_since,
+    metavar="TIME",
+    help="Only examples from this event time on (UTC), to be chosen before looking.  [default: all]",
+)
+@click.option("--weights", "weighted", is_flag=True, help="Let importance weights count: reads the examples, too.")
+@click.option("--follow", is_flag=True, help="Go on with what is published from now on, until stopped.")
+@click.option(
+    "--serve",
+    "port",
+    type=click.IntRange(0, 65_535),
+    help="With --follow: metrics, probes and JSON on this port of the champion's http.host; 0 is any that is free.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --follow, one a line.")
+def command(
+    champion: Path,
+    challenger: Path,
+    confidence: float,
+    since_ms: int | None,
+    port: int | None,
+    *,
+    weighted: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Say which of two groups predicts better, over all and by epoch.
+
+    The predictions topics of both are read (read_committed), and paired by the partition and offset of the example. Of
+    each pair the losses count, which are those before the example was learned. The interval of their mean difference
+    holds at all times at once: one may look at any time, and stop when it is sure. "Better" is said only when the
+    interval is without 0, which takes 2,000 pairs at least.
+
+    Both groups learn from the same examples topic, with the same loss. Nothing is asked of the workers. See
+    docs/comparing-models.md.
+
+    Exits with 0, whoever is better, also after a signal; with 69 if Kafka does not answer, 78 if the two can't be
+    compared.
+    """
+    if port is not None and not follow:
+        raise click.UsageError("--serve is for --follow: without it the command ends when all has been compared")
+    first, second = load(champion), load(challenger)
+    request = CompareRequest(1.0 - confidence, weighted, since_ms, follow)
+    names = (first.worker.group, second.worker.group)
+    view = ComparisonView(first, second)
+    with ExitStack() as opened:
+        if port is not None:
+            logs.configure("auto", conceal=conceal)
+            say(f"stream-apple: http://{first.http.host}:{opened.enter_context(serving(view, first.http.host, port))}")
+        signals = opened.enter_context(Signals())
+        told = compare_groups(first, second, request, lambda: view.turned() or signals.stopping())
+        _follow(told, view, names, as_json=as_json) if follow else _show_last(told, names, as_json=as_json)
+    sys.exit(0)
+
+
+def _show_last(found: Iterator[Told], names: tuple[str, str], *, as_json: bool) -> None:
+    """Print what is known in the end, or when a signal has come."""
+    newest = deque(found, maxlen=1)
+    if not newest:
+        return
+    last = newest[0]
+    if as_json:
+        say(json.dumps({"champion_group": names[0], "challenger_group": names[1], **last.facts()}))
+    else:
+        table_console().print(_table(last, names))
+
+
+def _follow(found: Iterator[Told], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
+    """Show what is known as it comes: a table on a terminal, lines elsewhere, at once when the verdict changes."""
+    console = table_console()
+    with ExitStack() as opened:
+        if console.is_terminal and not as_json:
+            live = opened.enter_context(Live(console=console, auto_refresh=False))
+            show, pause_s = _on(live, names), _TABLE_S
+        else:
+            show, pause_s = _in_lines(names, as_json=as_json), _LINE_S
+        due, better = time.monotonic(), None
+        for told in found:
+            view.tell(told)
+            standing = told.comparison.whole()
+            if time.monotonic() >= due or standing.better != better:
+                due, better = time.monotonic() + pause_s, standing.better
+                show(told)
+
+
+def _on(live: Live, names: tuple[str, str]) -> Callable[[Told], None]:
+    return lambda told: live.update(_table(told, names), refresh=True)
+
+
+def _in_lines(names: tuple[str, str], *, as_json: bool) -> Callable[[Told], None]:
+    def show(told: Told) -> None:
+        if as_json:
+            say(json.dumps({"champion_group": names[0], "challenger_group": names[1], **told.facts()}))
+        else:
+            say(f"{_counts(told)}: {_verdict(told.comparison.whole())}")
+        sys.stdout.flush()
+
+    return show
+
+
+def _table(told: Told, names: tuple[str, str]) -> Group:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("epoch")
+    for name in ("pairs", "champion's loss", "challenger's loss", "gain", "\u00b1", "better"):
+        table.add_column(name, justify="right")
+    epochs = told.comparison.epochs()
+    for epoch in list(epochs)[-_SHOWN_EPOCHS:]:
+        table.add_row(str(epoch), *_cells(epochs[epoch]))
+    table.add_section()
+    table.add_row("all", *_cells(told.comparison.whole()))
+    lines = [Text(f"champion {names[0]}, challenger {names[1]}: {_counts(told)}")]
+    lines += [Text(f"  {remark}") for remark in _remarks(told)]
+    return Group(*lines, table, Text(_verdict(told.comparison.whole()), "bold"))
+
+
+def _cells(standing: LossStanding) -> tuple[str, ...]:
+    return (
+        f"{standing.pairs:,}",
+        _number(standing.champion_loss, ".6g"),
+        _number(standing.challenger_loss, ".6g"),
+        _number(standing.gain, "+.2%"),
+        _number(standing.gain_radius, ".2%"),
+        standing.better or "not yet",
+    )
+
+
+def _counts(told: Told) -> str:
+    return f"{told.comparison.whole().pairs:,} pairs" + ("" if told.complete else " so far")
+
+
+def _remarks(told: Told) -> Iterator[str]:
+    """Yield what is not in the pairs."""
+    if told.comparison.unbounded:
+        yield (
+            f"{told.comparison.unbounded:,} examples have a loss that is infinite or no number: no verdict while that "
+            f"is so; --since leaves them out"
+        )
+    for side, count in told.unpaired.items():
+        if count and side != "weights":
+            yield f"{count:,} answers of the {side} are to examples that the other has not answered"
+    for side, count in told.waiting.items():
+        if count and side != "weights":
+            yield f"{count:,} answers of the {side} are ahead of the other's"
+    if told.unlabelled:
+        yield f"{told.unlabelled:,} examples have no label"
+    for side, count in told.repeated.items():
+        if count:
+            yield f"{count:,} further answers of the {side} to the same example are left out"
+    for side, count in told.unreadable.items():
+        if count and side != "weights":
+            yield f"{count:,} messages of the {side} are no predictions for these examples"
+
+
+def _verdict(standing: LossStanding) -> str:
+    """Say who is better, or that it is not known yet."""
+    if standing.better is None:
+        if math.isinf(standing.gain_radius):
+            return "not yet"
+        return f"not yet: the challenger's loss is smaller by {standing.gain:.2%} \u00b1 {standing.gain_radius:.2%}"
+    gain = standing.gain if standing.better == "challenger" else -standing.gain
+    since = "" if standing.since_ms is None else f", since {_time(standing.since_ms)}"
+    return f"{standing.better} is better by {gain:.2%} \u00b1 {standing.gain_radius:.2%} of the champion's loss{since}"
+
+
+def _time(timestamp_ms: int) -> str:
+    """Return a time as people read it; the number itself where the calendar has no such day."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(_MINUTES) + " UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "-"

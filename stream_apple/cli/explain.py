@@ -1,0 +1,154 @@
+"""`stream-apple explain`: one published prediction as a sum, by name."""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
+from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.output import say, table_console
+from stream_apple.config import load
+from stream_apple.errors import VerificationError
+from stream_apple.monitoring.explanation import REST, ROUNDING, Contribution, Explanation
+
+_PLACE = re.compile(r"(\d{1,9})@(\d{1,18})", re.ASCII)
+_MOST_CLASSES = 5  # in the table
+_OTHERS = "({} others)"
+
+
+def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, int]:
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"expected partition@offset of an example, such as 3@90210, found {text!r}")
+    return int(found[1]), int(found[2])
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
+@click.option(
+    "--prediction",
+    "place",
+    required=True,
+    callback=_place,
+    metavar="PARTITION@OFFSET",
+    help="The example that was answered, as `tail` shows it: its partition and offset in the examples topic.",
+)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many rows of the table.")
+@FROM_MODEL
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all rows.")
+def command(path: Path | None, place: tuple[int, int], top: int, from_model: Path | None, *, as_json: bool) -> None:
+    """Show why an example was answered as it was: the score as a sum, by name.
+
+    The partition's model is learned again up to the example: from its newest snapshot, if that is not behind it, else
+    from its first record. It then answers the example once more, and that is held against what was published.
+
+    The constant, each feature and each product of features has a row with its value in the example, its weight, and
+    what it adds: value times weight. Of a mixture of predictors there is a column for each, and its share in what is
+    published; "(rest)" is what the shares do not say, because scores are held within bounds, and it is probabilities
+    that are mixed, not scores. Whoever adds the amounts of --json one after another in float64 has the published score
+    to the last bit.
+
+    The score is the expected label (squared loss) or the log-odds of label 1 (logistic). A model of classes has one for
+    each: the logarithm of its probability, less the mean of these logarithms.
+
+    Exits with 69 if Kafka does not answer, 70 if records are gone that it takes, 73 if the snapshot is damaged, 74 if
+    something else was published than the model gives, 78 if there is no such prediction: the message says why.
+    """
+    found = explain_from_kafka(started_from_model(load(path), from_model), *place)
+    if as_json:
+        say(json.dumps(found.facts()))
+    else:
+        _show(found, top)
+    if found.equal is False:
+        raise VerificationError(
+            f"expected the prediction for {found.topic}-{found.partition}@{found.offset} to be {found.prediction}, as "
+            f"the model gives it, found published: {found.published}"
+        )
+
+
+def _show(found: ExplainedPrediction, top: int) -> None:
+    console, prediction = table_console(), found.prediction
+    # Names come from records of anyone: they are never read as markup.
+    console.print(Text(f"{found.topic}-{found.partition}@{found.offset}", "bold"), Text(f"model {found.model}"))
+    told = (
+        f"{name} {prediction[name]}" for name in ("prediction", "probability", "label", "loss") if name in prediction
+    )
+    console.print(Text("  " + ", ".join(told)))
+    console.print(Text(f"  {_held_against(found)}"))
+    if len(found.explanations) > 1:
+        _show_classes(console, found.explanations, top)
+    else:
+        _show_score(console, found.explanations[0], top)
+
+
+def _held_against(found: ExplainedPrediction) -> str:
+    if found.equal is None:
+        return "the predictions topic has no answer to this example: it is gone, or was not published"
+    return "equal to what was published, to the byte" if found.equal else "what was published DIFFERS"
+
+
+def _show_score(console: Console, explanation: Explanation, top: int) -> None:
+    table = Table(title=f"score {explanation.score!r}", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("feature")
+    for name in ("value", "weight", "adds", *(each.name for each in explanation.predictors)):
+        table.add_column(name, justify="right")
+    shown, others, ends = _rows(explanation, top)
+    for each in shown:
+        numbers = (f"{each.value:z.6g}", f"{each.weight:+z.6g}", f"{each.amount:+z.6g}")
+        table.add_row(Text(each.name), *numbers, *(f"{amount:+z.4g}" for amount in each.predictors))
+    if others:
+        sums = (sum(amounts) for amounts in zip(*(each.predictors for each in others), strict=True))
+        amount = f"{sum(each.amount for each in others):+z.6g}"
+        table.add_row(_OTHERS.format(f"{len(others):,}"), "", "", amount, *(f"{part:+z.4g}" for part in sums))
+    for each in ends:
+        table.add_row(each.name, "", "", f"{each.amount:+z.6g}")
+    predictors = explanation.predictors
+    table.add_section()
+    table.add_row("sum", "", "", f"{explanation.score:+z.6g}", *(f"{each.score:+z.4g}" for each in predictors))
+    if predictors:
+        table.add_row("share in what is published", "", "", "", *(f"{each.share:z.4g}" for each in predictors))
+    console.print(table)
+
+
+def _show_classes(console: Console, explanations: list[Explanation], top: int) -> None:
+    """Print a column for each of the most probable classes; rows are in the order of the most probable one."""
+    best = sorted(explanations, key=lambda each: -each.score)[:_MOST_CLASSES]
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("feature")
+    table.add_column("value", justify="right")
+    for each in best:
+        table.add_column(f"class {each.label}", justify="right")
+    amounts = [_by_name(each) for each in best]
+    values = {each.name: each.value for each in best[0].contributions if each.name not in {REST, ROUNDING}}
+    names = list(values)
+    for name in names[:top]:
+        table.add_row(Text(name), f"{values[name]:z.6g}", *(f"{of_class[name]:+z.4g}" for of_class in amounts))
+    if others := names[top:]:
+        sums = (f"{sum(map(of_class.__getitem__, others)):+z.4g}" for of_class in amounts)
+        table.add_row(_OTHERS.format(f"{len(others):,}"), "", *sums)
+    table.add_row(REST, "", *(f"{of_class[REST] + of_class[ROUNDING]:+z.4g}" for of_class in amounts))
+    table.add_section()
+    table.add_row("sum", "", *(f"{each.score:+z.4g}" for each in best))
+    console.print(table)
+
+
+def _by_name(explanation: Explanation) -> dict[str, float]:
+    """Return what is added by name: two products may have the same one, where features' names are not known."""
+    found = defaultdict[str, float](float)
+    for each in explanation.contributions:
+        found[each.name] += each.amount
+    return found
+
+
+def _rows(explanation: Explanation, top: int) -> tuple[list[Contribution], list[Contribution], list[Contribution]]:
+    """Return the contributions of features that are shown, those that are not, and REST with what comes behind it."""
+    found = explanation.contributions
+    ends = next(number for number, each in enumerate(found) if each.name == REST)
+    return found[: min(top, ends)], found[min(top, ends) : ends], found[ends:]

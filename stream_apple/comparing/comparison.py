@@ -1,0 +1,134 @@
+"""Champion and challenger: whose losses are smaller, over all and by epoch, and since when that is sure."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from stream_apple.comparing.confidence import ConfidenceSequence, Reals
+
+MOST_EPOCHS = 200
+"""The newest ones are told apart; the others are in the whole."""
+
+Better = Literal["champion", "challenger"]
+
+
+class PairedLoss(NamedTuple):
+    """The losses of both for one example; its importance weight, epoch, and time in milliseconds since 1970."""
+
+    champion: float
+    challenger: float
+    weight: float
+    epoch: int
+    time_ms: int
+
+
+class LossStanding(NamedTuple):
+    """How the two compare over a span of examples.
+
+    pairs            examples with both losses and a weight above zero
+    champion_loss    mean, by importance weight; NaN before the first
+    challenger_loss
+    difference       the champion's less the challenger's: above zero if the challenger is better
+    radius           the true difference is so far away at most, with the confidence that was asked for; infinite while
+                     there are too few pairs
+    better           who is, if that is sure
+    since_ms         event time of the example from which on it has been sure, milliseconds since 1970
+    """
+
+    pairs: int
+    champion_loss: float
+    challenger_loss: float
+    difference: float
+    radius: float
+    better: Better | None
+    since_ms: int | None
+
+    @property
+    def gain(self) -> float:
+        """The difference as a share of the champion's loss."""
+        return self.difference / self.champion_loss if self.champion_loss > 0.0 else math.nan
+
+    @property
+    def gain_radius(self) -> float:
+        """The radius as a share of the champion's loss."""
+        return self.radius / self.champion_loss if self.champion_loss > 0.0 else math.inf
+
+    def facts(self) -> dict[str, Any]:
+        """Return it by name, with both shares."""
+        return self._asdict() | {"gain": self.gain, "gain_radius": self.gain_radius}
+
+
+class _Span:
+    """The pairs of one span."""
+
+    def __init__(self, alpha: float) -> None:
+        self._sequence = ConfidenceSequence(alpha)
+        self._weight = self._champion = 0.0
+        self._better: Better | None = None
+        self._since_ms: int | None = None
+
+    def add(self, champion: Reals, challenger: Reals, weights: Reals, times_ms: Sequence[int]) -> None:
+        self._weight += float(weights.sum())
+        self._champion += float(weights @ champion)
+        means, radii = self._sequence.add(champion - challenger, weights)
+        # 1 where the challenger is better for sure, -1 where the champion is.
+        sure = (means > radii).astype(np.int8) - (means < -radii)
+        last = int(sure[-1])
+        changed = np.flatnonzero(sure != last)
+        better: Better | None = None if last == 0 else "challenger" if last > 0 else "champion"
+        if len(changed) or better != self._better:
+            self._since_ms = None if better is None else times_ms[int(changed[-1]) + 1 if len(changed) else 0]
+        self._better = better
+
+    def standing(self) -> LossStanding:
+        mean, radius = self._sequence.interval
+        champion = self._champion / self._weight if self._weight else math.nan
+        return LossStanding(
+            self._sequence.observations, champion, champion - mean, mean, radius, self._better, self._since_ms
+        )
+
+
+class LossComparison:
+    """Compares two groups by the losses of both for the same examples, as they come.
+
+    alpha  the probability with which any of the verdicts on the whole, at any time, may be wrong
+
+    Each epoch's verdict errs with this probability by itself: of a hundred epochs, a few are wrong.
+
+    unbounded  examples for which a loss was infinite or NaN: means of such losses say nothing, and nothing is told
+    """
+
+    def __init__(self, alpha: float) -> None:
+        self.unbounded = 0
+        self._alpha = alpha
+        self._whole = _Span(alpha)
+        self._epochs: OrderedDict[int, _Span] = OrderedDict()
+
+    def add(self, pairs: Sequence[PairedLoss]) -> None:
+        """Take in the next pairs."""
+        finite = [pair for pair in pairs if math.isfinite(pair.champion) and math.isfinite(pair.challenger)]
+        self.unbounded += len(pairs) - len(finite)
+        if not finite:
+            return
+        champion, challenger, weights = np.array([pair[:3] for pair in finite], np.float64).T
+        times_ms, epochs = [pair.time_ms for pair in finite], np.array([pair.epoch for pair in finite], np.int64)
+        self._whole.add(champion, challenger, weights, times_ms)
+        for epoch in np.unique(epochs).tolist():
+            rows = np.flatnonzero(epochs == epoch)
+            if epoch not in self._epochs:
+                self._epochs[epoch] = _Span(self._alpha)
+            self._epochs[epoch].add(champion[rows], challenger[rows], weights[rows], [times_ms[row] for row in rows])
+        while len(self._epochs) > MOST_EPOCHS:
+            del self._epochs[min(self._epochs)]
+
+    def whole(self) -> LossStanding:
+        """Return how the two compare over all pairs; while a loss was unbounded, nothing is sure."""
+        found = self._whole.standing()
+        return found._replace(better=None, since_ms=None, radius=math.inf) if self.unbounded else found
+
+    def epochs(self) -> dict[int, LossStanding]:
+        """Return the same of the newest epochs, by their numbers, ascending."""
+        return {epoch: self._epochs[epoch].standing() for epoch in sorted(self._epochs)}

@@ -1,0 +1,116 @@
+"""Two groups with different settings learn one topic on a real broker: `compare` finds the better one."""
+
+import json
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from support.command import run_command
+from support.local_http import fetch, metric
+from support.ports import free_ports
+from support.records import HOUR, START
+from support.topics import TopicFactory, create_worker_topics, read_all
+from support.waiting import DEADLINE_S, wait_until
+from support.worker_config import write_config
+from support.worker_process import WorkerProcess
+
+COUNT, LATER, PARTITIONS = 6_000, 1_000, 2
+
+
+def _feed(kafka: str, topic: str, start: int, stop: int) -> None:
+    """Clicks that a product decides: what a linear model can't learn."""
+    draw, producer = random.Random(start), Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for at in range(start, stop):
+        device, country = draw.choice(["phone", "desk"]), draw.choice(["de", "in"])
+        label = 1 if (device == "phone") == (country == "de") else -1
+        value = {
+            "label": label,
+            "features": {"device": device, "country": country},
+            "weight": (at // PARTITIONS) % 2 + 1,
+        }
+        time_ms = START + at * 6 * HOUR // COUNT
+        text = "nonsense" if at % 500 == 7 else json.dumps(value)
+        producer.produce(topic, text, partition=at % PARTITIONS, timestamp=time_ms)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def _is_ready(port: int) -> bool:
+    with suppress(OSError):
+        return fetch(port, "/readyz").status == HTTPStatus.OK
+    return False
+
+
+def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """At rest, with weights, and while both learn on; with metrics, and a table."""
+    shared = create_worker_topics(topic, PARTITIONS)
+    paths: dict[str, Path] = {}
+    for name, method in (("champion", "linear"), ("challenger", "apple")):
+        own = create_worker_topics(topic, PARTITIONS) | {"examples": shared["examples"]}
+        paths[name] = write_config(
+            tmp_path / f"{name}.toml",
+            kafka,
+            topics=own,
+            worker={"group": f"{name}-{shared['examples']}", "commit_interval": "50ms", "snapshot_interval": "1h"},
+            learner={"bits": 12, "loss": "logistic", "method": method},
+            epochs={"length": "1h"},
+            limits={"max_features": 16},
+        )
+        topic_of_predictions = own["predictions"]
+        if name == "champion":
+            _feed(kafka, shared["examples"], 0, COUNT)
+        bad = sum(1 for at in range(COUNT) if at % 500 == 7)
+        with WorkerProcess(paths[name], tmp_path / f"{name}.log") as worker:
+            worker.wait_for_event("live")
+            worker.wait_until(
+                lambda: len(read_all(kafka, topic_of_predictions, PARTITIONS)) >= COUNT - bad,  # noqa: B023
+                "all was answered",
+            )
+            assert worker.terminate() == 0
+    sides = ("--champion", str(paths["champion"]), "--challenger", str(paths["challenger"]))
+
+    def compared(*options: str) -> dict[str, Any]:
+        found = run_command("compare", *sides, "--json", *options)
+        assert found.returncode == 0, found.stderr
+        facts: dict[str, Any] = json.loads(found.stdout)
+        return facts
+
+    facts = compared()
+    assert facts["complete"]
+    assert facts["whole"]["pairs"] == COUNT - bad
+    assert facts["whole"]["better"] == "challenger"
+    assert facts["whole"]["difference"] > facts["whole"]["radius"] > 0.0
+    assert facts["whole"]["since_ms"] >= START
+    assert len(facts["epochs"]) == 6
+    weighted = compared("--weights")
+    assert weighted["whole"]["pairs"] == COUNT - bad
+    assert weighted["whole"]["champion_loss"] != facts["whole"]["champion_loss"]
+    assert weighted["whole"]["better"] == "challenger"
+    turned = run_command("compare", sides[0], sides[3], sides[2], sides[1])
+    assert "champion is better by" in turned.stdout, turned.stderr
+
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "stream_apple", "compare", *sides, "--follow", "--serve", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+        try:
+            wait_until(lambda: _is_ready(port), "it was ready")
+            assert metric(port, "stream_apple_comparison_least_gain_ratio")[0] > 0.0
+            _feed(kafka, shared["examples"], COUNT, COUNT + LATER)
+            with (
+                WorkerProcess(paths["champion"], tmp_path / "champion.log"),
+                WorkerProcess(paths["challenger"], tmp_path / "challenger.log"),
+            ):
+                wait_until(
+                    lambda: metric(port, "stream_apple_comparison_pairs") == [COUNT - bad + LATER - 2],
+                    "what came later was compared",
+                )
+            assert json.loads(fetch(port, "/comparison").body)["whole"]["better"] == "challenger"
+        finally:
+            follower.terminate()
+        output, _ = follower.communicate(timeout=DEADLINE_S)
+    assert follower.returncode == 0
+    assert "challenger is better by" in output

@@ -16,7 +16,7 @@ from stream_apple.stream.loop.transaction import LoopSettings
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
 OUTPUTS = JoinOutputs("examples", "join-dead-letters")
-SETTINGS = LoopSettings(fetch_records=7, commit_records=9, commit_interval_s=3600.0, snapshot_interval_s=0.0)
+SETTINGS = LoopSettings(fetch_records=7, commit_records=9, commit_interval_s=2.0, snapshot_interval_s=0.0)
 
 
 class Watching(NamedTuple):

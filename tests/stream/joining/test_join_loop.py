@@ -1,0 +1,125 @@
+"""The joiner's loop where logs have lost what it needs; all else it goes through is in `tests/simulation/joining`."""
+
+import msgpack
+import pytest
+from simulation.cluster import MemoryCluster
+from simulation.joining.process import JOIN_RULE, OUTPUTS, JoinerProcess
+from simulation.log import Message
+from simulation.process import End
+from stream.joining.two_logs import RULE, SECOND, START
+from structlog.typing import EventDict
+from support.clock import Clock
+from support.oracles.offline_join import content_of
+
+from stream_apple.errors import GapError
+from stream_apple.stream.model.dead_letters import dead_letter_origin
+
+DUE = (RULE.wait + RULE.tolerance) / SECOND
+
+
+class World:
+    """One partition, a joiner of it, and the time of day."""
+
+    def __init__(self) -> None:
+        topics = (JOIN_RULE.impressions, JOIN_RULE.outcomes, OUTPUTS.examples, OUTPUTS.dead_letters)
+        self.cluster = MemoryCluster(dict.fromkeys(topics, 1))
+        self.clock = Clock(START / SECOND)
+        self.joiner = JoinerProcess(self.cluster, "joiner-0", self.clock)
+
+    def send(self, topic: str, name: str, label: float | None = None) -> None:
+        """An impression, or an outcome with a label, that happens now."""
+        content = {"id": name, "features": {}} if label is None else {"id": name, "label": label}
+        message = Message(b"key", msgpack.packb(content), int(self.clock.now * SECOND))
+        self.cluster.log(topic, 0).append(message)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the joiner work while time goes on."""
+        for _ in range(40):
+            self.clock.now += seconds / 40
+            if self.joiner.ended is None:
+                self.joiner.step()
+
+    def examples(self) -> list[tuple[str, float]]:
+        """Id and label of each example."""
+        found = [content_of(record.payload) for record in self.cluster.log(OUTPUTS.examples, 0).committed()]
+        return [(each["id"], each["label"]) for each in found]
+
+    def refused(self) -> list[tuple[str, int, str]]:
+        """Topic, offset and reason of each dead letter."""
+        origins = [dead_letter_origin(record) for record in self.cluster.log(OUTPUTS.dead_letters, 0).committed()]
+        return [(each.topic, each.offset, each.reason) for each in origins if each]
+
+    def commit(self) -> None:
+        """Have the joiner stop in order."""
+        self.joiner.stop()
+        self.cluster.transactions.settle()
+
+
+@pytest.fixture
+def world() -> World:
+    """Nothing has happened."""
+    return World()
+
+
+def test_time_goes_on_without_outcomes(world: World) -> None:
+    """Heartbeats alone make impressions due."""
+    world.pass_time(10)
+    world.send(JOIN_RULE.impressions, "a")
+    world.pass_time(DUE - 2)
+    world.commit()
+    assert world.examples() == []
+    world.joiner = JoinerProcess(world.cluster, "joiner-0", world.clock)
+    world.pass_time(5)
+    world.commit()
+    assert world.examples() == [("a", -1)]
+
+
+def test_outcomes_are_deleted_before_they_are_read(world: World, log_events: list[EventDict]) -> None:
+    """While nobody joins; the impressions that may need them are late, and those behind them are not."""
+    world.pass_time(10)
+    world.commit()
+    world.send(JOIN_RULE.impressions, "a")
+    world.send(JOIN_RULE.outcomes, "a", 1)
+    outcomes = world.cluster.log(JOIN_RULE.outcomes, 0)
+    outcomes.delete_before(outcomes.end)
+    world.clock.now += 10
+    world.joiner = JoinerProcess(world.cluster, "joiner-0", world.clock)
+    world.pass_time(20)
+    world.send(JOIN_RULE.impressions, "b")
+    world.send(JOIN_RULE.outcomes, "b", 2)
+    world.pass_time(DUE + 20)
+    world.commit()
+    assert world.examples() == [("b", 2)]
+    assert world.refused() == [(JOIN_RULE.impressions, 0, "late")]
+    assert "outcomes_gone" in [event["event"] for event in log_events]
+
+
+def test_outcomes_are_deleted_while_they_are_waited_for(world: World) -> None:
+    """The joiner starts over at what is left, and goes on."""
+    world.pass_time(10)
+    outcomes = world.cluster.log(JOIN_RULE.outcomes, 0)
+    for number in range(30):
+        world.send(JOIN_RULE.outcomes, f"o{number}", 1)
+    outcomes.delete_before(outcomes.end)
+    world.send(JOIN_RULE.impressions, "a")
+    world.pass_time(20)
+    world.send(JOIN_RULE.impressions, "b")
+    world.send(JOIN_RULE.outcomes, "b", 2)
+    world.pass_time(DUE + 20)
+    world.commit()
+    assert world.joiner.error is None
+    assert world.examples()[-1:] == [("b", 2)]
+
+
+def test_impressions_are_deleted_before_they_are_joined(world: World) -> None:
+    """The joiner ends, and names the gap."""
+    world.pass_time(10)
+    world.commit()
+    world.send(JOIN_RULE.impressions, "a")
+    impressions = world.cluster.log(JOIN_RULE.impressions, 0)
+    impressions.delete_before(impressions.end)
+    world.joiner = JoinerProcess(world.cluster, "joiner-0", world.clock)
+    world.pass_time(5)
+    assert world.joiner.ended is End.LEFT
+    assert isinstance(world.joiner.error, GapError)
+    assert 'worker.accept_gap = ["0@0"]' in str(world.joiner.error)

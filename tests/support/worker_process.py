@@ -31,9 +31,8 @@ class WorkerProcess:
     name  its identity in the group; "" for the automatic one
     log   where to put its log, under a name that no other process has: several may be given the same
     settings   variables besides
-    command    of the command line: `join` is a worker of another kind
     elsewhere  whether it is to do as if it were on another machine, where no lock of this one is seen
-    command    `run`, or `serve` for a replica
+    command    `run`, `serve` for a replica, or `join` for a joiner
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class WorkerProcess:
         self.name = name
         self.elsewhere = elsewhere
         self.asleep = False
-        self._begun = {"run": "started", "serve": "serving"}[command]
+        self._begun = {"run": "started", "join": "started", "serve": "serving"}[command]
         self._log = log.with_name(f"{log.stem}-{time.monotonic_ns()}.log")
         self._logged: list[dict[str, Any]] = []
         self._read = 0

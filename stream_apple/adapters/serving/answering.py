@@ -14,7 +14,13 @@ from stream_apple.monitoring.explanation import explain_scores, of_highest_score
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replicas import Replicas
-from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, InstanceScore, score
+from stream_apple.stream.model.instances import (
+    BadInstancesError,
+    InstanceFault,
+    InstanceReader,
+    InstanceScore,
+    InstanceScorer,
+)
 from stream_apple.stream.model.partition_model import PartitionModel
 
 ReplyFacts = dict[str, Any]
@@ -40,6 +46,7 @@ class Answering:
         self.model = model
         self._reader = reader
         self._partition_of = partition_of
+        self._scorers: dict[int, InstanceScorer] = {}
 
     def predict(self, instances: Sequence[Instance]) -> ReplyFacts:
         """Return the reply to `:predict`.
@@ -69,7 +76,7 @@ class Answering:
         for partition, numbers in rows.items():
             part = batch if len(rows) == 1 else batch.select(np.array(numbers))
             with self.replicas.turn(partition) as (model, moment):
-                scores = score(model, part)
+                scores = self._scorer(partition, model).score(part)
                 model_name = model.lineage.model
                 told = [
                     self._explained(model, part.select(np.array([row])), instances[number]) if explain else None
@@ -79,6 +86,13 @@ class Answering:
             for number, scored, explanation in zip(numbers, scores, told, strict=True):
                 found[number] = _Answered(prediction_facts(scored), as_of, explanation)
         return [found[number] for number in range(len(instances))]
+
+    def _scorer(self, partition: int, model: PartitionModel) -> InstanceScorer:
+        """Return what scores by this model, which is another one when the partition has been restored."""
+        found = self._scorers.get(partition)
+        if found is None or found.model is not model:
+            found = self._scorers[partition] = InstanceScorer(model)
+        return found
 
     def _chosen(self, instances: Sequence[Instance]) -> Mapping[int, list[int]]:
         """Return which instances are for the model of which partition."""

@@ -11,7 +11,10 @@ from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
+from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+
+_ROOM = 128  # features for which there is place at first
 
 
 class InstanceFault(NamedTuple):
@@ -92,6 +95,34 @@ class InstanceScore(NamedTuple):
     probabilities: Sequence[float] = ()
 
 
+class InstanceScorer:
+    """Scores by one model as `score` does, one instance alone at less cost: its kernels are called as `OneRow`'s are.
+
+    To be asked in turns of the model.
+    """
+
+    def __init__(self, model: PartitionModel) -> None:
+        self.model = model
+        self._row: SingleRow | None = None
+
+    def score(self, batch: Batch) -> list[InstanceScore]:
+        """Return what the model says of each row; errors as of `score`."""
+        row = self._place(len(batch.keys)) if len(batch.labels) == 1 else None
+        if row is None:
+            return score(self.model, batch)
+        size = len(batch.keys)
+        row.keys[:size], row.values[:size], row.indptr[1] = batch.keys, batch.values, size
+        row.score()
+        return _told(self.model, row.scores)
+
+    def _place(self, features: int) -> SingleRow | None:
+        """Return a place for one row; None if the model needs a batch."""
+        learner, row = self.model.learner, self._row
+        if row is None or row.generation != learner.generation or row.room < features:
+            self._row = row = learner.single_row(max(_ROOM, 2 * features))
+        return row
+
+
 def score(model: PartitionModel, batch: Batch) -> list[InstanceScore]:
     """Return what the model says of each row; not a single bit of it changes.
 
@@ -101,12 +132,16 @@ def score(model: PartitionModel, batch: Batch) -> list[InstanceScore]:
     classes = learner.options.classes
     scores = Scores.empty(size, classes)
     learner.score_rows(batch, 0, size, scores)
-    predictions = scores.predictions.tolist()
-    if learner.options.loss == "squared":
+    return _told(model, scores)
+
+
+def _told(model: PartitionModel, scores: Scores) -> list[InstanceScore]:
+    options, predictions = model.learner.options, scores.predictions.tolist()
+    if options.loss == "squared":
         return [InstanceScore(prediction, None) for prediction in predictions]
-    if classes:
+    if options.classes:
         of_all = scores.all_probabilities.tolist()
         return list(map(InstanceScore, predictions, scores.probabilities.tolist(), of_all))
-    probabilities = np.empty(size)
+    probabilities = np.empty(len(predictions))
     write_probabilities(scores.predictions, probabilities)
     return list(map(InstanceScore, predictions, probabilities.tolist()))

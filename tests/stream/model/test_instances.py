@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.bare_options import bare
 from support.planted_pair import SETTINGS, finder, planted
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, score
+from stream_apple.core.learner.options import Options
+from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, InstanceScorer, score
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
 ROWS = [{"price": 1.0, "country=de": 1.0}, {"price": -0.5}, {}]
@@ -37,7 +39,11 @@ def test_the_score_is_what_a_worker_would_publish(settings: ModelSettings) -> No
         ]
     model.process(learned)
     digest, keys = model.digest(), [b"u1", None, b"u2"]
-    found = score(model, InstanceReader(settings).read(values(), keys))
+    reader, scorer = InstanceReader(settings), InstanceScorer(model)
+    found = score(model, reader.read(values(), keys))
+    assert scorer.score(reader.read(values(), keys)) == found
+    for value, key, told in zip(values(), keys, found, strict=True):
+        assert scorer.score(reader.read([value], [key])) == [told]
     assert model.digest() == digest
     time_ms = START + 8 * HOUR - 1
     for at, (value, key, told) in enumerate(zip(values(), keys, found, strict=True)):
@@ -61,3 +67,24 @@ def test_each_fault_is_told() -> None:
         (2, "bad_label"),
         (3, "record_too_large"),
     ]
+
+
+@pytest.mark.parametrize(
+    "options", [Options(bits=12, label_units=50, reservoir=200), bare(bits=12)], ids=["default", "bare"]
+)
+def test_one_alone_is_scored_to_the_bit_while_the_model_learns(options: Options) -> None:
+    """Between portions, over ends of epochs and growth, with more features than there was place for."""
+    settings = SETTINGS._replace(options=options)
+    model = PartitionModel(TOPIC, 0, finder([])[0].lineage, settings, settings.decoder())
+    scorer = InstanceScorer(model)
+    many = {f"f{number}": 0.5 for number in range(300)}
+    rows = [*ROWS, many]
+    reader = InstanceReader(
+        settings._replace(limits=settings.limits._replace(max_features=400, max_record_bytes=9_000))
+    )
+    records = planted(3_000)
+    for first in range(0, len(records), 250):
+        model.process(records[first : first + 250])
+        for row in rows:
+            batch = reader.read([json.dumps({"features": row}).encode()], [None])
+            assert scorer.score(batch) == score(model, batch)

@@ -207,7 +207,7 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     assert json.loads(done.stdout) == last.prediction | {"as_of": last.as_of}
 
     other = tmp_path / "other.toml"
-    other.write_text(path.read_text().replace("bits = 12", "bits = 13"))
+    other.write_text(path.read_text().replace('"bits" = 12', '"bits" = 13'))
     refused = run_command("serve", "--config", other)
     assert (refused.returncode, "restore the [learner]" in refused.stderr) == (ConfigurationError.exit_code, True)
 

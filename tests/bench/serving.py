@@ -50,7 +50,7 @@ from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
 
 RATE, LEARNED = 1_000, 20_000
-SECONDS, WARM_S, CONNECTIONS, BATCH, ROUNDS = 5.0, 4.0, 16, 100, 2
+SECONDS, WARM_S, CONNECTIONS, BATCH, ROUNDS = 10.0, 4.0, 16, 100, 3
 PAYLOADS = 20_000
 SERVER_CORE, CLIENT_CORE = 0, 1
 PATH = "/v1/models/bench:predict"

@@ -15,7 +15,7 @@ class AnswerError(StreamAppleError):
 
 
 class Asker:
-    """Asks for the predictions of one model, of one partition.
+    """Asks for the predictions of one model, of one partition; `close` it in the end.
 
     port   of the server, on this machine
     model  its name, which is the workers' group
@@ -25,6 +25,10 @@ class Asker:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
         self._path = f"/v1/models/{model}:predict"
         self._partition = partition
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
     def ask(self, features: Features) -> float | None:
         """Return the log-odds of label 1; None if there is no model yet, or nobody answers.

@@ -57,8 +57,7 @@ def _facts(view: LoopView) -> Table:
     unanswered = view.asked - view.answered
     table.add_row(
         "answers of serve",
-        f"{view.answered:,} in {latency.median_ms:.1f} ms (median), {latency.p99_ms:.1f} ms (p99); "
-        f"{unanswered:,} before there was a model",
+        f"{view.answered:,} in {latency.median_ms:.1f} ms, p99 {latency.p99_ms:.1f} ms; {unanswered:,} without a model",
     )
     table.add_row(
         "their loss", f"{loss_text(view.recent.answers)} recently, a constant's {loss_text(view.recent.constant)}"

@@ -89,7 +89,11 @@ class OffsetsRelay:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Relay one connection, until one of the two ends it."""
-        answers, questions = await asyncio.open_connection(self._host, self._port)
+        try:
+            answers, questions = await asyncio.open_connection(self._host, self._port)
+        except ConnectionError:
+            writer.close()
+            return
         asked: dict[int, Asked] = {}
         both = [
             asyncio.ensure_future(self._pass_questions(reader, questions, asked)),

@@ -6,7 +6,8 @@ a day of the visitors' lives, which is an epoch, passes in some seconds.
 
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,17 @@ class LoopSession:
             joiner = stack.enter_context(Child("join", directory, settings))
             server = stack.enter_context(Child("serve", directory, settings))
             joiner_scraper = wait_until_ready(joiner, _PARTITION, self._show_doing, "the joiner")
-            asker = Asker(wait_until_listening(server), _GROUP, _PARTITION)
+            asker = stack.enter_context(closing(Asker(wait_until_listening(server), _GROUP, _PARTITION)))
             visits = islice(traffic(SEED, self._day_ms, broken=0.0), self._view.requests)
             site = Site(visits, asker.ask, WAIT_MS, SEED)
             children = (server, joiner, worker)
-            self._turn(cluster.bootstrap, site, children, worker_scraper, reader)
+
+            def check() -> None:
+                relay.check()
+                for child in children:
+                    child.check()
+
+            self._turn(cluster.bootstrap, site, check, worker_scraper, reader)
             labelled = int(joiner_scraper.samples().get(("join_impressions_total", "labelled"), 0))
             self._viewer.wait_for_exit(lambda doing: self._show(doing=doing))
             self._show(doing="stopping")
@@ -126,7 +133,7 @@ class LoopSession:
             self._show(doing=doing)
 
     def _turn(
-        self, bootstrap: str, site: Site, children: tuple[Child, ...], worker: Scraper, reader: PredictionReader
+        self, bootstrap: str, site: Site, check: Callable[[], None], worker: Scraper, reader: PredictionReader
     ) -> None:
         """Send visitors to the site and watch, until all impressions are judged and learned, or nothing comes."""
         total = self._view.requests
@@ -144,8 +151,7 @@ class LoopSession:
                 elif now > give_up_at:
                     return
                 if now >= watch_at:
-                    for child in children:
-                        child.check()
+                    check()
                     self._watch(site, worker, reader)
                     watch_at = now + _WATCH_S
                 self._show(asked=site.asked, per_second=rate.after(now, site.asked))

@@ -19,7 +19,7 @@ from stream_apple.demo.loop.looks import LOOP_LOOK, loop_summary
 from stream_apple.demo.loop.session import LoopSession
 from stream_apple.demo.loop.state import broken_loop_promises
 from stream_apple.demo.picture import LOOK, summary
-from stream_apple.demo.screen import LineScreen, LiveScreen, Look, NullScreen, Screen, Shown
+from stream_apple.demo.screen import Appearance, LineScreen, LiveScreen, NullScreen, Screen, SomeView
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import broken_promises
 from stream_apple.demo.viewer import NullViewer, TerminalViewer, Viewer, has_desktop
@@ -103,7 +103,7 @@ def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json
     return _Run(report.result._asdict(), broken_loop_promises(report), lambda: loop_summary(report))
 
 
-def _screen(look: Look[Shown], console: Console, *, as_json: bool) -> Screen[Shown]:
+def _screen(look: Appearance[SomeView], console: Console, *, as_json: bool) -> Screen[SomeView]:
     # Braille needs UTF-8; a terminal that can't show it gets lines.
     if console.is_terminal and console.encoding.startswith("utf"):
         return LiveScreen(console, look)

@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 
 from stream_apple.config.sources import VARIABLE_PREFIX
 
-Settings: TypeAlias = dict[str, dict[str, str | int]]
+ChildSettings: TypeAlias = dict[str, dict[str, str | int]]
 """Section -> key -> value, as in a configuration file."""
 
 _LISTENING = ("started", "serving")  # the events with `http_port`
@@ -33,7 +33,7 @@ class Child:
     settings    section -> key -> value
     """
 
-    def __init__(self, command: str, directory: Path, settings: Settings) -> None:
+    def __init__(self, command: str, directory: Path, settings: ChildSettings) -> None:
         self.command = command
         self._log = directory / f"{command}.log"
         file = directory / f"{command}.toml"
@@ -109,7 +109,7 @@ class Child:
         return "\n".join((plain or errors or lines)[-_LAST_LINES:]) or "it said nothing"
 
 
-def _toml(settings: Settings) -> str:
+def _toml(settings: ChildSettings) -> str:
     """Return the settings as TOML, in which text and numbers are written as in JSON."""
     sections = (
         f"[{section}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in entries.items())

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
-from stream_apple.demo.screen import Look
+from stream_apple.demo.screen import Appearance
 from stream_apple.demo.state import DemoReport, View
 
 APPLE, LINEAR = "bold green", "yellow"
@@ -156,5 +156,5 @@ def summary(report: DemoReport) -> Text:
     )
 
 
-LOOK = Look(picture, line)
+LOOK = Appearance(picture, line)
 """Of a run of the demo."""

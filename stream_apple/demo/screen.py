@@ -13,7 +13,7 @@ _PICTURE_SECONDS = 0.1
 _WIDEST = 100
 
 
-class Standing(Protocol):
+class Watchable(Protocol):
     """What a screen itself must know of how a run stands: see `View`."""
 
     @property
@@ -29,25 +29,25 @@ class Standing(Protocol):
         """Of the worker's HTTP server, empty while it is starting."""
 
 
-Shown = TypeVar("Shown", bound=Standing)
-Watched_contra = TypeVar("Watched_contra", bound=Standing, contravariant=True)
+SomeView = TypeVar("SomeView", bound=Watchable)
+SomeView_contra = TypeVar("SomeView_contra", bound=Watchable, contravariant=True)
 
 
-class Look(NamedTuple, Generic[Shown]):
+class Appearance(NamedTuple, Generic[SomeView]):
     """How it looks where a run stands.
 
     picture  of at most 24 lines, given the width in characters
     line     the same in a line
     """
 
-    picture: Callable[[Shown, int], RenderableType]
-    line: Callable[[Shown], str]
+    picture: Callable[[SomeView, int], RenderableType]
+    line: Callable[[SomeView], str]
 
 
-class Screen(Protocol[Watched_contra]):
+class Screen(Protocol[SomeView_contra]):
     """A context that shows how a run stands."""
 
-    def show(self, view: Watched_contra) -> None:
+    def show(self, view: SomeView_contra) -> None:
         """Show how the run stands now; may be called as often as there is news."""
 
     def __enter__(self) -> Self:
@@ -58,16 +58,16 @@ class Screen(Protocol[Watched_contra]):
     ) -> None: ...
 
 
-class LiveScreen(Generic[Shown]):
+class LiveScreen(Generic[SomeView]):
     """A picture of at most 24 lines in a terminal, painted anew as the run goes on."""
 
-    def __init__(self, console: Console, look: Look[Shown]) -> None:
+    def __init__(self, console: Console, look: Appearance[SomeView]) -> None:
         self._look = look
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
         self._doing = ""
         self._due = 0.0
 
-    def show(self, view: Shown) -> None:
+    def show(self, view: SomeView) -> None:
         """Paint the picture anew, unless the last one is too new to be replaced."""
         now = time.monotonic()
         if view.doing == self._doing and now < self._due:
@@ -85,17 +85,17 @@ class LiveScreen(Generic[Shown]):
         self._live.__exit__(kind, error, trace)
 
 
-class LineScreen(Generic[Shown]):
+class LineScreen(Generic[SomeView]):
     """Writes a line a second, and one for each new thing that is done."""
 
-    def __init__(self, console: Console, look: Look[Shown]) -> None:
+    def __init__(self, console: Console, look: Appearance[SomeView]) -> None:
         self._look = look
         self._console = console
         self._doing = ""
         self._address = ""
         self._due = 0.0
 
-    def show(self, view: Shown) -> None:
+    def show(self, view: SomeView) -> None:
         """Write a line, unless the last one is too recent."""
         now = time.monotonic()
         if view.address != self._address:
@@ -123,7 +123,7 @@ class LineScreen(Generic[Shown]):
 class NullScreen:
     """Shows nothing, for whoever wants the result only."""
 
-    def show(self, view: Standing) -> None:
+    def show(self, view: Watchable) -> None:
         """Ignore the state: there is no terminal to show it on."""
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any
 
 from stream_apple.config import TopicSettings
 from stream_apple.config.duration import DAY
-from stream_apple.demo.child import Child, Settings
+from stream_apple.demo.child import Child, ChildSettings
 from stream_apple.demo.clicks import clicks
 from stream_apple.demo.cluster import EmbeddedCluster
 from stream_apple.demo.paced_feed import Feed
@@ -86,7 +86,7 @@ class Session:
         )
         return DemoReport(result, reader.repeated, reading)
 
-    def _settings(self, bootstrap: str) -> Settings:
+    def _settings(self, bootstrap: str) -> ChildSettings:
         return {
             "kafka": {"bootstrap.servers": bootstrap, "log_level": 3},
             "worker": {"group": "demo", "id": "demo-0"},

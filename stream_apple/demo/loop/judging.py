@@ -8,7 +8,7 @@ import numpy as np
 from stream_apple.demo.loop.site import Shown
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """Mean losses of some answers; NaN if there are none.
 
     answers   as they were given
@@ -19,7 +19,7 @@ class Verdict(NamedTuple):
     constant: float
 
 
-NO_VERDICT = Verdict(math.nan, math.nan)
+NO_JUDGEMENT = Judgement(math.nan, math.nan)
 
 
 class Judge:
@@ -43,13 +43,13 @@ class Judge:
         """Return how many from number `start` on had no answer."""
         return int(np.isnan(self._log_odds[start:]).sum())
 
-    def verdict(self, start: int) -> Verdict:
+    def judgement(self, start: int) -> Judgement:
         """Return the mean losses from number `start` on, of those that had an answer."""
         log_odds, clicked = np.array(self._log_odds[start:]), np.array(self._clicked[start:], bool)
         there = ~np.isnan(log_odds)
         if not there.any():
-            return NO_VERDICT
+            return NO_JUDGEMENT
         signed = np.where(clicked[there], -log_odds[there], log_odds[there])
         share = float(clicked[there].mean())
         constant = -sum(part * math.log(part) for part in (share, 1 - share) if part)
-        return Verdict(float(np.logaddexp(0.0, signed).mean()), constant)
+        return Judgement(float(np.logaddexp(0.0, signed).mean()), constant)

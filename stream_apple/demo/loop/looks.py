@@ -1,5 +1,7 @@
 """A run of the loop as a picture for a terminal, as a line for where there is none, and what was seen in the end."""
 
+import math
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -7,7 +9,7 @@ from rich.text import Text
 from stream_apple.demo.loop.state import LoopReport, LoopView
 from stream_apple.demo.picture import MARGIN, chart, facts_table, heading, loss_text, page_link, parents_text, progress
 from stream_apple.demo.plot import Curve
-from stream_apple.demo.screen import Look
+from stream_apple.demo.screen import Appearance
 
 _ANSWERS, _CONSTANT = "bold green", "yellow"
 _EXPLANATION = (
@@ -39,12 +41,14 @@ def loop_picture(view: LoopView, width: int) -> RenderableType:
 
 
 def _curves(view: LoopView, width: int) -> list[Text]:
+    there = [point for point in view.curve if not math.isnan(point.judgement.answers)]
+
     def curve(values: list[float], style: str) -> Curve:
-        places = (point.judged / view.requests for point in view.curve)
+        places = (point.judged / view.requests for point in there)
         return Curve(list(zip(places, values, strict=True)), style)
 
-    constant = curve([point.verdict.constant for point in view.curve], _CONSTANT)
-    answers = curve([point.verdict.answers for point in view.curve], _ANSWERS)
+    constant = curve([point.judgement.constant for point in there], _CONSTANT)
+    answers = curve([point.judgement.answers for point in there], _ANSWERS)
     about = Text.assemble("loss when asked:  ", ("the best constant", _CONSTANT), "  ", ("answers of serve", _ANSWERS))
     end = f"{view.requests:,} requests"
     return chart(about, [constant, answers], "0".ljust(width - MARGIN - len(end)) + end, width)
@@ -90,5 +94,5 @@ def loop_summary(report: LoopReport) -> Text:
     )
 
 
-LOOP_LOOK = Look(loop_picture, loop_line)
+LOOP_LOOK = Appearance(loop_picture, loop_line)
 """Of a run of the loop."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from stream_apple.config import JoinSettings, TopicSettings
 from stream_apple.config.duration import SECOND
-from stream_apple.demo.child import Child, Settings
+from stream_apple.demo.child import Child, ChildSettings
 from stream_apple.demo.cluster import EmbeddedCluster
 from stream_apple.demo.loop.asking import Asker
 from stream_apple.demo.loop.judging import Judge
@@ -91,7 +91,9 @@ class LoopSession:
             joiner = stack.enter_context(Child("join", directory, settings))
             server = stack.enter_context(Child("serve", directory, settings))
             joiner_scraper = wait_until_ready(joiner, _PARTITION, self._show_doing, "the joiner")
-            asker = stack.enter_context(closing(Asker(wait_until_listening(server), _GROUP, _PARTITION)))
+            asker = stack.enter_context(
+                closing(Asker(f"http://127.0.0.1:{wait_until_listening(server)}", _GROUP, _PARTITION))
+            )
             visits = islice(traffic(SEED, self._day_ms, broken=0.0), self._view.requests)
             site = Site(visits, asker.ask, WAIT_MS, SEED)
             children = (server, joiner, worker)
@@ -111,7 +113,7 @@ class LoopSession:
             self._show(doing="done", examples=reader.answered)
             return self._report(site, labelled, reader)
 
-    def _settings(self, bootstrap: str, port: int) -> Settings:
+    def _settings(self, bootstrap: str, port: int) -> ChildSettings:
         """Return what the three commands read: each looks at its own sections."""
         return {
             # The cluster gives the records that end its transactions no valid checksum.
@@ -164,7 +166,7 @@ class LoopSession:
             self._judge.take(shown)
             count += 1
             if self._judge.judged % step == 0:
-                recent = self._judge.verdict(max(self._judge.judged - _RECENT * step, 0))
+                recent = self._judge.judgement(max(self._judge.judged - _RECENT * step, 0))
                 point = LoopPoint(self._judge.judged, recent)
                 self._view = self._view._replace(recent=recent, curve=(*self._view.curve, point))
         return count
@@ -182,7 +184,7 @@ class LoopSession:
             undecided=site.undecided,
             clicks_to_come=site.clicks_to_come,
             examples=reader.answered,
-            latency=_latency(site.latencies[-_LATEST:]),
+            latency=_latency(list(site.latencies)[-_LATEST:]),
         )
 
     def _doing(self, site: Site) -> str:
@@ -192,7 +194,7 @@ class LoopSession:
 
     def _report(self, site: Site, labelled: int, reader: PredictionReader) -> LoopReport:
         last_third = self._view.requests * 2 // 3
-        verdict, latency = self._judge.verdict(last_third), _latency(site.latencies)
+        judgement, latency = self._judge.judgement(last_third), _latency(list(site.latencies))
         result = LoopResult(
             requests=self._view.requests,
             answered=site.answered,
@@ -202,8 +204,8 @@ class LoopSession:
             latency_median_ms=latency.median_ms,
             latency_p99_ms=latency.p99_ms,
             last_third_unanswered=self._judge.unanswered(last_third),
-            last_third_loss=verdict.answers,
-            last_third_constant_loss=verdict.constant,
+            last_third_loss=judgement.answers,
+            last_third_constant_loss=judgement.constant,
         )
         return LoopReport(result, reader.answered, reader.repeated)
 

@@ -18,6 +18,7 @@ from stream_apple.demo.traffic import now_ms
 
 _MEAN_DELAY, _LONGEST_DELAY = 0.25, 0.6  # of the wait: what is left is for machines that are busy
 _TICK_S = 0.02
+_LATENCIES = 100_000
 
 
 class Shown(NamedTuple):
@@ -36,31 +37,32 @@ class Site:
     """Its two streams are read by two threads, and what it counts by a third; use as a context, whose end ends both.
 
     visits   features, and label 1 for a click
-    ask      returns the log-odds of a click, or None for no answer
+    ask      returns the log-odds of a click, or None for no answer, given features and key
     wait_ms  so long after an impression its click may come
     seed     of how late clicks come
 
     asked      questions so far
     answered   of them
     clicks     outcomes that were published, or will be
-    latencies  of answers, seconds
+    latencies  of the latest answers, seconds
     """
 
     def __init__(
         self,
         visits: Iterable[Example],
-        ask: Callable[[Features], float | None],
+        ask: Callable[[Features, str], float | None],
         wait_ms: int,
         seed: int,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.asked = self.answered = self.clicks = 0
-        self.latencies: list[float] = []
+        self.latencies: deque[float] = deque(maxlen=_LATENCIES)
         self._visits = visits
         self._ask = ask
         self._wait_ms = wait_ms
         self._rng = np.random.default_rng(seed)
         self._clock = clock
+        self._began_ms = clock()  # ids are unique, also after a restart
         self._shown: deque[Shown] = deque()
         self._coming: list[tuple[int, str]] = []  # a heap: time, id
         self._lock = threading.Lock()
@@ -83,12 +85,13 @@ class Site:
             if self._closed.is_set():
                 return
             began = time.perf_counter()
-            log_odds = self._ask(visit.features)
+            self.asked += 1
+            name = f"{self._began_ms}-{self.asked}"
+            log_odds = self._ask(visit.features, name)
             if log_odds is not None:
                 self.latencies.append(time.perf_counter() - began)
                 self.answered += 1
-            self.asked += 1
-            name, time_ms, clicked = f"visit-{self.asked}", self._clock(), visit.label == 1
+            time_ms, clicked = self._clock(), visit.label == 1
             if clicked:
                 self.clicks += 1
                 with self._lock:

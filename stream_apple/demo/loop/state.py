@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stream_apple.demo.loop.judging import NO_VERDICT, Verdict
+from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
 from stream_apple.demo.scrape import Reading
 from stream_apple.demo.state import NOTHING_YET
 
@@ -18,7 +18,7 @@ class LoopPoint(NamedTuple):
     """A point of the curves: losses of the latest answers, when so many impressions were judged."""
 
     judged: int
-    verdict: Verdict
+    judgement: Judgement
 
 
 class LoopView(NamedTuple):
@@ -46,7 +46,7 @@ class LoopView(NamedTuple):
     clicks_to_come: int = 0
     examples: int = 0
     latency: Latency = Latency(0.0, 0.0)
-    recent: Verdict = NO_VERDICT
+    recent: Judgement = NO_JUDGEMENT
     reading: Reading = NOTHING_YET
     curve: tuple[LoopPoint, ...] = ()
     address: str = ""

@@ -1,70 +1,35 @@
 """What the site makes of what `serve` says, and of its silence."""
 
 import socket
-import threading
-from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from support.canned_replica import CannedReplica
 
-from stream_apple.demo.loop.asking import AnswerError, Asker
-
-
-class Replica(HTTPServer):
-    """Gives the answer that it is told to; keeps the bodies of what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer = (200, b"")
-        self.asked: list[tuple[str, bytes]] = []
+from stream_apple.demo.loop.asking import Asker
+from stream_apple.errors import ConfigurationError
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Replica
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append((self.path, body))
-        status, text = self.server.answer
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name of the base class
-        """Say nothing."""
-
-
-@pytest.fixture
-def replica() -> Iterator[Replica]:
-    """A server with a thread of its own."""
-    with Replica() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-def test_asks_for_one_instance_of_its_partition(replica: Replica) -> None:
-    """In JSON; the answer is the log-odds."""
-    replica.answer = (200, b'{"predictions": [{"prediction": -0.75, "probability": 0.32}]}')
-    with closing(Asker(replica.server_port, "demo", 3)) as asker:
-        assert asker.ask({"ad=wine": 1.0}) == -0.75
-    ((path, body),) = replica.asked
+def test_asks_for_one_instance_of_its_partition(canned_replica: CannedReplica) -> None:
+    """Or of its key, in JSON; the answer is the log-odds."""
+    canned_replica.answer = (200, b'{"predictions": [{"prediction": -0.75, "probability": 0.32}]}')
+    with closing(Asker(canned_replica.address, "demo", 3)) as asker:
+        assert asker.ask({"ad=wine": 1.0}, "u1") == -0.75
+    with closing(Asker(canned_replica.address, "demo")) as asker:
+        assert asker.ask({}, "u1") == -0.75
+    (path, body), (_, by_key) = canned_replica.asked
+    assert by_key == b'{"instances": [{"features": {}, "key": "u1"}]}'
     assert path == "/v1/models/demo:predict"
     assert body == b'{"instances": [{"features": {"ad=wine": 1.0}, "partition": 3}]}'
 
 
-def test_without_a_model_there_is_no_answer(replica: Replica) -> None:
+def test_without_a_model_there_is_no_answer(canned_replica: CannedReplica) -> None:
     """Status 503 is no error: the replica waits for the first commit."""
-    with closing(Asker(replica.server_port, "demo", 0)) as asker:
-        replica.answer = (503, b'{"error": "no model"}')
-        assert asker.ask({}) is None
-        replica.answer = (200, b'{"predictions": [{"prediction": 1}]}')
-        assert asker.ask({}) == 1.0
+    with closing(Asker(canned_replica.address, "demo", 0)) as asker:
+        canned_replica.answer = (503, b'{"error": "no model"}')
+        assert asker.ask({}, "u1") is None
+        canned_replica.answer = (200, b'{"predictions": [{"prediction": 1}]}')
+        assert asker.ask({}, "u1") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -78,18 +43,18 @@ def test_without_a_model_there_is_no_answer(replica: Replica) -> None:
         (200, b"[]"),
     ],
 )
-def test_any_other_answer_is_an_error(replica: Replica, answer: tuple[int, bytes]) -> None:
+def test_any_other_answer_is_an_error(canned_replica: CannedReplica, answer: tuple[int, bytes]) -> None:
     """It names the status, and what was said."""
-    replica.answer = answer
+    canned_replica.answer = answer
     with (
-        closing(Asker(replica.server_port, "demo", 0)) as asker,
-        pytest.raises(AnswerError, match=f"status {answer[0]}"),
+        closing(Asker(canned_replica.address, "demo", 0)) as asker,
+        pytest.raises(ConfigurationError, match=f"status {answer[0]}"),
     ):
-        asker.ask({})
+        asker.ask({}, "u1")
 
 
 def test_nobody_there_is_no_answer() -> None:
     """The site goes on without; who has ended is told by who looks after the processes."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    assert Asker(port, "demo", 0).ask({}) is None
+    assert Asker(f"http://127.0.0.1:{port}", "demo", 0).ask({}, "u1") is None

@@ -5,7 +5,7 @@ import math
 import pytest
 from sklearn.metrics import log_loss
 
-from stream_apple.demo.loop.judging import NO_VERDICT, Judge
+from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judge
 from stream_apple.demo.loop.site import Shown
 
 ANSWERS = [(1.5, True), (-0.3, False), (0.2, False), (2.0, True), (-4.0, True)]
@@ -26,7 +26,7 @@ def test_is_the_logarithmic_loss() -> None:
         clicked = [click for _, click in ANSWERS[start:]]
         chances = [1 / (1 + math.exp(-log_odds)) for log_odds, _ in ANSWERS[start:]]
         share = sum(clicked) / len(clicked)
-        found = judge.verdict(start)
+        found = judge.judgement(start)
         assert found.answers == pytest.approx(log_loss(clicked, chances))
         assert found.constant == pytest.approx(log_loss(clicked, [share] * len(clicked)))
 
@@ -34,17 +34,17 @@ def test_is_the_logarithmic_loss() -> None:
 def test_what_had_no_answer_counts_for_neither() -> None:
     """The two losses are of the very same questions."""
     mixed: list[tuple[float | None, bool]] = [(None, True), *ANSWERS, (None, False)]
-    assert judge_of(mixed).verdict(0) == judge_of([*ANSWERS]).verdict(0)
+    assert judge_of(mixed).judgement(0) == judge_of([*ANSWERS]).judgement(0)
     assert judge_of(mixed).unanswered(0) == 2
     assert judge_of(mixed).unanswered(1) == 1
 
 
 def test_without_answers_there_is_no_loss() -> None:
     """NaN, which no comparison calls better."""
-    assert judge_of([]).verdict(0) == NO_VERDICT or math.isnan(judge_of([]).verdict(0).answers)
-    assert math.isnan(judge_of([(None, True)]).verdict(0).answers)
+    assert judge_of([]).judgement(0) == NO_JUDGEMENT or math.isnan(judge_of([]).judgement(0).answers)
+    assert math.isnan(judge_of([(None, True)]).judgement(0).answers)
 
 
 def test_where_everybody_clicks_a_constant_is_never_wrong() -> None:
     """Its loss is 0, and not NaN."""
-    assert judge_of([(3.0, True), (2.0, True)]).verdict(0).constant == 0
+    assert judge_of([(3.0, True), (2.0, True)]).judgement(0).constant == 0

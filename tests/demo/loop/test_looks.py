@@ -2,12 +2,13 @@
 
 import io
 import math
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from stream_apple.demo.loop.judging import Verdict
+from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
 from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
 from stream_apple.demo.loop.state import (
     Latency,
@@ -20,8 +21,8 @@ from stream_apple.demo.loop.state import (
 
 VIEW = LoopView(
     "waiting for the last outcomes", 200_000, 150_000, 4_000.0, 145_000, 140_000, 10_000, 3_456, 138_000,
-    Latency(11.25, 123.4), Verdict(0.5432, 0.6543),
-    curve=tuple(LoopPoint(3000 * step, Verdict(0.7 - 0.003 * step, 0.65)) for step in range(1, 47)),
+    Latency(11.25, 123.4), Judgement(0.5432, 0.6543),
+    curve=tuple(LoopPoint(3000 * step, Judgement(0.7 - 0.003 * step, 0.65)) for step in range(1, 47)),
     address="http://127.0.0.1:65535",
 )  # fmt: skip
 GOOD = LoopReport(LoopResult(900, 800, 300, 300, 900, 1.0, 5.0, 0, 0.5, 0.65), 900, 0)
@@ -51,11 +52,18 @@ def test_the_picture_fits_a_terminal(width: int) -> None:
 
 
 def test_before_the_first_request_it_says_what_is_done() -> None:
-    """There is no empty plot; neither before the first is judged."""
+    """There is no empty plot."""
     text = "\n".join(rendered(loop_picture(LoopView("compiling", 100), 80), 80))
     assert "compiling ..." in text
     assert "requests" not in text
-    rendered(loop_picture(VIEW._replace(curve=()), 80), 80)
+
+
+def test_before_there_is_a_model_the_plot_is_empty() -> None:
+    """Points without a loss are no points, and the range is still one."""
+    nothing = tuple(LoopPoint(number, NO_JUDGEMENT) for number in range(5))
+    for curve in ((), nothing, (*nothing, *VIEW.curve)):
+        text = "\n".join(rendered(loop_picture(VIEW._replace(curve=curve), 80), 80))
+        assert "nan" not in text.lower()
 
 
 def test_a_line_has_the_same_facts() -> None:
@@ -87,7 +95,7 @@ def test_a_good_run_has_kept_its_promises() -> None:
         ({"last_third_loss": math.nan}, 0, "below the best constant's"),
     ],
 )
-def test_each_broken_promise_is_found(result: dict[str, float], repeated: int, words: str) -> None:
+def test_each_broken_promise_is_found(result: dict[str, Any], repeated: int, words: str) -> None:
     """One sentence, which says what is wrong."""
     (found,) = broken_loop_promises(GOOD._replace(result=GOOD.result._replace(**result), repeated=repeated))
     assert words in found

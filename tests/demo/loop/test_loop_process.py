@@ -46,16 +46,17 @@ def test_no_process_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
     """All three commands end with it."""
     demo = start(tmp_path)
 
-    def commands() -> dict[str, psutil.Process]:
+    def commands() -> list[psutil.Process]:
         assert demo.poll() is None
         children = psutil.Process(demo.pid).children()
         started = [child for child in children if "stream_apple.demo.parent_death_signal" not in child.cmdline()]
-        return {name: child for child in started for name in COMMANDS.intersection(child.cmdline())}
+        found = {name: child for child in started for name in COMMANDS.intersection(child.cmdline())}
+        return list(found.values()) if found.keys() == COMMANDS else []
 
     try:
-        children = wait_until(lambda: found if (found := commands()).keys() == COMMANDS else None, "three processes")
+        children = wait_until(commands, "three processes")
         demo.send_signal(signal.SIGKILL)
-        _, alive = psutil.wait_procs(list(children.values()), timeout=DEADLINE_S)
+        _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
         assert alive == []
     finally:
         demo.kill()

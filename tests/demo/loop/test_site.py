@@ -24,7 +24,7 @@ def test_impressions_have_what_was_asked_and_no_label() -> None:
     """Features, an id of their own, and the time of the answer."""
     asked: list[Features] = []
 
-    def ask(features: Features) -> float:
+    def ask(features: Features, _key: str) -> float:
         asked.append(features)
         return 0.25
 
@@ -39,7 +39,7 @@ def test_impressions_have_what_was_asked_and_no_label() -> None:
 def test_a_click_comes_when_its_time_has_come_and_within_the_wait() -> None:
     """Not before; in the order of their times; each of a visit that was clicked, and all of them."""
     clock = Clock()
-    site = Site(VISITS, lambda _: None, WAIT_MS, 1, clock)
+    site = Site(VISITS, lambda *_: None, WAIT_MS, 1, clock)
     shown = list(site.impressions())
     assert site.clicks_to_come == site.clicks == 100
     clicks: list[Example] = []
@@ -60,7 +60,7 @@ def test_a_click_comes_when_its_time_has_come_and_within_the_wait() -> None:
 def test_what_was_clicked_is_judged_no_earlier_than_what_was_not() -> None:
     """All of a time are decided when the wait is over, in their order, with what was answered."""
     clock, answers = Clock(), iter([None, 0.5, -0.5])
-    site = Site(VISITS[:3], lambda _: next(answers), WAIT_MS, 1, clock)
+    site = Site(VISITS[:3], lambda *_: next(answers), WAIT_MS, 1, clock)
     assert len(list(site.impressions())) == 3
     clock.now += WAIT_MS - 1
     assert list(site.decided()) == []
@@ -74,7 +74,7 @@ def test_what_was_clicked_is_judged_no_earlier_than_what_was_not() -> None:
 
 def test_both_streams_end_when_the_site_is_closed() -> None:
     """Whatever is left: nobody waits for the clicks that are to come."""
-    site = Site(VISITS, lambda _: None, WAIT_MS, 1, Clock())
+    site = Site(VISITS, lambda *_: None, WAIT_MS, 1, Clock())
     with site:
         impressions = site.impressions()
         next(impressions)

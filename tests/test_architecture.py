@@ -211,6 +211,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
+    "demo.loop": _CORE | {"config", "demo", "errors"},
     "cli": _CORE
     | _STREAM
     | {
@@ -223,6 +224,7 @@ ALLOWED: dict[str, set[str]] = {
         "comparing",
         "config",
         "demo",
+        "demo.loop",
         "errors",
         "files",
         "logs",
@@ -280,7 +282,7 @@ HOMES = {
     "matplotlib": {"offline", "study"},
     "vowpalwabbit": {"study"},
     "socket": {"adapters", "app"},
-    "http": {"adapters"},
+    "http": {"adapters", "demo"},
     "logging": {"logs", "adapters"},
     "signal": {"signals", "cli", "demo", "study"},
     "tomllib": {"config", "study"},

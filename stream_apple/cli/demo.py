@@ -3,64 +3,111 @@
 import json
 import signal
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple, NoReturn
 
 import click
 from rich.console import Console
+from rich.text import Text
 
+from stream_apple.cli.options.extra import needs_extra
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
-from stream_apple.demo.screen import LineScreen, LiveScreen, NullScreen, Screen, summary
+from stream_apple.demo.child import ChildEndedError
+from stream_apple.demo.loop.looks import LOOP_LOOK, loop_summary
+from stream_apple.demo.loop.session import LoopSession
+from stream_apple.demo.loop.state import broken_loop_promises
+from stream_apple.demo.picture import LOOK, summary
+from stream_apple.demo.screen import Appearance, LineScreen, LiveScreen, NullScreen, Screen, SomeView
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import broken_promises
 from stream_apple.demo.viewer import NullViewer, TerminalViewer, Viewer, has_desktop
-from stream_apple.demo.worker import WorkerEndedError
 from stream_apple.signals import STOPPING, Signals
+
+_EXAMPLES, _REQUESTS = 200_000, 20_000
+
+
+class _Run(NamedTuple):
+    """A run that is over.
+
+    result    for `--json`
+    broken    promises that were not kept, a sentence each
+    summary   returns what was seen
+    """
+
+    result: dict[str, int | float]
+    broken: list[str]
+    summary: Callable[[], Text]
 
 
 @click.command()
-@click.option("--examples", type=click.IntRange(min=1000), default=200_000, show_default=True, help="How many to send.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1000),
+    help=f"How many to send; with --loop, how many requests.  [default: {_EXAMPLES}; {_REQUESTS} with --loop]",
+)
+@click.option(
+    "--loop", is_flag=True, help="With `serve` and `join`: labels come after the answers (docs/closed-loop.md)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, and nothing else.")
 @click.option(
     "--port", type=click.IntRange(0, LARGEST_PORT), default=0, help="Of the worker's status page.  [default: any]"
 )
 @click.option("--no-browser", is_flag=True, help="Don't open the status page in the desktop's browser.")
-def command(examples: int, port: int, *, as_json: bool, no_browser: bool) -> None:
+def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_browser: bool) -> None:
     """Run everything on a cluster inside this process: nothing to install.
 
     A made-up click stream goes through a real worker, `stream-apple run`; its progressive loss is drawn beside that
     of a linear model, and the worker's status page opens where there is a desktop. Takes half a minute, the first time
     longer; on a terminal, the page stays until Enter is pressed. Nothing is left behind.
 
-    Exits with 1 if an example was not answered exactly once, or apple was not better than linear; with the
-    worker's exit code if it ends early.
+    With --loop, a site asks `stream-apple serve` over HTTP, clicks come seconds later, `stream-apple join` makes
+    examples of both, and the answers get better: a minute and a half.
+
+    Exits with 1 if an example was not answered exactly once, or the loss was not below that of the linear model (with
+    --loop: of a constant answer); with the exit code of a process that ends early.
     """
     signals = Signals(caught=(*STOPPING, signal.SIGHUP))
     signals.call(lambda: _end(signals))
     console = PrintableConsole(stderr=as_json)
+    viewer = _viewer(as_json=as_json, opens=not no_browser)
     try:
-        with signals, _screen(console, as_json=as_json) as screen:
-            viewer = _viewer(as_json=as_json, opens=not no_browser)
-            report = Session(examples, port, screen, viewer).run()
-    except WorkerEndedError as error:
+        with signals:
+            run, count = (_loop, examples or _REQUESTS) if loop else (_once, examples or _EXAMPLES)
+            done = run(count, port, console, viewer, as_json=as_json)
+    except ChildEndedError as error:
         say(f"stream-apple: {error}", err=True)
         sys.exit(error.exit_code)
-    broken = broken_promises(report)
     if as_json:
-        say(json.dumps(report.result._asdict()))
-    elif not broken:
-        console.print(summary(report))
-    for promise in broken:
+        say(json.dumps(done.result))
+    elif not done.broken:
+        console.print(done.summary())
+    for promise in done.broken:
         say(f"stream-apple: {promise}", err=True)
-    if broken:
+    if done.broken:
         sys.exit(1)
 
 
-def _screen(console: Console, *, as_json: bool) -> Screen:
+def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
+    with _screen(LOOK, console, as_json=as_json) as screen:
+        report = Session(examples, port, screen, viewer).run()
+    return _Run(report.result._asdict(), broken_promises(report), lambda: summary(report))
+
+
+def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
+    with needs_extra("serve"):
+        import_module("uvicorn")
+    with _screen(LOOP_LOOK, console, as_json=as_json) as screen:
+        report = LoopSession(requests, port, screen, viewer).run()
+    return _Run(report.result._asdict(), broken_loop_promises(report), lambda: loop_summary(report))
+
+
+def _screen(look: Appearance[SomeView], console: Console, *, as_json: bool) -> Screen[SomeView]:
     # Braille needs UTF-8; a terminal that can't show it gets lines.
     if console.is_terminal and console.encoding.startswith("utf"):
-        return LiveScreen(console)
-    return NullScreen() if as_json else LineScreen(console)
+        return LiveScreen(console, look)
+    return NullScreen() if as_json else LineScreen(console, look)
 
 
 def _viewer(*, as_json: bool, opens: bool) -> Viewer:

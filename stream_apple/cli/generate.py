@@ -1,17 +1,39 @@
 """`stream-apple generate`: the demo's clicks as live traffic, for a cluster that has none yet."""
 
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
-from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
 from stream_apple.cli.options.parameters import duration
 from stream_apple.cli.output import say
 from stream_apple.config import load
+from stream_apple.demo.loop.asking import Asker
+from stream_apple.demo.loop.judging import Judge
+from stream_apple.demo.loop.site import Site
 from stream_apple.demo.traffic import traffic
 from stream_apple.signals import Signals
+
+_REPORT_S = 10.0
+_STOP_S = 0.1
+
+
+def _address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    try:
+        parts = urlsplit(value or "http://none")
+        fits = parts.scheme == "http" and parts.hostname and parts.path in {"", "/"} and (parts.port or 1)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise click.BadParameter(f"expected an address such as http://localhost:8080, found {value!r}")
+    return value
 
 
 @click.command()
@@ -41,21 +63,85 @@ from stream_apple.signals import Signals
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is drawn.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many examples.  [default: never]")
-def command(path: Path | None, rate: float, day_ms: int, broken: float, seed: int, limit: int | None) -> None:
+@click.option(
+    "--ask",
+    "server",
+    metavar="URL",
+    callback=_address,
+    help="Of `stream-apple serve`: ask it about each visit, and send impressions and late outcomes for `join`.",
+)
+def command(
+    path: Path | None, rate: float, day_ms: int, broken: float, seed: int, limit: int | None, server: str | None
+) -> None:
     """Send made-up clicks to the examples topic, until stopped.
 
     Their timestamps are the time at which they are sent. What decides a click is the same as in `stream-apple demo`:
     mostly pairs and triples of features, which a linear model does not see. Train with `learner.loss = "logistic"`.
 
+    With --ask, clicks come late: each visit is an impression, in `join.impressions`, and each click an outcome, in
+    `join.outcomes`, some time within `join.wait`. Every ten seconds it is told how good the answers were.
+
     The first SIGINT or SIGTERM waits for what was sent and ends with 0, the second does not wait.
     """
+    if server and broken:
+        raise click.UsageError("--broken: expected nothing beside --ask, whose server refuses what is broken")
     config = load(path)
-    writer = TopicWriter(config.kafka, config.topics.examples)
-    say(
-        f"sending {rate:g} examples a second to {writer.topic} over {writer.partitions} partitions; Ctrl-C stops",
-        err=True,
-    )
+    visits, limiter = islice(traffic(seed, day_ms, broken), limit), RateLimiter(Fraction(rate))
     with Signals() as signals:
-        examples = islice(traffic(seed, day_ms, broken), limit)
-        totals = writer.write(examples, RateLimiter(Fraction(rate)), signals.stopping)
-    say(f"sent {totals.delivered:,} examples", err=True)
+        if server is None:
+            writer = TopicWriter(config.kafka, config.topics.examples)
+            what = "examples"
+            _announce(rate, what, writer)
+            totals = writer.write(visits, limiter, signals.stopping)
+        else:
+            writer = TopicWriter(config.kafka, config.join.impressions)
+            what = "impressions"
+            _announce(rate, what, writer)
+            with closing(Asker(server, config.worker.group)) as asker:
+                site = Site(visits, asker.ask, config.join.wait, seed)
+                outcomes = TopicWriter(config.kafka, config.join.outcomes)
+                totals = _run_site(site, writer, outcomes, limiter, signals.stopping)
+    say(f"sent {totals.delivered:,} {what}", err=True)
+
+
+def _announce(rate: float, what: str, writer: TopicWriter) -> None:
+    place = f"{writer.topic} over {writer.partitions} partitions"
+    say(f"sending {rate:g} {what} a second to {place}; Ctrl-C stops", err=True)
+
+
+def _run_site(
+    site: Site, impressions: TopicWriter, outcomes: TopicWriter, limiter: RateLimiter, stop: Callable[[], bool]
+) -> DeliveryTotals:
+    """Send what happens on the site; return when all impressions have been sent, and all clicks or `stop()`."""
+    with ThreadPoolExecutor(1) as pool, site:
+        clicks = pool.submit(outcomes.write, site.outcomes(), RateLimiter(None), stop)
+        told = _Told(site)
+        totals = impressions.write(site.impressions(), limiter, lambda: stop() or clicks.done(), told.report)
+        while not stop() and not clicks.done():
+            wait([clicks], _STOP_S)
+        if clicks.done():
+            clicks.result()  # or what has gone wrong
+    return totals
+
+
+class _Told:
+    """Says how good the latest answers were."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._judge = Judge()
+        self._due = time.monotonic() + _REPORT_S
+
+    def report(self, _totals: DeliveryTotals) -> None:
+        """Judge what is decided by now, and say it, if it is time."""
+        for shown in self._site.decided():
+            self._judge.take(shown)
+        if time.monotonic() < self._due:
+            return
+        found, unanswered = self._judge.judgement(0), self._judge.unanswered(0)
+        say(
+            f"{self._site.asked:,} asked; of the latest {self._judge.judged:,} decided, {unanswered:,} had no answer, "
+            f"the others a loss of {found.answers:.4f}, the best constant {found.constant:.4f}",
+            err=True,
+        )
+        self._judge, self._due = Judge(), time.monotonic() + _REPORT_S

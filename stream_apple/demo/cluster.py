@@ -1,7 +1,8 @@
 """librdkafka's in-process Kafka cluster: one client of this process serves others over local sockets.
 
-It has no disk, no compaction and no isolation of transactions, and it keeps 5 MiB of a partition: enough to look at
-the worker, not enough to prove anything about exactly-once.
+It has no disk and no compaction, it keeps 5 MiB of a partition, it forgets the offsets that transactions commit
+(`loop/relay.py`), and the records that end them have no valid checksum: enough to look at the worker, not enough to
+prove anything about exactly-once.
 """
 
 from typing import Self

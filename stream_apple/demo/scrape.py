@@ -4,9 +4,12 @@ import json
 import math
 import urllib.error
 import urllib.request
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from prometheus_client.parser import text_string_to_metric_families
+
+Samples: TypeAlias = dict[tuple[str, str], float]
+"""Name without prefix, and labels but for that of the partition -> value."""
 
 _TIMEOUT_S = 5.0
 _PREFIX = "stream_apple_"
@@ -61,20 +64,30 @@ class Scraper:
         """Return the current metrics of the partition."""
         return reading_of(self._get("/metrics").decode(), self._partition)
 
+    def samples(self) -> Samples:
+        """Return whatever is measured of the partition."""
+        return samples_of(self._get("/metrics").decode(), self._partition)
+
     def _get(self, path: str) -> bytes:
         with _opener.open(self.address + path, timeout=_TIMEOUT_S) as reply:
             body: bytes = reply.read()
             return body
 
 
-def reading_of(exposition: str, partition: str) -> Reading:
-    """Return a partition's metrics from Prometheus's text format."""
-    found: dict[tuple[str, str], float] = {}
+def samples_of(exposition: str, partition: str) -> Samples:
+    """Return a partition's samples from Prometheus's text format."""
+    found: Samples = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
             if sample.labels.get("partition") == partition:
                 labels = [value for name, value in sample.labels.items() if name != "partition"]
                 found[sample.name.removeprefix(_PREFIX), ",".join(labels)] = sample.value
+    return found
+
+
+def reading_of(exposition: str, partition: str) -> Reading:
+    """Return a partition's metrics from Prometheus's text format."""
+    found = samples_of(exposition, partition)
     degrees = sorted(int(label) for name, label in found if name == "parents")
 
     def losses(span: str) -> Losses:

@@ -8,23 +8,22 @@ Examples are sent at a steady pace, slower than the worker could go, so that the
 
 import tempfile
 import time
-from collections import deque
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from stream_apple.config import TopicSettings
 from stream_apple.config.duration import DAY
+from stream_apple.demo.child import Child, ChildSettings
 from stream_apple.demo.clicks import clicks
 from stream_apple.demo.cluster import EmbeddedCluster
 from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
+from stream_apple.demo.rate import Rate
+from stream_apple.demo.readiness import wait_until_ready
 from stream_apple.demo.scrape import Scraper
 from stream_apple.demo.screen import Screen
 from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View
 from stream_apple.demo.viewer import Viewer
-from stream_apple.demo.worker import Worker
-from stream_apple.errors import BrokerError
 
 DAYS = 8
 """Simulated, one epoch each; the last one does not end, because no later example ends it."""
@@ -33,15 +32,8 @@ SEED = 7
 
 _PARTITION = 0
 _TOPICS = TopicSettings()  # the cluster is the demo's own: the worker's defaults will do
-_STARTING_S = 0.1
 _SCRAPE_S = 0.25
-_READY_S = 180.0
 _STALLED_S = 30.0
-
-_IN_OTHER_WORDS = {
-    "kernels to compile": "the worker compiles its kernels (half a minute on its first run, then never again)",
-    "the group to assign partitions": "the worker joins its consumer group (3 s)",
-}
 
 
 class Session:
@@ -52,7 +44,7 @@ class Session:
     viewer  is shown the status page, and says when the worker may end
     """
 
-    def __init__(self, examples: int, port: int, screen: Screen, viewer: Viewer) -> None:
+    def __init__(self, examples: int, port: int, screen: Screen[View], viewer: Viewer) -> None:
         self._port = port
         self._screen = screen
         self._viewer = viewer
@@ -63,16 +55,16 @@ class Session:
     def run(self) -> DemoReport:
         """Start everything, send the examples, wait for the answers, stop everything.
 
-        WorkerEndedError or BrokerError if it can't go on. Predictions that don't come are no error: the report says so.
+        ChildEndedError or BrokerError if it can't go on. Predictions that don't come are no error: the report says so.
         """
         self._show()
         with EmbeddedCluster() as cluster, tempfile.TemporaryDirectory(prefix="stream-apple-demo-") as directory:
             partitions = {topic: cluster.partitions(topic) for topic in _TOPICS.names(merging=False)}
             with (
                 PredictionReader(cluster.bootstrap, _TOPICS.predictions, partitions[_TOPICS.predictions]) as reader,
-                Worker(Path(directory), self._settings(cluster.bootstrap)) as worker,
+                Child("run", Path(directory), self._settings(cluster.bootstrap)) as worker,
             ):
-                scraper = self._ready(worker)
+                scraper = wait_until_ready(worker, _PARTITION, self._show)
                 self._viewer.show_page(f"{scraper.address}/")
                 self._learn(cluster.bootstrap, worker, scraper, reader)
                 self._viewer.wait_for_exit(lambda doing: self._show(doing=doing))
@@ -94,7 +86,7 @@ class Session:
         )
         return DemoReport(result, reader.repeated, reading)
 
-    def _settings(self, bootstrap: str) -> dict[str, dict[str, str | int]]:
+    def _settings(self, bootstrap: str) -> ChildSettings:
         return {
             "kafka": {"bootstrap.servers": bootstrap, "log_level": 3},
             "worker": {"group": "demo", "id": "demo-0"},
@@ -107,32 +99,12 @@ class Session:
         self._view = self._view._replace(**changes)
         self._screen.show(self._view)
 
-    def _ready(self, worker: Worker) -> Scraper:
-        """Wait until the worker can learn; returns a scraper of it."""
-        deadline = time.monotonic() + _READY_S
-        scraper = None
-        reasons = [""]
-        while True:
-            worker.check()
-            if time.monotonic() > deadline:
-                raise BrokerError(f"expected the worker to be ready within {_READY_S:g} s, found: {self._view.doing}")
-            if scraper is None and (port := worker.port()) is not None:
-                scraper = Scraper(port, _PARTITION)
-                self._show(address=scraper.address)
-            if scraper is not None:
-                with suppress(OSError):  # too busy to answer, or about to end
-                    reasons = scraper.waiting_for()
-                if not reasons:
-                    return scraper
-                self._show(doing=_IN_OTHER_WORDS.get(reasons[0], self._view.doing))
-            time.sleep(_STARTING_S)
-
-    def _learn(self, bootstrap: str, worker: Worker, scraper: Scraper, reader: PredictionReader) -> None:
+    def _learn(self, bootstrap: str, worker: Child, scraper: Scraper, reader: PredictionReader) -> None:
         """Send everything and watch, until all is answered and accounted for, or nothing more comes."""
         total = self._view.examples
         examples = clicks(total, SEED, self._start_ms, DAYS * DAY)
         self._show(doing="learning")
-        rate = _Rate()
+        rate = Rate()
         scrape_at, give_up_at = 0.0, time.monotonic() + _STALLED_S
         with Feed(bootstrap, _TOPICS.examples, examples, PER_SECOND) as feed:
             while reader.answered < total or self._view.reading.learned < total:
@@ -160,20 +132,3 @@ class Session:
                 epochs=epochs, curve=(*self._view.curve, CurvePoint(reading.learned, reading.recent))
             )
         self._view = self._view._replace(reading=reading)
-
-
-class _Rate:
-    """Measures how fast a count grows, over the last two seconds."""
-
-    _SPAN_S = 2.0
-
-    def __init__(self) -> None:
-        self._moments: deque[tuple[float, int]] = deque()
-
-    def after(self, now: float, count: int) -> float:
-        """Return how much the count has grown per second, given its value `now`; 0 at first."""
-        self._moments.append((now, count))
-        while self._moments[0][0] < now - self._SPAN_S:
-            self._moments.popleft()
-        then, before = self._moments[0]
-        return (count - before) / (now - then) if now > then else 0.0

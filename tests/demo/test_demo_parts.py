@@ -16,10 +16,10 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.config.duration import DAY
 from stream_apple.demo.clicks import clicks
 from stream_apple.demo.paced_feed import MOST_AHEAD, Feed
+from stream_apple.demo.picture import line, picture, summary
 from stream_apple.demo.plot import Curve, Range, draw, range_of
 from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import Losses, Reading, reading_of
-from stream_apple.demo.screen import line, picture, summary
 from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View, broken_promises
 from stream_apple.errors import InputFileError
 

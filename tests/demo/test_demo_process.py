@@ -12,7 +12,7 @@ import psutil
 import pytest
 from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.demo.worker import Worker, WorkerEndedError
+from stream_apple.demo.child import Child, ChildEndedError
 from stream_apple.errors import ConfigurationError
 
 
@@ -104,11 +104,11 @@ def test_the_worker_ends_with_the_demo(tmp_path: Path, number: int, code: int) -
 
 def test_a_worker_that_dies_is_noticed(tmp_path: Path) -> None:
     """A signal is named; the exit code is then ours."""
-    with Worker(tmp_path, {"http": {"host": "127.0.0.1", "port": 0}}) as worker:
+    with Child("run", tmp_path, {"http": {"host": "127.0.0.1", "port": 0}}) as worker:
         worker.check()
         os.kill(worker.pid, signal.SIGKILL)
         # Not reaped here: that is for the worker's owner, who reads how it ended.
         os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(WorkerEndedError, match="signal 9") as caught:
+        with pytest.raises(ChildEndedError, match="signal 9") as caught:
             worker.check()
     assert caught.value.exit_code == 1

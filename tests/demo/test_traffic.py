@@ -1,5 +1,6 @@
 """Live traffic: the same clicks without an end, stamped when they are sent, and the command that sends them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,9 +9,12 @@ import time
 from collections import Counter
 from itertools import islice
 
+import msgpack
 import pytest
 from click.testing import CliRunner
+from support.canned_replica import CannedReplica
 from support.clock import Clock
+from support.kafka.mock_cluster import make_mock_topics
 from support.topics import read_all
 from support.waiting import DEADLINE_S, wait_until
 
@@ -22,6 +26,7 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.demo.clicks import FIELDS
 from stream_apple.demo.traffic import BROKEN, now_ms, traffic
+from stream_apple.errors import ConfigurationError
 
 START_MS = 20_000 * DAY
 
@@ -115,8 +120,83 @@ class TestCommand:
         assert count >= 50
         assert len(read_all(mock_examples, "examples", 4)) == count
 
+    def test_a_site_asks_and_sends_what_came_of_it(self, canned_replica: CannedReplica, mock_cluster: str) -> None:
+        """With --ask: each visit is asked about and sent without a label; an outcome of it comes later."""
+        make_mock_topics(mock_cluster, "impressions", "outcomes")
+        canned_replica.answer = (200, b'{"predictions": [{"prediction": -0.5}]}')
+        settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_cluster, "STREAM_APPLE_JOIN__WAIT": "2s"}
+        options = ["--limit", "300", "--rate", "1000", "--ask", canned_replica.address]
+        result = CliRunner().invoke(main, ["generate", *options], env=settings)
+        assert result.exit_code == 0, result.output
+        assert "sent 300 impressions" in result.output
+        impressions, outcomes = (read_all(mock_cluster, topic, 4) for topic in ("impressions", "outcomes"))
+        shown = {message.key(): (msgpack.unpackb(message.value() or b""), message) for message in impressions}
+        assert len(impressions) == len(shown) == 300
+        asked = [json.loads(body)["instances"][0] for _, body in canned_replica.asked]
+        assert {one["key"]: one["features"] for one in asked} == {
+            value["id"]: value["features"] for value, _ in shown.values()
+        }
+        assert not any("label" in value for value, _ in shown.values())
+        assert 30 < len(outcomes) < 270
+        for outcome in outcomes:
+            value, impression = shown[outcome.key()]
+            assert msgpack.unpackb(outcome.value() or b"") == {"id": value["id"], "label": 1.0, "features": {}}
+            assert outcome.partition() == impression.partition()
+            assert 0 <= outcome.timestamp()[1] - impression.timestamp()[1] <= 2000
+
+    def test_a_site_ends_with_what_its_outcomes_meet(self, canned_replica: CannedReplica, mock_cluster: str) -> None:
+        """A topic that is not there is told before anything is asked; so is an answer that makes no sense."""
+        make_mock_topics(mock_cluster, "impressions", "outcomes")
+        settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_cluster}
+        canned_replica.answer = (404, b'{"error": "expected the model x"}')
+        result = CliRunner().invoke(main, ["generate", "--ask", canned_replica.address], env=settings)
+        assert result.exit_code == ConfigurationError.exit_code
+        assert "expected the model x" in result.output
+        missing = settings | {"STREAM_APPLE_JOIN__OUTCOMES": "not-there"}
+        result = CliRunner().invoke(main, ["generate", "--ask", canned_replica.address], env=missing)
+        assert result.exit_code == ConfigurationError.exit_code
+        assert "not-there" in result.output
+        assert len(canned_replica.asked) == 1
+
+    def test_a_site_does_not_wait_for_clicks_that_are_to_come(
+        self, canned_replica: CannedReplica, mock_cluster: str
+    ) -> None:
+        """Told to stop, it ends at once, though clicks of the last visits may be an hour away."""
+        make_mock_topics(mock_cluster, "impressions", "outcomes")
+        canned_replica.answer = (503, b"")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stream_apple", "generate", "--limit", "100", "--ask", canned_replica.address],
+            env={**os.environ, "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_cluster},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            wait_until(lambda: len(read_all(mock_cluster, "impressions", 4)) == 100, "100 impressions")
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0, said
+        assert "sent 100 impressions" in said
+
+    def test_a_site_has_nothing_broken(self) -> None:
+        """A server refuses it: the two options exclude each other."""
+        result = CliRunner().invoke(main, ["generate", "--ask", "http://localhost:1", "--broken", "0.1"])
+        assert result.exit_code == 2
+        assert "--broken" in result.output
+
     @pytest.mark.parametrize(
-        ("option", "value"), [("--rate", "0"), ("--day", "0s"), ("--day", "soon"), ("--broken", "1.5")]
+        ("option", "value"),
+        [
+            ("--rate", "0"),
+            ("--day", "0s"),
+            ("--day", "soon"),
+            ("--broken", "1.5"),
+            ("--ask", "serve:8080"),
+            ("--ask", "https://serve"),
+            ("--ask", "http://serve:port"),
+        ],
     )
     def test_an_impossible_option_is_a_usage_error(self, option: str, value: str) -> None:
         """Nothing is sent, and the option is named."""

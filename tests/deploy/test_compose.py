@@ -28,7 +28,8 @@ from stream_apple.stream.loop.loop import SAVING_S
 DOCKER = REPOSITORY / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 CONFIG = load(DOCKER / "stream_apple.toml", {})
-OURS = ("topics", "worker", "traffic")
+LOOP = ("serve", "join", "site")
+OURS = ("topics", "worker", "traffic", *LOOP)
 
 Compose = dict[str, Any]
 
@@ -195,6 +196,25 @@ def check_monitoring(compose: Compose) -> None:
     assert (DOCKER / mounts(grafana)[home]).samefile(REPOSITORY / "deploy" / "monitoring" / "dashboard.json")
 
 
+def check_loop(compose: Compose) -> None:
+    """The loop is started when it is asked for: a site asks the server, and what it writes is joined."""
+    services = compose["services"]
+    assert {name for name, service in services.items() if service.get("profiles")} == set(LOOP)
+    assert all(services[name]["profiles"] == ["loop"] for name in LOOP)
+    assert CONFIG.joining  # or `topics` would not create what it needs
+    assert CONFIG.join.default_label == 0  # the label of no click, as `generate` has it
+    site, serve, join = (services[name] for name in ("site", "serve", "join"))
+    command = site["command"]
+    assert command[command.index("--ask") + 1] == f"http://serve:{CONFIG.serve.port}"
+    assert serve["ports"] == [f"127.0.0.1:{CONFIG.serve.port}:{CONFIG.serve.port}"]
+    for name in ("serve", "join"):
+        assert site["depends_on"][name] == {"condition": "service_healthy"}
+    assert f"http://127.0.0.1:{CONFIG.serve.port}/v2/health/live'" in serve["healthcheck"]["test"][-1]
+    assert f"http://127.0.0.1:{CONFIG.http.port}/readyz'" in join["healthcheck"]["test"][-1]
+    assert serve["mem_limit"] == services["worker"]["mem_limit"]  # it has a model of each partition, too
+    assert join["stop_grace_period"] == services["worker"]["stop_grace_period"]
+
+
 def check_exposure(compose: Compose) -> None:
     """What is published is for this machine alone."""
     for service in compose["services"].values():
@@ -209,6 +229,7 @@ CHECKS = [
     check_kafka,
     check_worker,
     check_monitoring,
+    check_loop,
     check_exposure,
 ]
 
@@ -305,6 +326,12 @@ MISTAKES: list[tuple[Callable[[Compose], None], tuple[str, ...], object]] = [
     ),
     (check_monitoring, ("prometheus", "ports"), ["127.0.0.1:9090:9091"]),
     (check_monitoring, ("grafana", "environment", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"), "/x/y.json"),
+    (check_loop, ("site", "profiles"), None),
+    (check_loop, ("site", "command"), ["generate", "--ask", "http://serve:8081"]),
+    (check_loop, ("serve", "ports"), ["127.0.0.1:8080:80"]),
+    (check_loop, ("site", "depends_on", "join"), {"condition": "service_started"}),
+    (check_loop, ("serve", "healthcheck", "test"), ["CMD", "x", "http://127.0.0.1:8080/readyz"]),
+    (check_loop, ("serve", "mem_limit"), "100m"),
     (check_exposure, ("grafana", "ports"), ["3000:3000"]),
 ]
 

@@ -34,9 +34,12 @@ _DEFAULTS: dict[str, Any] = {
     "metadata.recovery.strategy": "none",
     "reconnect.backoff.max.ms": 2_000,
 }
-_CONSUMER_DEFAULTS: dict[str, Any] = {
+_READING_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
     "check.crcs": True,  # a flipped bit would be learned
+}
+_CONSUMER_DEFAULTS: dict[str, Any] = {
+    **_READING_DEFAULTS,
     # What comes is kept whole, whatever room there is: with the client's own 50 MiB, that would be most of the memory.
     "fetch.max.bytes": 2 << 20,
     "fetch.queue.backoff.ms": 20,  # the default leaves a drained queue empty for up to a second
@@ -48,7 +51,7 @@ _CONSUMER_DEFAULTS: dict[str, Any] = {
 }
 # A snapshot is some hundred messages of half a megabyte, read once: large answers, and many ahead of the reader.
 _READER_DEFAULTS: dict[str, Any] = {
-    **_DEFAULTS,
+    **_READING_DEFAULTS,
     "max.partition.fetch.bytes": 16 << 20,
     "queued.max.messages.kbytes": 32 << 10,
 }
@@ -153,7 +156,6 @@ def reader_properties(properties: Properties, group: str, ahead_kib: int | None 
         **_READER_DEFAULTS,
         **given,
         "auto.offset.reset": "error",
-        "check.crcs": True,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,

@@ -38,6 +38,20 @@ def test_a_broker_that_is_not_there_is_no_error() -> None:
     reader.close()
 
 
+def test_whether_checksums_are_checked_is_the_users_choice(mock_examples: str) -> None:
+    """They are by default, and what ends a transaction on the in-process cluster has none that is right."""
+    for _ in range(2):
+        write(mock_examples, "examples", [b"x"])
+    unchecked: dict[str, str | bool] = {"bootstrap.servers": mock_examples, "check.crcs": False}
+    reader = PartitionReader(reader_properties(unchecked, "group"), "examples", 0, 0)
+    assert len(fetch_some(reader, 2)) == 2
+    reader.close()
+    reader = PartitionReader(reader_properties({"bootstrap.servers": mock_examples}, "group"), "examples", 0, 0)
+    assert len(fetch_some(reader, 1)) == 1
+    assert reader.fetch(1, 0.5) == []
+    reader.close()
+
+
 class Forgetful(Consumer):
     """Answers about a log as a broker does that has just come back: at first without its end."""
 

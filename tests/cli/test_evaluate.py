@@ -54,10 +54,14 @@ def test_apple_learns_what_linear_cannot(pairs: Path) -> None:
     assert results["linear"]["features_per_example"] < results["apple"]["features_per_example"]
 
 
+AS_THEY_ARE = ("--mergeable", "--discretise", "none", "--label-units", "0")
+"""Options of a mixture whose linear predictor learns what `--method linear` does."""
+
+
 def test_linear_alongside_is_linear(pairs: Path) -> None:
     """What is shown beside apple is what `--method linear` shows for itself."""
     apple, linear = (
-        json.loads(evaluate(pairs, "--json", "--method", *m).stdout) for m in (("apple", "--mergeable"), ("linear",))
+        json.loads(evaluate(pairs, "--json", "--method", *m).stdout) for m in (("apple", *AS_THEY_ARE), ("linear",))
     )
     for part in ("progressive_loss", "test_loss"):
         assert apple[f"linear_{part}"] == pytest.approx(linear[part], rel=1e-6)
@@ -145,7 +149,7 @@ def test_the_verdict_of_a_mixture(of: tuple[float, float, float], alone: float, 
 
 def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
     """Its losses, AUC and calibration error: those of its own score; null, and not shown, where it is the method."""
-    mixture = json.loads(evaluate(pairs, "--json", "--mergeable").stdout)  # labels as they are
+    mixture = json.loads(evaluate(pairs, "--json", *AS_THEY_ARE).stdout)
     plain = json.loads(evaluate(pairs, "--json", "--combine", "off").stdout)
     assert 0 < mixture["apple_progressive_loss"] != mixture["progressive_loss"]
     assert 0 <= mixture["apple_test_loss"] < mixture["linear_test_loss"]

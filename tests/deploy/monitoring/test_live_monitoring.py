@@ -41,6 +41,7 @@ OF_TROUBLE = {"ALERTS"}
 
 OF_COMPARE = "stream_apple_comparison_"
 OF_REPLICAS = "stream_apple_serve_"
+OF_JOINERS = "stream_apple_join_"
 """Here is none that serves: `tests/end_to_end/test_serving.py` sees that its series are there."""
 
 
@@ -94,6 +95,7 @@ def filled_in(expression: str) -> str:
     """The expression as Grafana sends it, with all workers and partitions chosen."""
     values = {
         "instance": ".+",
+        "replica": ".+",
         "partition": ".+",
         "topic": TOPIC,
         "group": GROUP,
@@ -124,7 +126,7 @@ def test_every_query_of_the_dashboard_has_data(watched: Watched) -> None:
     of_trouble: list[Place] = []
     for where, expression in panel_expressions() + annotation_expressions():
         named = {selector.name for selector in selectors(expression)}
-        absent = named & OF_TROUBLE or any(name.startswith(OF_REPLICAS) for name in named)
+        absent = named & OF_TROUBLE or any(name.startswith((OF_REPLICAS, OF_JOINERS)) for name in named)
         (of_trouble if absent else asked).append(Place(where, filled_in(expression)))
     assert len(asked) > 50
     wait_for_numbers(watched, asked)
@@ -147,7 +149,7 @@ def test_everything_that_alerts_look_at_is_there(watched: Watched) -> None:
         for rule in rules()
         if "alert" in rule
         for selector in selectors(rule["expr"])
-        if not selector.name.startswith((OF_REPLICAS, OF_COMPARE))
+        if not selector.name.startswith((OF_REPLICAS, OF_JOINERS, OF_COMPARE))
         for text in spelt_out(selector)
     }
     wait_for_numbers(watched, sorted(looked_at))
@@ -185,6 +187,7 @@ def test_the_variables_find_the_worker(watched: Watched) -> None:
         assert asked
         found[variable["name"]] = watched.server.label_values(filled_in(asked[1]), asked[2])
     assert found.pop("instance") == {each.labels["instance"] for each in watched.server.query("up")}
+    assert found.pop("replica") == set()  # nobody serves
     assert found == {"topic": {TOPIC}, "group": {GROUP}, "partition": {"0", "1"}, "job": {JOB}}
 
 

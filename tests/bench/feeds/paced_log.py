@@ -1,7 +1,11 @@
 """A log in memory whose group commits so many examples a second, for replicas that follow it."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2]))
 
 from support.records import FakeRecord
 

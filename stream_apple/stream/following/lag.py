@@ -52,4 +52,8 @@ class Lag:
     @property
     def waited_s(self) -> float:
         """For how many seconds the first end that has not been reached has been known; 0 if there is none."""
-        return self._now() - self._ends[0][0] if self._ends else 0.0
+        try:
+            told, _ = self._ends[0]
+        except IndexError:  # asked first whether there is one, another thread might reach it meanwhile
+            return 0.0
+        return self._now() - told

@@ -57,3 +57,18 @@ def test_memory_is_bounded() -> None:
         lag.tell(second + 1)
     assert len(lag._ends) <= 1_000
     assert lag.waited_s == 99_999.0
+
+
+def test_an_end_may_be_reached_while_it_is_asked_for() -> None:
+    """By the thread that learns, while another answers: here at the very moment at which that looks at the clock."""
+    reached = [0, 0, 1]  # by each look at the clock
+
+    def now() -> float:
+        lag.reach(reached.pop(0))
+        return 5.0
+
+    lag = Lag(now)
+    lag.tell(1)
+    assert lag.waited_s == 0.0
+    assert lag.waited_s == 0.0
+    assert lag.waited_s == 0.0

@@ -1,37 +1,20 @@
 """`stream-apple run`: the worker."""
 
 import gc
-import os
-import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from stream_apple import logs
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
 from stream_apple.config import HttpSettings, conceal, load
-from stream_apple.errors import StreamAppleError
-
-_log = logs.get_logger()
 
 
 @click.command()
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    help="TOML file; without it, the defaults and STREAM_APPLE_<SECTION>__<KEY> variables.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["auto", "json", "human"]),
-    default="auto",
-    show_default=True,
-    help="auto: human on a terminal, JSON elsewhere.",
-)
+@service_options()
 @FROM_MODEL
 def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> None:
     """Learn from the examples topic and publish predictions, until stopped.
@@ -43,16 +26,7 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
     gone from the topic, 71 too many rejected records, 72 the model is no longer finite, 73 its snapshot can not
     be used, 75 another process has started with this worker.id, 78 configuration.
     """
-    logs.configure(log_format, conceal=conceal)
-    logs.catch_crashes()
-    try:
-        sys.exit(_work(path, log_format, from_model))
-    except StreamAppleError as error:
-        if logs.is_human(log_format):
-            raise  # the command line says it, as it does for every command
-        # Whoever reads JSON gets the last words in JSON too.
-        _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
-        sys.exit(error.exit_code)
+    exit_with(lambda: _work(path, log_format, from_model), log_format)
 
 
 def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> int:
@@ -64,7 +38,7 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
     from stream_apple.app.startup import open_up
     from stream_apple.signals import Signals
 
-    with Signals(_end, _log_request) as signals:
+    with Signals(end_at_once, log_request) as signals:
         opening = open_up(config)
         # What imports make is there to stay: to look for garbage in it, again and again, takes a tenth of a second.
         gc.disable()
@@ -75,17 +49,6 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
             return run(config, opening, signals)
         finally:
             gc.enable()
-
-
-def _end() -> NoReturn:
-    """Exit at once, there being nothing to finish yet: a supervisor may stop a worker that still compiles."""
-    # As safe as a crash. An exception raised here would come up in the middle of whatever is being made, and a
-    # constructor in C, such as that of a Kafka client, turns it into an error of its own.
-    os._exit(0)
-
-
-def _log_request(first: signal.Signals) -> None:
-    _log.info("stop_requested", signal=first.name)
 
 
 def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:

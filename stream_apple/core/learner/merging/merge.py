@@ -179,11 +179,11 @@ def _most_learned(models: Sequence[Mergeable]) -> list[Mergeable]:
     Where two kinds have learned as much, that of the first model.
     """
     learned: dict[bytes, float] = {}
-    for each in models:
-        kind = _preparation_of(each)
+    kinds = [_preparation_of(each) for each in models]
+    for kind, each in zip(kinds, models, strict=True):
         learned[kind] = learned.get(kind, 0.0) + float(each.sums["weight"].max())
     chosen = max(learned, key=learned.__getitem__)
-    return [each for each in models if _preparation_of(each) == chosen]
+    return [each for kind, each in zip(kinds, models, strict=True) if kind == chosen]
 
 
 def _preparation_of(model: Mergeable) -> bytes:

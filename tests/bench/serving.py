@@ -4,16 +4,15 @@
 then requests of a hundred instances, one after another. The real server and the real replica, pinned to one core, on a
 log in memory; who asks has the other. Requests are sent when they are due, answered or not, and times are counted from
 then. Yardsticks in the same run: the same server with a constant answer, the same with nothing to learn, and
-`vw --daemon`, if there is one, which learns nothing meanwhile.
+`vw --daemon`, which learns nothing meanwhile.
 """
 
 import asyncio
 import json
 import os
-import shutil
+import signal
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from typing import NamedTuple
 
 import planted
 import uvloop
+import vowpalwabbit
 from feeds.paced_log import PacedLogs
 from report import figure, header
 from starlette.applications import Starlette
@@ -227,24 +227,27 @@ def measure(name: str, kind: str, rate: float, learned: float) -> None:
         child.wait()
 
 
+def serve_vw(port: int) -> None:
+    """Be `vw --daemon`, whose model has learned nothing, and which is only asked: a process for each connection."""
+    os.sched_setaffinity(0, {SERVER_CORE})
+    settings = f"--daemon --foreground --num_children {CONNECTIONS} -t --port {port} -b 18 --loss_function logistic"
+    vowpalwabbit.Workspace(arg_list=[*settings.split(), "-q", "ff", "--quiet"]).run_parser()
+
+
 def measure_vw(rate: float) -> None:
-    """The same with `vw --daemon`, whose model has learned a little, and which is only asked."""
-    program = shutil.which("vw")
-    if program is None:
-        print("vw --daemon: no vw on this machine")
-        return
+    """The same with `vw --daemon`."""
     (port,) = free_ports(1)
-    lines = [f"1 |f {' '.join(features)}\n".encode() for _, features in sample(500)]
-    settings = f"--daemon --foreground --num_children 1 -t --port {port} -b 18 --loss_function logistic -q ff --quiet"
-    child = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), program, *settings.split()])
+    lines = [f"|f {' '.join(features)}\n".encode() for _, features in sample(500)]
+    log = Path(tempfile.mkdtemp()) / "vw.log"
+    child = start_child([sys.executable, __file__, "--vw", str(port)], log)
     try:
         wait_for(port)
-        found = [uvloop.run(ask(port, [line[1:] for line in lines], rate, vw_answer)) for _ in range(ROUNDS)]
+        found = [uvloop.run(ask(port, lines, rate, vw_answer)) for _ in range(ROUNDS)]
         p50 = figure("vw --daemon, p50", [each.p50 for each in found], "ms")
         p99 = figure("vw --daemon, p99", [each.p99 for each in found], "ms")
         print(f"vw --daemon: {rate:,.0f} requests/s: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     finally:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
@@ -253,7 +256,7 @@ def main() -> None:
     given = [float(each) for each in sys.argv[1:3]]
     rate, learned = (given + [RATE, LEARNED][len(given) :])[:2]
     os.sched_setaffinity(0, {CLIENT_CORE})
-    print(header("numba", "numpy", "uvicorn", "starlette", "msgspec", "uvloop"))
+    print(header("numba", "numpy", "vowpalwabbit", "uvicorn", "starlette", "msgspec", "uvloop"))
     measure("constant answer", "constant", rate, 0)
     measure("nothing to learn", "replica", rate, 1)
     measure(f"learning {learned:,.0f}/s", "replica", rate, learned)
@@ -263,5 +266,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    elif sys.argv[1:2] == ["--vw"]:
+        serve_vw(int(sys.argv[2]))
     else:
         main()

@@ -86,7 +86,7 @@ about results:
 | `linger.ms` | | 20 | |
 | `max.partition.fetch.bytes` | 1048576 | | |
 | `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
-| `metadata.recovery.strategy` | none | none | else an outage loses the producer's coordinator for good |
+| `metadata.recovery.strategy` | none | none | else an outage loses the producer its coordinator; not of readers |
 | `queue.buffering.max.kbytes` | | 32768 | a message at least; in the formula for [memory](operations.md#sizing) |
 | `queue.buffering.max.messages` | | 100000 | |
 | `queued.max.messages.kbytes` | 16384 | | counted in the formula for memory |

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 import msgpack
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Producer
 
 from stream_apple.core.codec.example import Example, encode_example
 
@@ -17,12 +17,11 @@ START_MS = 1_700_000_000_000
 STEP_MS = 10
 BAD_SHARE = 0.01
 _DISTINCT = 4_000
-_STALLED_S = 40.0  # a broker is away for shorter
 _FAR_MS = 300 * 86_400_000
 _NAMES = [f"{letter}{number}" for letter in "abcdefgh" for number in range(12)]
 
 
-class Record(NamedTuple):
+class Message(NamedTuple):
     """A record to send; its event time, so much ahead of the stream's."""
 
     key: bytes
@@ -31,21 +30,21 @@ class Record(NamedTuple):
     headers: list[tuple[str, str | bytes | None]] | None = None
 
 
-def good(draw: random.Random, number: int) -> Record:
+def good(draw: random.Random, number: int) -> Message:
     """An example of five to eight features, whose label needs pairs; some have no label, some a header."""
     names = draw.sample(_NAMES, draw.randint(5, 8))
     values = {name: round(draw.uniform(0.2, 1.0), 2) for name in names}
     label = sum(values[a] * values[b] for a, b in itertools.pairwise(sorted(names)) if a[0] == b[0]) - len(names) / 10
     example = Example(None if draw.random() < 0.05 else round(label, 3), 1.0, number, values)
-    record = Record(b"key-%d" % number, encode_example(example))
-    return record._replace(headers=[("trace", b"%d" % number)]) if draw.random() < 0.1 else record
+    message = Message(b"key-%d" % number, encode_example(example))
+    return message._replace(headers=[("trace", b"%d" % number)]) if draw.random() < 0.1 else message
 
 
-def bad(draw: random.Random, number: int) -> Record:
+def bad(draw: random.Random, number: int) -> Message:
     """One of the ways to be unusable, in turn."""
     whole = good(draw, number)
     value = whole.value or b""
-    kinds: list[Record] = [
+    kinds: list[Message] = [
         whole._replace(value=b"this is not msgpack"),
         whole._replace(value=value[: draw.randrange(1, len(value))]),
         whole._replace(value=msgpack.packb({"label": 1.0, "features": {"a": float("nan")}})),
@@ -59,7 +58,7 @@ def bad(draw: random.Random, number: int) -> Record:
     return kinds[number % len(kinds)]
 
 
-def messages(seed: int) -> Iterator[Record]:
+def messages(seed: int) -> Iterator[Message]:
     """The stream of one partition, without an end."""
     draw = random.Random(seed)
     examples = [good(draw, number) for number in range(_DISTINCT)]
@@ -73,24 +72,25 @@ def messages(seed: int) -> Iterator[Record]:
 class Flood:
     """Sends to all partitions in turn, `rate` messages a second until `finish`; a context.
 
-    The producer may send a message twice when the broker dies: for the workers these are two. In rare cases a producer
-    of librdkafka sends nothing more after a broker has come back (its issues 4976 and 5511). Such a one is replaced,
-    and what it held is never sent: what counts here is what the log has.
-
-    stalled  how many producers were replaced
+    The producer may send a message twice when the broker dies: for the workers these are two.
     """
 
     def __init__(self, kafka: str, topic: str, partitions: int, rate: float, seed: int) -> None:
-        self.stalled = 0
-        self._kafka = kafka
+        self.sent = 0
         self._topic = topic
         self._rate = rate
+        self._least = 0
         self._sources = [messages(seed * 100 + number) for number in range(partitions)]
-        self._made = 0
-        self._acknowledged = 0
-        self._heard = time.monotonic()
         self._finishing = threading.Event()
-        self._producer = self._new_producer()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": kafka,
+                "acks": "all",
+                "linger.ms": 5,
+                "message.timeout.ms": 600_000,
+                "log_level": 0,
+            }
+        )
         self._thread = threading.Thread(target=self._feed)
 
     def __enter__(self) -> Self:
@@ -102,61 +102,29 @@ class Flood:
         self._thread.join()
 
     def finish(self, least: int) -> None:
-        """Make it `least` messages in the log at least, as fast as it goes; return when none is on its way."""
+        """Make it `least` messages in all, as fast as it goes, and wait until the broker has them."""
+        self._least = least
         self._finishing.set()
         self._thread.join()
-        while self._acknowledged < least or len(self._producer):
-            self._send(least - self._acknowledged - len(self._producer))
-            self._serve(0.1)
+        assert self._producer.flush(120) == 0
 
     def _feed(self) -> None:
         began = time.monotonic()
         while not self._finishing.wait(0.01):
-            self._send(int((time.monotonic() - began) * self._rate) - self._made)
-            self._serve(0)
+            self._send_up_to(int((time.monotonic() - began) * self._rate))
+        self._send_up_to(self._least)
 
-    def _send(self, count: int) -> None:
-        for _ in range(count):
-            number, turn = self._made % len(self._sources), self._made // len(self._sources)
+    def _send_up_to(self, count: int) -> None:
+        while self.sent < count:
+            number, turn = self.sent % len(self._sources), self.sent // len(self._sources)
             key, value, ahead_ms, headers = next(self._sources[number])
             time_ms = START_MS + turn * STEP_MS + ahead_ms
             while True:
                 try:
-                    self._producer.produce(
-                        self._topic, value, key, number, on_delivery=self._hear, timestamp=time_ms, headers=headers
-                    )
+                    self._producer.produce(self._topic, value, key, number, timestamp=time_ms, headers=headers)
                     break
                 except BufferError:
                     # The broker is away: nothing is lost, and the workers have nothing to read meanwhile.
-                    self._serve(0.1)
-            self._made += 1
-
-    def _serve(self, seconds: float) -> None:
-        """Hear what the broker has acknowledged, and replace a producer that hears nothing."""
-        self._producer.poll(seconds)
-        if not len(self._producer):
-            self._heard = time.monotonic()
-        elif time.monotonic() - self._heard > _STALLED_S:
-            self._producer.purge()
-            self._producer.flush(1)
-            self._producer = self._new_producer()
-            self._heard = time.monotonic()
-            self.stalled += 1
-
-    def _hear(self, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self._acknowledged += 1
-            self._heard = time.monotonic()
-
-    def _new_producer(self) -> Producer:
-        return Producer(
-            {
-                "bootstrap.servers": self._kafka,
-                "acks": "all",
-                "linger.ms": 5,
-                "message.timeout.ms": 600_000,
-                "metadata.recovery.strategy": "none",
-                "reconnect.backoff.max.ms": 2_000,
-                "log_level": 0,
-            }
-        )
+                    self._producer.poll(0.1)
+            self.sent += 1
+        self._producer.poll(0)

@@ -282,7 +282,6 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
         f"seed {SEED}; {chaos_s:.0f} s of chaos, all answered after {finished_s:.0f} s, verified at {verified_s:.0f} s"
     )
     print(f"{dict(supervisor.done)}; { {name: events[name] for name in TOLD} }; {aborted} aborted in two partitions")
-    print(f"{flood.stalled} producers of the flood were replaced")
 
     # All is as it must be, after much that could have gone wrong.
     assert sum(watcher.ends.of("examples", number) for number in range(PARTITIONS)) >= plan.examples

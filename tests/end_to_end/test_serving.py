@@ -179,7 +179,7 @@ def ask_through_kills(
                     client.port = 0
                     replica.kill()
                     replica = start("replica", "serve")
-            flood.finish(0)
+            flood.finish(flood.sent)
             assert replica.terminate() == 0
             client.port = 0
             for worker in group:

@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
-from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity, latest_answer
+from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
 from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, committed_offsets, log_range
@@ -54,7 +54,7 @@ class KafkaBroker:
         self._view = GroupView(reader_properties(properties, identity.group, reader_ahead_kib), examples, self._retry)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(examples)
-        self._consumer, producer = open_clients(properties, identity, self._on_error, self._on_statistics)
+        self._consumer, producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
         prepare = partial(prepare_to_fence, properties, identity, self._consumer, examples)
         self._producer = TransactionalProducer(producer, self._retry, examples, prepare)
         self.begin = self._producer.begin
@@ -245,9 +245,6 @@ class KafkaBroker:
         # A fatal error does not come this way: confluent-kafka raises it from the call that was to report it.
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  librdkafka's own codes begin so
             self._connectivity.suspect(error.str())
-
-    def _on_statistics(self, statistics: str) -> None:
-        self._connectivity.hear(latest_answer(statistics))
 
     def _probe(self) -> bool:
         try:

@@ -30,16 +30,21 @@ class Identity(NamedTuple):
 
 # Each default may be overridden by the user: they decide about speed and memory, not about results.
 _DEFAULTS: dict[str, Any] = {
-    # Forgetting brokers when all are down leaves the producer without its coordinator for good (librdkafka 5511).
-    "metadata.recovery.strategy": "none",
     "reconnect.backoff.max.ms": 2_000,
 }
 _READING_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
     "check.crcs": True,  # a flipped bit would be learned
 }
+_MEMBER_DEFAULTS: dict[str, Any] = {
+    # Looking for brokers anew when all are down leaves the producer without its coordinator for good (librdkafka 5511).
+    # Not to look leaves a client without brokers for good if one that is just coming back names none (librdkafka 5301):
+    # `connectivity` sees that, and ends the worker. Those who only read do look, and need no coordinator.
+    "metadata.recovery.strategy": "none",
+}
 _CONSUMER_DEFAULTS: dict[str, Any] = {
     **_READING_DEFAULTS,
+    **_MEMBER_DEFAULTS,
     # What comes is kept whole, whatever room there is: with the client's own 50 MiB, that would be most of the memory.
     "fetch.max.bytes": 2 << 20,
     "fetch.queue.backoff.ms": 20,  # the default leaves a drained queue empty for up to a second
@@ -57,6 +62,7 @@ _READER_DEFAULTS: dict[str, Any] = {
 }
 _PRODUCER_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
+    **_MEMBER_DEFAULTS,
     "batch.num.messages": 10_000,
     "compression.type": "lz4",
     "linger.ms": 20,

@@ -7,12 +7,16 @@ client that is made for that question.
 A broker that is frozen, or cut off, is reported by nobody: connections stay, and requests wait for a minute. But while
 all is well brokers are never silent, however quiet the stream is: a member's heartbeats are answered every three
 seconds. When something last came from any of them is in librdkafka's statistics, which cost a record nothing.
+
+The statistics also tell when a client knows no broker any more. One that comes back may name no broker for a moment,
+itself included; librdkafka then forgets it, and with it the last address that it has (its issue 5301). Such a client
+never reaches anybody again, and its process must end.
 """
 
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -28,9 +32,12 @@ OUTAGE_S = 300.0
 """How long a worker waits for its brokers: by then a supervisor, and whoever it wakes, should know."""
 ASK_AFTER_S = 6.0
 """Two heartbeats without an answer. A member that waits for others to join has none, and is answered when it asks."""
+FORGOTTEN_S = 5.0
+"""How long a client may know no broker: by then none will be named any more."""
 PROBE_INTERVAL_S = 3.0
 PROBE_TIMEOUT_S = 0.5
 
+_ADDRESSED = {"configured", "learned"}
 _DIAGNOSIS_S = 3.0
 _POLL_S = 0.05
 
@@ -66,6 +73,7 @@ class Connectivity:
         self._limit_s = limit_s
         self._now = now
         self._heard_at: float | None = None
+        self._forgotten_since: float | None = None
         self._suspicion: str | None = None
         self._silent_since: float | None = None
         self._next_probe = 0.0
@@ -79,13 +87,31 @@ class Connectivity:
         """Note that librdkafka reports to reach no broker, and why. Does not block."""
         self._suspicion = reason
 
+    def learn(self, statistics: str) -> None:
+        """Take note of what librdkafka's statistics, JSON, tell of the brokers. Does not block."""
+        facts = json.loads(statistics)
+        self.hear(latest_answer(facts))
+        if knows_brokers(facts):
+            self._forgotten_since = None
+        elif self._forgotten_since is None:
+            self._forgotten_since = self._now()
+
     def hear(self, at: float | None) -> None:
         """Something came from a broker `at` that time of `now`, or nothing ever. Does not block."""
         if at is not None and (self._heard_at is None or at > self._heard_at):
             self._heard_at = at
 
     def check(self) -> None:
-        """Ask a broker now and then while there is doubt; BrokerError if none has answered for the limit."""
+        """Ask a broker now and then while there is doubt; BrokerError if none has answered for the limit.
+
+        BrokerError also if the client knows no broker any more.
+        """
+        if self._forgotten_since is not None and self._now() - self._forgotten_since >= FORGOTTEN_S:
+            raise BrokerError(
+                f"kafka: expected the client to know a broker of {self._address}, found that it has forgotten all, as "
+                f"librdkafka does when one that is just coming back names none (its issue 5301): only a new process "
+                f"finds them again"
+            )
         if self._heard_at is None:
             self._heard_at = self._now()
         silent_s = self._now() - self._heard_at
@@ -144,14 +170,18 @@ class Connectivity:
         return ConfigurationError("; ".join([*faults, str(error)]))
 
 
-def latest_answer(statistics: str) -> float | None:
+def latest_answer(facts: Mapping[str, Any]) -> float | None:
     """When something last came from any broker, in seconds of the monotonic clock; None if nothing ever did.
 
-    statistics  librdkafka's, as JSON; its clock is the one of `time.monotonic` on Linux
+    facts  librdkafka's statistics; their clock is the one of `time.monotonic` on Linux
     """
-    facts = json.loads(statistics)
     idle_us = [broker["rxidle"] for broker in facts["brokers"].values() if broker["rxidle"] >= 0]
     return (facts["ts"] - min(idle_us)) / 1e6 if idle_us else None
+
+
+def knows_brokers(facts: Mapping[str, Any]) -> bool:
+    """Whether a client has the address of any broker, by its statistics."""
+    return any(broker["source"] in _ADDRESSED for broker in facts["brokers"].values())
 
 
 def connection_error(properties: Properties) -> KafkaError | None:

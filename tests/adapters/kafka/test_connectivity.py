@@ -8,25 +8,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from structlog.typing import EventDict
 from support.assignment import Recorder
 from support.clock import Clock
 from support.kafka.broker import Broker
 from support.kafka.connections import fetch_some, fetch_until, fill
+from support.kafka.forgetful import ForgetfulBroker
 from support.ports import free_ports
 from support.topics import FOREVER, create_topics
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity
+from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
 from stream_apple.adapters.kafka.connectivity import (
     ASK_AFTER_S,
+    FORGOTTEN_S,
     PROBE_INTERVAL_S,
     Connectivity,
     connection_error,
     is_authentication_error,
+    knows_brokers,
     latest_answer,
 )
 from stream_apple.errors import BrokerError
@@ -162,12 +165,43 @@ class TestConnectivity:
                 cluster.clock.now += 0.1
             connectivity.confirm()
 
+    def test_a_client_that_has_forgotten_its_brokers(self) -> None:
+        """It is told at the end of a moment in which others might be named, and not if they are."""
+        cluster = Cluster()
+        cluster.answers = True
+        connectivity = cluster.watch()
+        nobody, somebody = statistics(), statistics("learned")
+        for told in (nobody, somebody, nobody):
+            connectivity.learn(told)
+            cluster.clock.now += FORGOTTEN_S - 0.1
+            connectivity.check()
+        connectivity.learn(nobody)
+        cluster.clock.now += 0.2
+        with pytest.raises(BrokerError, match="to know a broker of one:9092, found that it has forgotten all"):
+            connectivity.check()
+
+
+def statistics(*sources: str) -> str:
+    """What librdkafka tells of brokers from these sources, and of itself and a coordinator."""
+    brokers = {
+        f"broker-{number}": {"source": source, "rxidle": -1}
+        for number, source in enumerate(("internal", "logical", *sources))
+    }
+    return json.dumps({"ts": 100_000_000, "brokers": brokers})
+
+
+def test_who_has_an_address() -> None:
+    """What was configured and what was learned has; the coordinator is another name for one of these."""
+    assert not knows_brokers(json.loads(statistics()))
+    assert knows_brokers(json.loads(statistics("configured")))
+    assert knows_brokers(json.loads(statistics("learned")))
+
 
 def test_when_a_broker_was_heard() -> None:
     """The latest of all; connections that have had no answer yet have no say."""
     brokers = {"one": {"rxidle": 2_500_000}, "two": {"rxidle": 1_500_000}, "new": {"rxidle": -1}}
-    assert latest_answer(json.dumps({"ts": 100_000_000, "brokers": brokers})) == 98.5
-    assert latest_answer(json.dumps({"ts": 100_000_000, "brokers": {"new": {"rxidle": -1}}})) is None
+    assert latest_answer({"ts": 100_000_000, "brokers": brokers}) == 98.5
+    assert latest_answer({"ts": 100_000_000, "brokers": {"new": {"rxidle": -1}}}) is None
 
 
 @pytest.mark.parametrize(
@@ -248,6 +282,38 @@ def test_a_worker_outlives_a_broker_that_returns(breakable: Broker, examples: st
         assert events == [("brokers_unreachable", address), ("brokers_reachable", address)]
     finally:
         worker.close()
+
+
+def test_a_client_that_forgets_its_broker() -> None:
+    """A worker's leaves, for it finds nobody any more; those that only read look for the broker themselves.
+
+    The day on which the worker's does find it, librdkafka 5301 is mended.
+    """
+    with ForgetfulBroker("examples") as broker:
+        properties: Properties = {"bootstrap.servers": broker.bootstrap, "topic.metadata.refresh.interval.ms": 300}
+        connectivity = Connectivity(properties, lambda: True)
+        identity = Identity("g", "i", "t")
+        member, producer = open_clients(properties, identity, lambda _: None, connectivity.learn)
+        reader = Consumer(reader_properties(properties, "g"))
+        for client in (member, producer, reader):
+            assert client.list_topics("examples", timeout=DEADLINE_S).brokers
+        broker.names_itself = False
+
+        def wait() -> None:
+            end = time.monotonic() + DEADLINE_S
+            while time.monotonic() < end:
+                member.consume(1, 0.1)
+                connectivity.check()
+
+        with pytest.raises(BrokerError, match="has forgotten all"):
+            wait()
+        broker.names_itself = True
+        for lost in (member, producer):
+            with pytest.raises(KafkaException, match="_TRANSPORT"):
+                lost.list_topics("examples", timeout=2.0)
+        assert reader.list_topics("examples", timeout=DEADLINE_S).brokers
+        reader.close()
+        member.close()
 
 
 def test_a_worker_leaves_when_its_broker_stays_away(breakable: Broker, examples: str) -> None:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts
+from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts, read_instances
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
@@ -48,7 +48,7 @@ def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], nam
     while portion := list(islice(left, _AT_ONCE)):
         try:
             instances = questions.instances([line.encode() for _, line in portion])
-            batch = reader.read([each.value for each in instances], [each.key for each in instances])
+            batch = read_instances(reader, instances)
         except BadInstancesError as error:
             fault = error.faults[0]
             raise InputFileError(f"{name}:{portion[fault.instance][0]}: {fault.message}") from error

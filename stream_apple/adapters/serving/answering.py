@@ -69,9 +69,8 @@ class Answering:
         }
 
     def _answered(self, instances: Sequence[Instance], *, explain: bool) -> list[_Answered]:
-        # Of a request with faults of both kinds, those of the choice are told first.
-        rows = self._chosen(instances)
-        batch = self._reader.read([each.value for each in instances], [each.key for each in instances])
+        rows, faults = self._chosen(instances)
+        batch = read_instances(self._reader, instances, faults)
         found: dict[int, _Answered] = {}
         for partition, numbers in rows.items():
             part = batch if len(rows) == 1 else batch.select(np.array(numbers))
@@ -94,8 +93,8 @@ class Answering:
             found = self._scorers[partition] = InstanceScorer(model)
         return found
 
-    def _chosen(self, instances: Sequence[Instance]) -> Mapping[int, list[int]]:
-        """Return which instances are for the model of which partition."""
+    def _chosen(self, instances: Sequence[Instance]) -> tuple[Mapping[int, list[int]], list[InstanceFault]]:
+        """Return which instances are for the model of which partition, and those for which nobody can know."""
         rows, faults = defaultdict[int, list[int]](list), []
         for index, instance in enumerate(instances):
             choice = self._choice(instance)
@@ -103,9 +102,7 @@ class Answering:
                 faults.append(InstanceFault(index, "no_partition", choice))
             else:
                 rows[choice].append(index)
-        if faults:
-            raise BadInstancesError(faults)
-        return rows
+        return rows, faults
 
     def _choice(self, instance: Instance) -> int | str:
         """Return the partition by whose model an instance is scored, or why nobody can know it."""
@@ -128,6 +125,26 @@ class Answering:
         found = of_highest_score(explain_scores(learner, names, row))
         facts: ReplyFacts = plain(found)
         return facts
+
+
+def read_instances(
+    reader: InstanceReader, instances: Sequence[Instance], faults: Sequence[InstanceFault] = ()
+) -> Batch:
+    """Return a batch with a row for each instance; BadInstancesError names each that has a fault, by its first one.
+
+    faults  that are known beside those that the instances have
+    """
+    known = {each.fault.instance: each.fault for each in instances if each.fault is not None}
+    for fault in faults:
+        known.setdefault(fault.instance, fault)
+    try:
+        batch = reader.read([each.value for each in instances], [each.key for each in instances])
+    except BadInstancesError as error:
+        for fault in error.faults:
+            known.setdefault(fault.instance, fault)
+    if known:
+        raise BadInstancesError([known[index] for index in sorted(known)])
+    return batch
 
 
 def as_of_facts(moment: Moment, model: str) -> ReplyFacts:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stream_apple.stream.model.instances import BadInstancesError, InstanceFault
+from stream_apple.stream.model.instances import InstanceFault
 
 _KEYS_SHOWN = 60
 
@@ -28,11 +28,13 @@ class Instance(NamedTuple):
     value      what would be the value of a record: JSON or msgpack
     key        what would be its key
     partition  by whose model it is to be scored; None: that of the key
+    fault      why it can't be one, if that was seen before its record is decoded
     """
 
     value: bytes
-    key: bytes | None
-    partition: int | None
+    key: bytes | None = None
+    partition: int | None = None
+    fault: InstanceFault | None = None
 
 
 class _Body(msgspec.Struct):
@@ -69,7 +71,7 @@ class Questions:
     def read(self, body: bytes, *, packed: bool) -> list[Instance]:
         """Return the instances of a body; `packed` says that it is msgpack.
 
-        BadRequestError if it is none, BadInstancesError if some of its instances are not what one can be.
+        BadRequestError if it is none; an instance that is not what one can be has a fault.
         """
         try:
             found = self._bodies[packed](body).instances
@@ -83,16 +85,14 @@ class Questions:
         return self.instances(list(map(bytes, found)), packed=packed)
 
     def instances(self, found: Sequence[bytes], *, packed: bool = False) -> list[Instance]:
-        """Return instances that came one by one; errors as of `read`."""
+        """Return instances that came one by one, as `read` does."""
         open_up = self._envelopes[packed]
-        instances, faults = [], []
+        instances = []
         for index, raw in enumerate(found):
             try:
                 instances.append(self._instance(raw, open_up(raw), packed=packed))
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
-                faults.append(InstanceFault(index, "wrong_type", str(error)))
-        if faults:
-            raise BadInstancesError(faults)
+                instances.append(Instance(raw, fault=InstanceFault(index, "wrong_type", str(error))))
         return instances
 
     def _instance(self, raw: bytes, told: _Envelope, *, packed: bool) -> Instance:

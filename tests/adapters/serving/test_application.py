@@ -141,6 +141,20 @@ class TestRefused:
         assert "instance 1: expected an object of names" in told["error"]
         assert "predictions" not in told
 
+    def test_faults_of_all_kinds_are_named_together(self) -> None:
+        """What is no instance, what nobody can choose a model for, and what can't be decoded; one fault of each."""
+        good = {"features": ROW, "key": "k"}
+        instances = [good, 3, {"features": ROW}, {"features": 3, "key": "k"}, {"features": 3, "key": [1]}, {}, good]
+        reply = ask(FixedReplicas([learned(), learned()]), instances, most=7)
+        assert reply.status == 400
+        assert [(each["index"], each["reason"]) for each in reply.json()["instances"]] == [
+            (1, "wrong_type"),
+            (2, "no_partition"),
+            (3, "wrong_type"),
+            (4, "wrong_type"),
+            (5, "no_partition"),
+        ]
+
     @pytest.mark.parametrize(
         ("instance", "message"),
         [

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors
-from stream_apple.core.learner.kernels.mixture import NAMES
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.core.learner.state.table import Table
+from stream_apple.core.learner.state.weights import APPLE, NAMES, weights_at
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
@@ -207,21 +207,7 @@ def _class_weights(
 
 def _weights(learner: Learner, table: Table, places: NDArray[np.int64]) -> tuple[dict[str, float], NDArray[np.float64]]:
     """Return predictor -> share, and the weight of each slot in each predictor, float64[predictors, n]."""
-    slots = table.slots[places]
+    weights = weights_at(table, places)
     if not learner.options.mixed:
-        return {"apple": 1.0}, slots["weight"].astype(np.float64)[None]
-    base = slots["degree"] <= 1
-    companions = table.companions[places]
-    by_name = {
-        "apple": slots["weight"],
-        "linear": np.where(base, slots["linear_weight"], 0.0),
-        "average": np.where(base, companions["average"], slots["average"]),
-        "fast": np.where(base, companions["fast"], slots["fast"]),
-        "slow_linear": np.where(base, companions["slow_linear"], 0.0),
-        "fast_linear": np.where(base, companions["fast_linear"], 0.0),
-    }
-    weights = np.stack([by_name[name] for name in NAMES]).astype(np.float64)
-    # What a field does not hold for this kind of slot may be any bits.
-    return dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)), np.where(
-        np.isfinite(weights), weights, 0.0
-    )
+        return {"apple": 1.0}, weights[APPLE : APPLE + 1]
+    return dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)), weights

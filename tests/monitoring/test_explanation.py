@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple import AppleClassifier, AppleRegressor
-from stream_apple.core.learner.kernels.mixture import NAMES
+from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.explanation import (
     CONSTANT,
     REST,
@@ -40,7 +40,7 @@ def _frame(size: int = 600) -> tuple[pd.DataFrame, Any]:
         {"combine": "off"},
         {"method": "linear"},
         {"method": "quadratic"},
-        {"l1": 0.0001},
+        {"l1": 0.0001, "l2": 0.01},
         {"discretise": "quantile", "reservoir": 50},
         {"method": "linear", "collisions": "share"},
         {"warm_start": "naive_bayes"},

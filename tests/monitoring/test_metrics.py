@@ -9,8 +9,9 @@ from prometheus_client import Counter, Gauge
 from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 
 from stream_apple.core.learner.growth import Growth
-from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
+from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
+from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics

@@ -10,8 +10,9 @@ import yaml
 from prometheus_client import Histogram
 
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.learner.kernels.mixture import NAMES, SHARED
+from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS
+from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS

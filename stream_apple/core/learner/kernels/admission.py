@@ -220,7 +220,7 @@ def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
     least, slots = NOWHERE, model.table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        use = np.float32(usefulness_of(model.table, decay, model.rule.decay, first + within))
+        use = np.float32(usefulness_of(model.table, decay, first + within))
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE

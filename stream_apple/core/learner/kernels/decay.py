@@ -28,9 +28,18 @@ import numpy as np
 from stream_apple.core.jit import kernel, part, routine
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import MOST, U0, U1, Element, Index, Table
+from stream_apple.core.learner.state.weights import (
+    AVERAGE,
+    has_weight,
+    is_expanded,
+    predictors_of,
+    set_weight,
+    weight_of,
+)
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PREDICTORS_THAT_DECAY = 5
+# In the order of all predictors; the average, which is between apple and fast there, decays with apple.
 OF_LINEAR, OF_APPLE, OF_FAST, OF_SLOW_LINEAR, OF_FAST_LINEAR = range(PREDICTORS_THAT_DECAY)
 _LEAST_STEP = 1e-8  # for a shorter one, and for a smaller slope, nothing shrinks (as in Vowpal Wabbit)
 _LEAST_FACTOR = 2.0**-10  # of one example: more would change the sign
@@ -72,6 +81,12 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
 
 
 @part
+def decays_with(which: int) -> int:
+    """Return the number, among the predictors that decay, of the one with which a predictor's weights do."""
+    return which if which < AVERAGE else which - 1
+
+
+@part
 def soft_threshold(weight: Element, by: float) -> float:
     """Return the weight moved by `by` towards 0, and not beyond it."""
     return math.copysign(max(abs(weight) - by, 0.0), weight)
@@ -80,6 +95,8 @@ def soft_threshold(weight: Element, by: float) -> float:
 @part
 def pending_shrinkage(table: Table, decay: Decay, which: int, place: Index) -> float:
     """Return by how much a weight of one predictor is still to be moved towards 0; 0 before its first example."""
+    if len(table.stamps) == 0:  # without L1
+        return 0.0
     scale = np.float64(table.slots[place]["scale"])
     return (decay.drawn[which] - table.stamps[place, which]) / scale if scale > 0.0 else 0.0
 
@@ -98,26 +115,12 @@ def decayed_scores(
 
     `ends`: where the constant and base features end, and where all features end. Nothing else changes.
     """
-    constant, constant_slot = table.slots[features.slot[0]], features.slot[0]
-    mixed = len(table.companions) > 0
     if rule.l1 > 0.0:
         _write_caught_up_scores(table, decay, features, ends, scores)
-    has, scale = 0.0 if rule.l1 > 0.0 else 1.0, decay.scale  # whether the constant is among what was added up
-    # In the order of the mixture's predictors.
-    scores[0] = _decayed_score(scores[0], scale[OF_LINEAR], constant["linear_weight"], has)
-    scores[1] = _decayed_score(scores[1], scale[OF_APPLE], constant["weight"], has)
-    if mixed:
-        companion = table.companions[constant_slot]
-        scores[2] = _decayed_score(scores[2], scale[OF_APPLE], companion["average"], has)
-        scores[3] = _decayed_score(scores[3], scale[OF_FAST], companion["fast"], has)
-        scores[4] = _decayed_score(scores[4], scale[OF_SLOW_LINEAR], companion["slow_linear"], has)
-        scores[5] = _decayed_score(scores[5], scale[OF_FAST_LINEAR], companion["fast_linear"], has)
-
-
-@part
-def _decayed_score(score: float, scale: float, constant: Element, has: float) -> float:
-    """Return a score times the predictor's scale, but for the constant's share, which does not decay."""
-    return (score - has * np.float64(constant)) * scale + np.float64(constant)
+    has = 0.0 if rule.l1 > 0.0 else 1.0  # whether the constant is among what was added up
+    for which in range(predictors_of(table.companions)):
+        constant = np.float64(weight_of(table.slots, table.companions, features.slot[0], which))
+        scores[which] = (scores[which] - has * constant) * decay.scale[decays_with(which)] + constant
 
 
 @part
@@ -126,103 +129,71 @@ def _write_caught_up_scores(
 ) -> None:
     """Write the scores of all but the constant, with the pending shrinkage; the table stays as it is."""
     base, found = ends
-    mixed = len(table.companions) > 0
-    for k in range(6 if mixed else 2):
-        scores[k] = 0.0
-    for t in range(U1, found):
-        place, x = features.slot[t], np.float64(features.x[t])
-        owner = table.slots[place]
-        by = pending_shrinkage(table, decay, OF_APPLE, place)
-        scores[1] += np.float32(soft_threshold(owner["weight"], by)) * x
-        if t < base:
-            far = pending_shrinkage(table, decay, OF_LINEAR, place)
-            scores[0] += np.float32(soft_threshold(owner["linear_weight"], far)) * x
-        if mixed:
-            fast = pending_shrinkage(table, decay, OF_FAST, place)
-            if owner["degree"] > 1:
-                scores[2] += np.float32(soft_threshold(owner["average"], by)) * x
-                scores[3] += np.float32(soft_threshold(owner["fast"], fast)) * x
-                continue
-            companion = table.companions[place]
-            scores[2] += np.float32(soft_threshold(companion["average"], by)) * x
-            scores[3] += np.float32(soft_threshold(companion["fast"], fast)) * x
-            if t < base:
-                slow_linear = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
-                fast_linear = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
-                scores[4] += np.float32(soft_threshold(companion["slow_linear"], slow_linear)) * x
-                scores[5] += np.float32(soft_threshold(companion["fast_linear"], fast_linear)) * x
+    for which in range(predictors_of(table.companions)):
+        scores[which] = 0.0
+        for t in range(U1, found if is_expanded(which) else base):
+            weight = decayed_weight(table, decay, which, features.slot[t])
+            scores[which] += np.float32(weight) * np.float64(features.x[t])
+
+
+@part
+def decayed_weight(table: Table, decay: Decay, which: int, place: Index) -> float:
+    """Return a predictor's weight less its pending shrinkage, in the table's units."""
+    by = pending_shrinkage(table, decay, decays_with(which), place)
+    return soft_threshold(weight_of(table.slots, table.companions, place, which), by)
 
 
 @routine
 def catch_up_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
     """Apply the pending shrinkage to features [1, found) for the expanded predictors, and gather apple's weights."""
     for t in range(U1, found):
-        features.weight[t] = _caught_up_weight(table, decay, features.slot[t])
+        place = features.slot[t]
+        _catch_up_expanded_weights(table, decay, place)
+        features.weight[t] = table.slots[place]["weight"]
 
 
 @routine
 def catch_up_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
     """Apply the pending shrinkage to features [1, base) for the linear predictors, and gather linear weights."""
     for t in range(U1, base):
-        features.weight[t] = _caught_up_linear_weight(table, decay, features.slot[t])
+        place = features.slot[t]
+        _catch_up_linear_weights(table, decay, place)
+        features.weight[t] = table.slots[place]["linear_weight"]
 
 
 @routine
 def catch_up_slot(table: Table, decay: Decay, place: Index) -> None:
     """Apply the pending shrinkage to all weights of a slot, which is not the constant's."""
-    owner = table.slots[place]
-    owner["weight"] = _caught_up_weight(table, decay, place)
-    if owner["degree"] <= 1:
-        owner["linear_weight"] = _caught_up_linear_weight(table, decay, place)
+    _catch_up_expanded_weights(table, decay, place)
+    if table.slots[place]["degree"] <= 1:
+        _catch_up_linear_weights(table, decay, place)
 
 
 @part
-def _caught_up_weight(table: Table, decay: Decay, place: Index) -> float:
-    """Return apple's weight less its pending shrinkage; write those of the average and the fast predictor."""
-    owner, drawn, stamps = table.slots[place], decay.drawn, table.stamps
-    by = pending_shrinkage(table, decay, OF_APPLE, place)
-    stamps[place, OF_APPLE] = drawn[OF_APPLE]
+def _catch_up_expanded_weights(table: Table, decay: Decay, place: Index) -> None:
+    for which in range(predictors_of(table.companions)):
+        if is_expanded(which):
+            set_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
+    table.stamps[place, OF_APPLE] = decay.drawn[OF_APPLE]
     if len(table.companions) > 0:
-        fast = pending_shrinkage(table, decay, OF_FAST, place)
-        stamps[place, OF_FAST] = drawn[OF_FAST]
-        if owner["degree"] > 1:
-            _catch_up_pair(owner, by, fast)
-        else:
-            _catch_up_pair(table.companions[place], by, fast)
-    return soft_threshold(owner["weight"], by)
+        table.stamps[place, OF_FAST] = decay.drawn[OF_FAST]
 
 
 @part
-def _catch_up_pair(companion: Element, by: float, fast: float) -> None:
-    """Apply the pending shrinkage to the average and the fast weight, in a product's slot or a COMPANION."""
-    companion["average"] = soft_threshold(companion["average"], by)
-    companion["fast"] = soft_threshold(companion["fast"], fast)
-
-
-@part
-def _caught_up_linear_weight(table: Table, decay: Decay, place: Index) -> float:
-    """Return the linear weight less its pending shrinkage; write those of the slow and fast linear ones."""
-    drawn, stamps = decay.drawn, table.stamps
-    by = pending_shrinkage(table, decay, OF_LINEAR, place)
-    stamps[place, OF_LINEAR] = drawn[OF_LINEAR]
-    if len(table.companions) > 0:
-        companion = table.companions[place]
-        slow = pending_shrinkage(table, decay, OF_SLOW_LINEAR, place)
-        fast = pending_shrinkage(table, decay, OF_FAST_LINEAR, place)
-        companion["slow_linear"] = soft_threshold(companion["slow_linear"], slow)
-        companion["fast_linear"] = soft_threshold(companion["fast_linear"], fast)
-        stamps[place, OF_SLOW_LINEAR], stamps[place, OF_FAST_LINEAR] = drawn[OF_SLOW_LINEAR], drawn[OF_FAST_LINEAR]
-    return soft_threshold(table.slots[place]["linear_weight"], by)
+def _catch_up_linear_weights(table: Table, decay: Decay, place: Index) -> None:
+    for which in range(predictors_of(table.companions)):
+        if not is_expanded(which):
+            set_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
+            of = decays_with(which)
+            table.stamps[place, of] = decay.drawn[of]
 
 
 @routine
-def usefulness_of(table: Table, decay: Decay, rule: DecayRule, place: Index) -> np.float32:
+def usefulness_of(table: Table, decay: Decay, place: Index) -> np.float32:
     """Return the larger of a monomial's decayed weights, times its scale: what admission compares."""
     owner, scale = table.slots[place], decay.scale
-    by, far, of_other = 0.0, 0.0, scale[OF_LINEAR]
-    if rule.l1 > 0.0:
-        by = pending_shrinkage(table, decay, OF_APPLE, place)
-        far = pending_shrinkage(table, decay, OF_LINEAR, place)
+    by, far = pending_shrinkage(table, decay, OF_APPLE, place), pending_shrinkage(table, decay, OF_LINEAR, place)
+    of_other = scale[OF_LINEAR]
     if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
         far, of_other = by, scale[OF_APPLE]
     own = abs(soft_threshold(owner["weight"], by)) * scale[OF_APPLE]
@@ -248,28 +219,19 @@ def settle(table: Table, decay: Decay, rule: DecayRule) -> None:
 
 @routine
 def _settle(table: Table, decay: Decay, rule: DecayRule) -> None:
-    scale, stamps = decay.scale, table.stamps
-    for place in range(U0, np.uint64(len(table.slots) - 1)):
-        owner = table.slots[place]
+    scale, stamps, slots, companions = decay.scale, table.stamps, table.slots, table.companions
+    for place in range(U0, np.uint64(len(slots) - 1)):
+        owner = slots[place]
         if owner["key"] == U0:
             continue
         if rule.l1 > 0.0:
             catch_up_slot(table, decay, place)
             for which in range(len(scale)):
                 stamps[place, which] = 0.0
-        owner["weight"] *= scale[OF_APPLE]
-        if owner["degree"] <= 1:
-            owner["linear_weight"] *= scale[OF_LINEAR]
-        if len(table.companions) > 0:
-            if owner["degree"] > 1:
-                owner["average"] *= scale[OF_APPLE]
-                owner["fast"] *= scale[OF_FAST]
-            else:
-                companion = table.companions[place]
-                companion["average"] *= scale[OF_APPLE]
-                companion["fast"] *= scale[OF_FAST]
-                companion["slow_linear"] *= scale[OF_SLOW_LINEAR]
-                companion["fast_linear"] *= scale[OF_FAST_LINEAR]
+        for which in range(predictors_of(companions)):
+            if has_weight(owner, which):
+                weight = weight_of(slots, companions, place, which) * scale[decays_with(which)]
+                set_weight(slots, companions, place, which, weight)
     for which in range(len(scale)):
         scale[which] = 1.0
         decay.drawn[which] = 0.0
@@ -311,8 +273,10 @@ def _clear_sides(table: Table, place: Index) -> None:
 @part
 def _weighs_nothing(table: Table, place: Index) -> bool:
     """Return whether a product has no weight for any predictor, or any class."""
-    owner = table.slots[place]
-    size = abs(owner["weight"]) + abs(owner["average"]) + abs(owner["fast"])
+    size = np.float32(0.0)
+    for which in range(predictors_of(table.companions)):
+        if is_expanded(which):
+            size += abs(weight_of(table.slots, table.companions, place, which))
     for k in range(table.class_weights.shape[1] // 2):
         size += abs(table.class_weights[place, k])
     return bool(size == 0.0)

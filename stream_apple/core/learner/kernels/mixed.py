@@ -22,8 +22,6 @@ from stream_apple.core.learner.kernels.mixture import (
     EARLY_CONSTANT,
     EARLY_LEARNED,
     EARLY_STRIDE,
-    LINEAR,
-    PREDICTORS,
     blend,
     constant_score,
     count_label,
@@ -44,6 +42,7 @@ from stream_apple.core.learner.kernels.rows import (
 from stream_apple.core.learner.kernels.update import Target, clear_active
 from stream_apple.core.learner.state.model import EXAMPLES, Decay, Model
 from stream_apple.core.learner.state.recent import keep_recent
+from stream_apple.core.learner.state.weights import LINEAR, PREDICTORS
 from stream_apple.core.learner.state.work import Origins, Work
 
 

@@ -21,28 +21,29 @@ from stream_apple.core.learner.kernels.decay import (
     catch_up_slot,
 )
 from stream_apple.core.learner.kernels.losses import squared_slope
-from stream_apple.core.learner.kernels.mixture import (
-    APPLE,
-    AVERAGE,
-    FAST,
-    FAST_LINEAR,
-    FAST_LINEAR_RATE,
-    FAST_RATE,
-    LINEAR,
-    SLOW_LINEAR,
-    SLOW_LINEAR_RATE,
-)
+from stream_apple.core.learner.kernels.mixture import FAST_LINEAR_RATE, FAST_RATE, SLOW_LINEAR_RATE
 from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
     decay_and_change,
     norm_and_sensitivity,
     normalise,
-    widen,
     within_bounds,
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, U0, U1, Element, Index
+from stream_apple.core.learner.state.weights import (
+    APPLE,
+    AVERAGE,
+    FAST,
+    FAST_LINEAR,
+    LINEAR,
+    PREDICTORS,
+    SLOW_LINEAR,
+    has_weight,
+    set_weight,
+    weight_of,
+)
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 HORIZON = np.uint8(100)
@@ -238,18 +239,14 @@ def advance_base(
 @part
 def widen_all(model: Model, place: Index, size: np.float32) -> None:
     """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
-    owner, before = model.table.slots[place], model.table.slots[place]["scale"]
-    widen(owner, size)
+    slots, companions = model.table.slots, model.table.companions
+    owner, before = slots[place], slots[place]["scale"]
+    owner["scale"] = size
     if before > 0.0:
         ratio = before / size
-        if owner["degree"] > 1:
-            owner["fast"] *= ratio  # `widen` has changed the average, which lies where the linear weight does
-        else:
-            companion = model.table.companions[place]
-            companion["average"] *= ratio
-            companion["fast"] *= ratio
-            companion["slow_linear"] *= ratio
-            companion["fast_linear"] *= ratio
+        for which in range(PREDICTORS):
+            if has_weight(owner, which):
+                set_weight(slots, companions, place, which, weight_of(slots, companions, place, which) * ratio)
 
 
 @part

@@ -34,11 +34,9 @@ from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.losses import LOG_ODDS_BOUND, LOGISTIC, SQUARED, descent_of, loss_of, unit_of
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
+from stream_apple.core.learner.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
 from stream_apple.core.learner.state.work import Numbers64
 
-PREDICTORS = 6
-LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
-NAMES = ("linear", "apple", "average", "fast", "slow_linear", "fast_linear")  # in this order
 SHARED = ("linear", "average", "stack", "constant", "slow_linear")  # in this order; the last two where labels are late
 STACK = PREDICTORS  # its score stands behind theirs, and behind that the same without bounds
 FAST_RATE = 6.0  # times the learning rate

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.losses import LOGISTIC, descent_of
-from stream_apple.core.learner.kernels.mixture import APPLE, AVERAGE, FAST
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.table import BARRED, U1, U3, Index
+from stream_apple.core.learner.state.weights import APPLE, AVERAGE, FAST
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PRIOR = 0.1

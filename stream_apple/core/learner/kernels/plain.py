@@ -21,7 +21,6 @@ from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.counts import count_example, take_attributes
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.core.learner.kernels.expansion import expand
-from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, starting_score
 from stream_apple.core.learner.kernels.plain_descent import learn_by_plain_descent
 from stream_apple.core.learner.kernels.residuals import add_residuals
@@ -37,6 +36,7 @@ from stream_apple.core.learner.kernels.tuple_expansion import expand_tuples
 from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import EXAMPLES, Decay, LearningRule, Model, Tuples
 from stream_apple.core.learner.state.table import U0, U1, Index, Slots
+from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64, Origins, Work
 
 

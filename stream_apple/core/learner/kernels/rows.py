@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
 from stream_apple.core.learner.kernels.losses import bounds_of, include_label, loss_of
-from stream_apple.core.learner.kernels.mixture import APPLE, EARLY, LINEAR
+from stream_apple.core.learner.kernels.mixture import EARLY
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
 from stream_apple.core.learner.state.table import U8, Index
+from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
 PREFETCH_DISTANCE = np.uint64(512)  # base features: learning as many takes longer than memory

@@ -3,7 +3,6 @@
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
-from stream_apple.core.learner.kernels.mixture import APPLE, LINEAR
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
@@ -16,6 +15,7 @@ from stream_apple.core.learner.kernels.shared_expansion import expand_shared, sc
 from stream_apple.core.learner.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.core.learner.state.model import Decay, Model
 from stream_apple.core.learner.state.table import U0
+from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import Work
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT, Floats, Slots, Words
+from stream_apple.core.learner.state.weights import PREDICTORS
 
 
 class MergeScratch(NamedTuple):
@@ -19,6 +20,7 @@ class MergeScratch(NamedTuple):
     kept      uint8[n]          1 if it gets a slot
     merged    SLOT[n]
     companions  COMPANION[n]    of those of degree 0 and 1
+    sums      float64[PREDICTORS]  of one monomial's weights times their accumulators
     class_rows  float32[n, columns]
     classes     of the softmax loss; 0: there are none
     """
@@ -31,6 +33,7 @@ class MergeScratch(NamedTuple):
     kept: NDArray[np.uint8]
     merged: Slots
     companions: Slots
+    sums: NDArray[np.float64]
     class_rows: Floats
     classes: int
 
@@ -47,6 +50,7 @@ def empty_merge_scratch(models: int, classes: int, columns: int) -> MergeScratch
         kept=np.zeros(size, np.uint8),
         merged=np.zeros(size, SLOT),
         companions=np.zeros(size, COMPANION),
+        sums=np.zeros(PREDICTORS),
         class_rows=np.zeros((size, columns), np.float32),
         classes=classes,
     )

@@ -26,6 +26,7 @@ from stream_apple.core.learner.multiclass.layout import (
 )
 from stream_apple.core.learner.state.model import MAX_DEGREE
 from stream_apple.core.learner.state.table import MOST, U0, U1, Floats, Index, Table
+from stream_apple.core.learner.state.weights import has_weight, is_expanded, predictors_of, set_weight, weight_of
 
 _LARGEST = np.float64(MOST)
 
@@ -37,50 +38,39 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     scratch  places[which] is known
     which    its number in the bucket
     """
-    at, into, into_companion = scratch.places[which], scratch.merged[which], scratch.companions[which]
-    mixed = stack.companions.shape[1] > 0
-    total, squares, weight, average, fast = 0.0, 0.0, 0.0, 0.0, 0.0
-    linear_total, linear_squares, linear, slow_linear, fast_linear = 0.0, 0.0, 0.0, 0.0, 0.0
+    at, into, sums = scratch.places[which], scratch.merged[which], scratch.sums
+    predictors = predictors_of(stack.companions[0])
+    total, squares, linear_total, linear_squares = 0.0, 0.0, 0.0, 0.0
+    sums[:] = 0.0
     scale, sights, least, most = np.float32(0.0), np.uint8(0), np.uint8(MAX_DEGREE + 1), np.uint8(0)
     for p in range(np.uint64(len(at))):
         if at[p] < 0:
             continue
-        place = np.uint64(at[p])
-        owner = stack.slots[p, place]
-        g = min(np.float64(owner["gradient"]), _LARGEST)
-        total += g
-        squares += g * g
-        weight += g * np.float64(owner["weight"])
+        place, slots, companions = np.uint64(at[p]), stack.slots[p], stack.companions[p]
+        owner, linear = slots[place], 0.0
+        gradient = min(np.float64(owner["gradient"]), _LARGEST)
+        total += gradient
+        squares += gradient * gradient
+        if owner["degree"] <= 1:
+            linear = min(np.float64(owner["linear_gradient"]), _LARGEST)
+            linear_total += linear
+            linear_squares += linear * linear
+        for each in range(predictors):
+            if has_weight(owner, each):
+                evidence = gradient if is_expanded(each) else linear
+                sums[each] += evidence * np.float64(weight_of(slots, companions, place, each))
         scale, sights = max(scale, owner["scale"]), max(sights, owner["sights"])
         least, most = min(least, owner["degree"]), max(most, owner["degree"])
-        if owner["degree"] <= 1:
-            g_linear = min(np.float64(owner["linear_gradient"]), _LARGEST)
-            linear_total += g_linear
-            linear_squares += g_linear * g_linear
-            linear += g_linear * np.float64(owner["linear_weight"])
-            if mixed:
-                companion = stack.companions[p, place]
-                average += g * np.float64(companion["average"])
-                fast += g * np.float64(companion["fast"])
-                slow_linear += g_linear * np.float64(companion["slow_linear"])
-                fast_linear += g_linear * np.float64(companion["fast_linear"])
-        elif mixed:
-            average += g * np.float64(owner["average"])
-            fast += g * np.float64(owner["fast"])
     into["key"] = scratch.keys[which]
-    into["weight"] = _mean(weight, total)
     into["gradient"] = _mean(squares, total)
     into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
-    if least <= 1:
-        into["linear_weight"] = _mean(linear, linear_total)
-        into["linear_gradient"] = _mean(linear_squares, linear_total)
-        into_companion["average"] = _mean(average, total)
-        into_companion["fast"] = _mean(fast, total)
-        into_companion["slow_linear"] = _mean(slow_linear, linear_total)
-        into_companion["fast_linear"] = _mean(fast_linear, linear_total)
-    else:
-        into["average"] = _mean(average, total)
-        into["fast"] = _mean(fast, total)
+    # Where they are a product's, the same bytes are weights of its, if there is a mixture.
+    into["linear_weight"] = 0.0
+    into["linear_gradient"] = _mean(linear_squares, linear_total) if least <= 1 else np.float32(0.0)
+    for each in range(predictors):
+        if has_weight(into, each):
+            mean = _mean(sums[each], total if is_expanded(each) else linear_total)
+            set_weight(scratch.merged, scratch.companions, which, each, mean)
     if stack.class_weights.shape[2] > 0:
         _merge_classes(stack, scratch, which)
     return bool(least != most)

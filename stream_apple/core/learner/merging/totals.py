@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.kernels.losses import SQUARED
-from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, PREDICTORS, RIDGE
+from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, RIDGE
 from stream_apple.core.learner.kernels.naive_bayes import CURVATURE, TRUST
+from stream_apple.core.learner.state.weights import PREDICTORS
 
 Sums = dict[str, NDArray[np.float64]]
 _Rows = Sequence[NDArray[np.float64]]

@@ -16,7 +16,7 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import softmax
-from stream_apple.core.learner.kernels.mixture import APPLE, FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
+from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
 from stream_apple.core.learner.kernels.update import clear_active
 from stream_apple.core.learner.multiclass.class_update import (
@@ -32,6 +32,7 @@ from stream_apple.core.learner.multiclass.layout import CLASS_AVERAGE, CLASS_EXP
 from stream_apple.core.learner.state.model import Mixture, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.table import U0
+from stream_apple.core.learner.state.weights import APPLE
 from stream_apple.core.learner.state.work import Numbers64, Work
 
 

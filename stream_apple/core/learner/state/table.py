@@ -174,18 +174,23 @@ def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
 
 def copy_table(table: Table) -> Table:
     """Return a copy of the table that shares no memory with it."""
-    slots, tags, admission_filter, companions, *_ = table
     try:
-        copied = np.zeros_like(companions)
-        if len(companions):
-            for used in (base_features(slots), [len(companions) - 1]):
-                copied[used] = companions[used]
-        # As bytes: NumPy would copy field by field.
-        copied_slots = slots.view(np.uint8).copy().view(slots.dtype)
+        slots, companions = copy_slots(table)
         sides = [getattr(table, name).copy() for name in SIDES]
-        return Table(copied_slots, tags.copy(), admission_filter.copy(), copied, *sides)
+        return Table(slots, table.tags.copy(), table.admission_filter.copy(), companions, *sides)
     except MemoryError as error:
-        raise _too_large(len(slots), error) from error
+        raise _too_large(len(table.slots), error) from error
+
+
+def copy_slots(table: Table) -> tuple[Slots, Slots]:
+    """Return copies of the table's slots and companions."""
+    slots, companions = table.slots, table.companions
+    copied = np.zeros_like(companions)
+    if len(companions):
+        for used in (base_features(slots), [len(companions) - 1]):
+            copied[used] = companions[used]
+    # As bytes: NumPy would copy field by field.
+    return slots.view(np.uint8).copy().view(slots.dtype), copied
 
 
 def free_slots(table: Table, places: NDArray[np.int64]) -> None:

@@ -15,6 +15,7 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import Table, copy_table
+from stream_apple.core.learner.state.weights import weights_at
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
 
@@ -25,9 +26,9 @@ def settled(learner: Learner) -> Table:
     if "decay_scale" in sums:
         decay = Decay(sums["decay_scale"].copy(), sums["decay_drawn"].copy())  # type: ignore[arg-type]
         settle(copied, decay, decay_rule(options.l2, options.l1))
-        slots, by_now = copied.slots, learner.settled_table().slots
-        for field in ("weight", "linear_weight"):
-            np.testing.assert_allclose(slots[field], by_now[field], rtol=3e-7, atol=1e-40)  # rounded twice
+        used = np.flatnonzero(copied.slots["key"])
+        by_now = weights_at(learner.settled_table(), used)
+        np.testing.assert_allclose(weights_at(copied, used), by_now, rtol=3e-7, atol=1e-40)  # rounded twice
     return copied
 
 

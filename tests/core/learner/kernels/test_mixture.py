@@ -12,9 +12,10 @@ from support.oracles.mixture import MixtureOracle
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels import mixture as mixtures
 from stream_apple.core.learner.kernels.losses import LOGISTIC, SQUARED
-from stream_apple.core.learner.kernels.mixture import LINEAR, PREDICTORS, SHARE, STACK, effective_weights, empty_mixture
+from stream_apple.core.learner.kernels.mixture import SHARE, STACK, effective_weights, empty_mixture
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
+from stream_apple.core.learner.state.weights import LINEAR, PREDICTORS
 from stream_apple.core.learner.state.work import MIXING
 
 BOUND = 50.0

@@ -1,0 +1,86 @@
+"""Where each predictor's weight of a monomial lies: read and written by the predictor's number, whatever holds it.
+
+The expanded predictors have a weight of every monomial, the linear ones of base features and the constant. Learning an
+example goes through fields by their names, since it does the same to the fields of one cache line; whoever does the
+same to each predictor goes through these.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel, part
+from stream_apple.core.learner.state.table import U0, Element, Index, Slots, Table
+
+PREDICTORS = 6
+LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
+NAMES = ("linear", "apple", "average", "fast", "slow_linear", "fast_linear")  # in this order
+_UNMIXED = 2  # LINEAR and APPLE alone
+
+
+@part
+def predictors_of(companions: Slots) -> int:
+    """Return how many predictors a table has, by its companions: without any, those that are not mixed."""
+    return PREDICTORS if len(companions) > 0 else _UNMIXED
+
+
+@part
+def is_expanded(which: int) -> bool:
+    """Return whether a predictor has weights of products too."""
+    return APPLE <= which <= FAST
+
+
+@part
+def has_weight(owner: Element, which: int) -> bool:
+    """Return whether a predictor has a weight of the monomial of a slot."""
+    return bool(is_expanded(which) or owner["degree"] <= 1)
+
+
+@part
+def weight_of(slots: Slots, companions: Slots, place: Index, which: int) -> Element:
+    """Return a predictor's weight of the monomial in a slot, as the table has it; there is one, see `has_weight`."""
+    if which == APPLE:
+        return slots[place]["weight"]
+    if which == LINEAR:
+        return slots[place]["linear_weight"]
+    if which == AVERAGE:
+        return slots[place]["average"] if slots[place]["degree"] > 1 else companions[place]["average"]
+    if which == FAST:
+        return slots[place]["fast"] if slots[place]["degree"] > 1 else companions[place]["fast"]
+    return companions[place]["slow_linear"] if which == SLOW_LINEAR else companions[place]["fast_linear"]
+
+
+@part
+def set_weight(slots: Slots, companions: Slots, place: Index, which: int, weight: Element) -> None:
+    """Set what `weight_of` returns."""
+    if which == APPLE:
+        slots[place]["weight"] = weight
+    elif which == LINEAR:
+        slots[place]["linear_weight"] = weight
+    elif which == SLOW_LINEAR:
+        companions[place]["slow_linear"] = weight
+    elif which == FAST_LINEAR:
+        companions[place]["fast_linear"] = weight
+    elif slots[place]["degree"] > 1:
+        if which == AVERAGE:
+            slots[place]["average"] = weight
+        else:
+            slots[place]["fast"] = weight
+    elif which == AVERAGE:
+        companions[place]["average"] = weight
+    else:
+        companions[place]["fast"] = weight
+
+
+def weights_at(table: Table, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none."""
+    weights = np.zeros((PREDICTORS if len(table.companions) else _UNMIXED, len(places)))
+    _copy_weights(table, places.astype(np.uint64), weights)
+    return weights
+
+
+@kernel
+def _copy_weights(table: Table, places: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
+    for which in range(len(weights)):
+        for n in range(U0, np.uint64(len(places))):
+            if has_weight(table.slots[places[n]], which):
+                weights[which, n] = weight_of(table.slots, table.companions, places[n], which)

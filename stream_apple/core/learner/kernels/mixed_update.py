@@ -28,6 +28,7 @@ from stream_apple.core.learner.kernels.update import (
     decay_and_change,
     norm_and_sensitivity,
     normalise,
+    widen,
     within_bounds,
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
@@ -38,11 +39,7 @@ from stream_apple.core.learner.state.weights import (
     FAST,
     FAST_LINEAR,
     LINEAR,
-    PREDICTORS,
     SLOW_LINEAR,
-    has_weight,
-    set_weight,
-    weight_of,
 )
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
@@ -239,14 +236,18 @@ def advance_base(
 @part
 def widen_all(model: Model, place: Index, size: np.float32) -> None:
     """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
-    slots, companions = model.table.slots, model.table.companions
-    owner, before = slots[place], slots[place]["scale"]
-    owner["scale"] = size
+    owner, before = model.table.slots[place], model.table.slots[place]["scale"]
+    widen(owner, size)
     if before > 0.0:
         ratio = before / size
-        for which in range(PREDICTORS):
-            if has_weight(owner, which):
-                set_weight(slots, companions, place, which, weight_of(slots, companions, place, which) * ratio)
+        if owner["degree"] > 1:
+            owner["fast"] *= ratio  # `widen` has changed the average, which lies where the linear weight does
+        else:
+            companion = model.table.companions[place]
+            companion["average"] *= ratio
+            companion["fast"] *= ratio
+            companion["slow_linear"] *= ratio
+            companion["fast_linear"] *= ratio
 
 
 @part

@@ -6,7 +6,7 @@ from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.decay import decayed_weight, decays_with
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import U0, Slots, Table, copy_slots
-from stream_apple.core.learner.state.weights import has_weight, predictors_of, set_weight
+from stream_apple.core.learner.state.weights import has_weight, predictors_of, write_weight
 
 
 def view_settled(table: Table, decay: Decay, rule: DecayRule) -> Table:
@@ -28,4 +28,4 @@ def _write_settled(table: Table, decay: Decay, slots: Slots, companions: Slots) 
         for which in range(predictors_of(companions)):
             if has_weight(owner, which):
                 weight = decayed_weight(table, decay, which, place) * decay.scale[decays_with(which)]
-                set_weight(slots, companions, place, which, weight)
+                write_weight(slots, companions, place, which, weight)

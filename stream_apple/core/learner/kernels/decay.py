@@ -33,8 +33,8 @@ from stream_apple.core.learner.state.weights import (
     has_weight,
     is_expanded,
     predictors_of,
-    set_weight,
-    weight_of,
+    write_weight,
+    read_weight,
 )
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
@@ -119,7 +119,7 @@ def decayed_scores(
         _write_caught_up_scores(table, decay, features, ends, scores)
     has = 0.0 if rule.l1 > 0.0 else 1.0  # whether the constant is among what was added up
     for which in range(predictors_of(table.companions)):
-        constant = np.float64(weight_of(table.slots, table.companions, features.slot[0], which))
+        constant = np.float64(read_weight(table.slots, table.companions, features.slot[0], which))
         scores[which] = (scores[which] - has * constant) * decay.scale[decays_with(which)] + constant
 
 
@@ -140,7 +140,7 @@ def _write_caught_up_scores(
 def decayed_weight(table: Table, decay: Decay, which: int, place: Index) -> float:
     """Return a predictor's weight less its pending shrinkage, in the table's units."""
     by = pending_shrinkage(table, decay, decays_with(which), place)
-    return soft_threshold(weight_of(table.slots, table.companions, place, which), by)
+    return soft_threshold(read_weight(table.slots, table.companions, place, which), by)
 
 
 @routine
@@ -173,7 +173,7 @@ def catch_up_slot(table: Table, decay: Decay, place: Index) -> None:
 def _catch_up_expanded_weights(table: Table, decay: Decay, place: Index) -> None:
     for which in range(predictors_of(table.companions)):
         if is_expanded(which):
-            set_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
+            write_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
     table.stamps[place, OF_APPLE] = decay.drawn[OF_APPLE]
     if len(table.companions) > 0:
         table.stamps[place, OF_FAST] = decay.drawn[OF_FAST]
@@ -183,7 +183,7 @@ def _catch_up_expanded_weights(table: Table, decay: Decay, place: Index) -> None
 def _catch_up_linear_weights(table: Table, decay: Decay, place: Index) -> None:
     for which in range(predictors_of(table.companions)):
         if not is_expanded(which):
-            set_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
+            write_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
             of = decays_with(which)
             table.stamps[place, of] = decay.drawn[of]
 
@@ -230,8 +230,8 @@ def _settle(table: Table, decay: Decay, rule: DecayRule) -> None:
                 stamps[place, which] = 0.0
         for which in range(predictors_of(companions)):
             if has_weight(owner, which):
-                weight = weight_of(slots, companions, place, which) * scale[decays_with(which)]
-                set_weight(slots, companions, place, which, weight)
+                weight = read_weight(slots, companions, place, which) * scale[decays_with(which)]
+                write_weight(slots, companions, place, which, weight)
     for which in range(len(scale)):
         scale[which] = 1.0
         decay.drawn[which] = 0.0
@@ -276,7 +276,7 @@ def _weighs_nothing(table: Table, place: Index) -> bool:
     size = np.float32(0.0)
     for which in range(predictors_of(table.companions)):
         if is_expanded(which):
-            size += abs(weight_of(table.slots, table.companions, place, which))
+            size += abs(read_weight(table.slots, table.companions, place, which))
     for k in range(table.class_weights.shape[1] // 2):
         size += abs(table.class_weights[place, k])
     return bool(size == 0.0)

@@ -26,7 +26,7 @@ from stream_apple.core.learner.multiclass.layout import (
 )
 from stream_apple.core.learner.state.model import MAX_DEGREE
 from stream_apple.core.learner.state.table import MOST, U0, U1, Floats, Index, Table
-from stream_apple.core.learner.state.weights import has_weight, is_expanded, predictors_of, set_weight, weight_of
+from stream_apple.core.learner.state.weights import has_weight, is_expanded, predictors_of, write_weight, read_weight
 
 _LARGEST = np.float64(MOST)
 
@@ -58,7 +58,7 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
         for each in range(predictors):
             if has_weight(owner, each):
                 evidence = gradient if is_expanded(each) else linear
-                sums[each] += evidence * np.float64(weight_of(slots, companions, place, each))
+                sums[each] += evidence * np.float64(read_weight(slots, companions, place, each))
         scale, sights = max(scale, owner["scale"]), max(sights, owner["sights"])
         least, most = min(least, owner["degree"]), max(most, owner["degree"])
     into["key"] = scratch.keys[which]
@@ -70,7 +70,7 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     for each in range(predictors):
         if has_weight(into, each):
             mean = _mean(sums[each], total if is_expanded(each) else linear_total)
-            set_weight(scratch.merged, scratch.companions, which, each, mean)
+            write_weight(scratch.merged, scratch.companions, which, each, mean)
     if stack.class_weights.shape[2] > 0:
         _merge_classes(stack, scratch, which)
     return bool(least != most)

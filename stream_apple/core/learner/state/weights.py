@@ -36,7 +36,7 @@ def has_weight(owner: Element, which: int) -> bool:
 
 
 @part
-def weight_of(slots: Slots, companions: Slots, place: Index, which: int) -> Element:
+def read_weight(slots: Slots, companions: Slots, place: Index, which: int) -> Element:
     """Return a predictor's weight of the monomial in a slot, as the table has it; there is one, see `has_weight`."""
     if which == APPLE:
         return slots[place]["weight"]
@@ -50,8 +50,8 @@ def weight_of(slots: Slots, companions: Slots, place: Index, which: int) -> Elem
 
 
 @part
-def set_weight(slots: Slots, companions: Slots, place: Index, which: int, weight: Element) -> None:
-    """Set what `weight_of` returns."""
+def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weight: Element) -> None:
+    """Set what `read_weight` returns."""
     if which == APPLE:
         slots[place]["weight"] = weight
     elif which == LINEAR:
@@ -83,4 +83,4 @@ def _copy_weights(table: Table, places: NDArray[np.uint64], weights: NDArray[np.
     for which in range(len(weights)):
         for n in range(U0, np.uint64(len(places))):
             if has_weight(table.slots[places[n]], which):
-                weights[which, n] = weight_of(table.slots, table.companions, places[n], which)
+                weights[which, n] = read_weight(table.slots, table.companions, places[n], which)

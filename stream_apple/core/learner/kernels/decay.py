@@ -33,8 +33,8 @@ from stream_apple.core.learner.state.weights import (
     has_weight,
     is_expanded,
     predictors_of,
-    write_weight,
     read_weight,
+    write_weight,
 )
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 

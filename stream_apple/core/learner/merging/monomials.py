@@ -26,7 +26,7 @@ from stream_apple.core.learner.multiclass.layout import (
 )
 from stream_apple.core.learner.state.model import MAX_DEGREE
 from stream_apple.core.learner.state.table import MOST, U0, U1, Floats, Index, Table
-from stream_apple.core.learner.state.weights import has_weight, is_expanded, predictors_of, write_weight, read_weight
+from stream_apple.core.learner.state.weights import has_weight, is_expanded, predictors_of, read_weight, write_weight
 
 _LARGEST = np.float64(MOST)
 

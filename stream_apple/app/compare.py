@@ -280,9 +280,7 @@ def _reader(opened: ExitStack, config: Config) -> CommittedReader:
 
 
 def _ranges(reader: CommittedReader, cluster: Cluster, topic: str) -> dict[int, LogRange]:
-    if topic not in cluster.topics:
-        raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
-    return {number: reader.committed_range(topic, number) for number in range(cluster.topics[topic])}
+    return {number: reader.committed_range(topic, number) for number in range(cluster.partition_count(topic))}
 
 
 def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[_Answered]]:

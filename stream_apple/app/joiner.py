@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class JoinMonitoring(NamedTuple):
-    """Numbers for Prometheus, and truths for probes."""
+    """Holds a joiner's metrics, and what its probes are answered from."""
 
     metrics: JoinMetrics
     health: Health

@@ -60,7 +60,7 @@ _REFRESH_S = 1.0
 
 
 class JoinMetrics(MemberMetrics):
-    """All metrics of a joiner. `now`: monotonic seconds; `time_of_day`: seconds since 1970."""
+    """Keeps all metrics of a joiner; `now` is in monotonic seconds, `time_of_day` in seconds since 1970."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, time_of_day: Callable[[], float] = time.time) -> None:
         super().__init__((*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS), FORMAT)

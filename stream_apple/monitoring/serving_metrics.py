@@ -55,11 +55,11 @@ class ServingMetrics:
         self._all = register(SERVING_METRICS, self.registry)
 
     def describe(self, group: str, topic: str, model: str, follow: Source) -> None:
-        """Tell what is served."""
+        """Set the labels of `serve_info`."""
         self._all["serve_info"].labels(group, topic, model, follow).set(1)
 
     def watch(self, replicas: Replicas) -> None:
-        """Tell how these stand, whenever somebody asks."""
+        """Read lags and readiness from these replicas at every scrape."""
         self._all["serve_ready"].set_function(lambda: float(replicas.ready))
         for number, replica in replicas.by_partition.items():
             self._watch(str(number), replica)
@@ -73,12 +73,12 @@ class ServingMetrics:
         self._all["serve_restores_total"].labels(number)
 
     def request(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count a request that was answered so."""
+        """Count a request with this status, which took `seconds`."""
         self._all["serve_requests_total"].labels(endpoint, str(status)).inc()
         self._all["serve_request_seconds"].labels(endpoint).observe(seconds)
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:
-        """Count a snapshot that a model was held against."""
+        """Count a comparison of a model with a snapshot of the group."""
         self._all["serve_digest_checks_total"].labels(str(partition), outcome.value).inc()
 
     def restored(self, partition: int) -> None:

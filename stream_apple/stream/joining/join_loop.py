@@ -39,7 +39,7 @@ _log = structlog.get_logger()
 
 
 class JoinOutputs(NamedTuple):
-    """Where a joiner writes, besides the outcomes topic."""
+    """Names the topics that a joiner writes, besides the outcomes topic."""
 
     examples: str
     dead_letters: str
@@ -126,7 +126,7 @@ class JoinLoop:
         self._broker.close()
 
     def _check_topics(self) -> None:
-        """ConfigurationError if a topic does not exist, or three of them don't have one number of partitions."""
+        """Raise ConfigurationError if a topic is missing, or impressions, outcomes and examples differ in partitions."""
         impressions = self._broker.partition_count(self._rule.impressions)
         for topic in (self._rule.outcomes, self._outputs.examples):
             found = self._broker.partition_count(topic)

@@ -126,7 +126,7 @@ class JoinLoop:
         self._broker.close()
 
     def _check_topics(self) -> None:
-        """Raise ConfigurationError if a topic is missing, or impressions, outcomes and examples differ in partitions."""
+        """Raise ConfigurationError if a topic is missing, or the joined ones differ in partitions."""
         impressions = self._broker.partition_count(self._rule.impressions)
         for topic in (self._rule.outcomes, self._outputs.examples):
             found = self._broker.partition_count(topic)

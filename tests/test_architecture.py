@@ -134,6 +134,7 @@ ALLOWED: dict[str, set[str]] = {
         "core.codec",
         "stream.log",
         "stream.loop",
+        "stream.loop.watchers",
         "stream.model",
         "stream.partitions",
         "errors",

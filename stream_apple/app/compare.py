@@ -40,7 +40,7 @@ _Place = tuple[str, int]
 
 
 class CompareRequest(NamedTuple):
-    """What is to be compared.
+    """Says what is to be compared.
 
     alpha     the probability with which a verdict may be wrong
     weighted  whether examples count by their importance weights
@@ -55,31 +55,31 @@ class CompareRequest(NamedTuple):
 
 
 class PlacesReader(Protocol):
-    """What is needed of a `CommittedReader`."""
+    """Reads partitions of topics, as `CommittedReader` does; a place is a topic and the number of a partition."""
 
     def begin(self, starts: Mapping[_Place, int]) -> None:
-        """See there."""
+        """Read these places, and no others, from these offsets on."""
         ...
 
     def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
-        """See there."""
+        """Return at most `limit` records with their topics, after `timeout_s` seconds at the latest."""
         ...
 
     def passed(self, ends: Mapping[_Place, int]) -> bool:
-        """See there."""
+        """Return whether every record below these offsets has been delivered."""
         ...
 
     def hold(self, place: _Place) -> None:
-        """See there."""
+        """Deliver nothing of a place until `release`."""
         ...
 
     def release(self, place: _Place) -> None:
-        """See there."""
+        """Go on with a place that was held, from where it was left."""
         ...
 
 
 class _Answered(NamedTuple):
-    """What a side has for an example: a loss, or a weight. `loss`: NaN without a label."""
+    """Holds what a side says of an example: its loss, NaN without a label; or, as `loss`, its importance weight."""
 
     loss: float
     epoch: int = 0
@@ -88,10 +88,10 @@ class _Answered(NamedTuple):
 
 
 class SideSource(NamedTuple):
-    """Where one side is read.
+    """Says where one side is read.
 
-    ranges   of each partition, what it has when the reading begins
-    parsed   what records of a partition say
+    ranges   the offsets that each partition holds when the reading begins
+    parsed   returns what records of a partition say
     """
 
     topic: str
@@ -101,7 +101,7 @@ class SideSource(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What has been compared so far.
+    """Says what has been compared so far.
 
     unpaired    by side: answers to examples that the other has not answered
     waiting     by side: answers that are ahead of the other's
@@ -120,7 +120,7 @@ class Told(NamedTuple):
     complete: bool
 
     def facts(self) -> dict[str, Any]:
-        """Return it in JSON types; numbers that are not known yet are null."""
+        """Return all of it in JSON types; numbers that are not known yet are null."""
         told = {name: getattr(self, name) for name in self._fields if name != "comparison"}
         epochs = [{"epoch": epoch, **each.facts()} for epoch, each in self.comparison.epochs().items()]
         whole = self.comparison.whole().facts()
@@ -207,7 +207,7 @@ class Comparing:
                 )
 
     def _read(self, side: int) -> set[int]:
-        """Take what a side has next; the partitions that it is of."""
+        """Take what a side has next; return the partitions of which something came."""
         source, held = self._sources[side], self._held[side]
         for number in self._partitions:
             if number in held and self._pairing.may_go_on(side, number):
@@ -240,7 +240,7 @@ class Comparing:
         self._comparison.add(pairs)
 
     def _is_finished(self, number: int) -> bool:
-        """Whether a side has no more of a partition that the others could be paired with, of what there was."""
+        """Return whether a side has no more of what a partition had at the start: nothing else of it can be paired."""
         return any(
             not self._pairing.held(side, number)
             and number not in self._held[side]
@@ -280,9 +280,7 @@ def _reader(opened: ExitStack, config: Config) -> CommittedReader:
 
 
 def _ranges(reader: CommittedReader, cluster: Cluster, topic: str) -> dict[int, LogRange]:
-    if topic not in cluster.topics:
-        raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
-    return {number: reader.committed_range(topic, number) for number in range(cluster.topics[topic])}
+    return {number: reader.committed_range(topic, number) for number in range(cluster.partition_count(topic))}
 
 
 def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[_Answered]]:

@@ -17,7 +17,7 @@ _TELL_S = 1.0
 
 
 class ComparisonView:
-    """What the port shows; `tell` is called by the thread that compares, the rest by the server's."""
+    """Holds what the port shows; the thread that compares calls `turned` and `tell`, the server's threads the rest."""
 
     def __init__(self, champion: Config, challenger: Config, now: Callable[[], float] = time.monotonic) -> None:
         self.metrics = ComparisonMetrics(champion.worker.group, challenger.worker.group, champion.topics.examples)
@@ -27,12 +27,12 @@ class ComparisonView:
         self._caught_up = False
 
     def turned(self) -> bool:
-        """Note that the comparison is alive. False: for whoever asks whether it is to stop."""
+        """Note that the comparison is alive; return False, as it is asked for whether the comparison is to stop."""
         self._turned_at = self._now()
         return False
 
     def tell(self, told: Told) -> None:
-        """Show this, once a second at most, and whenever all has been read."""
+        """Show how the comparison stands, once a second at most, and whenever all has been read."""
         self._caught_up |= told.complete
         if told.complete or self._now() - self._told_at >= _TELL_S:
             self._told_at = self._now()
@@ -40,18 +40,18 @@ class ComparisonView:
             self.metrics.tell(told.comparison.whole(), dict(told.waiting))
 
     def live(self) -> Verdict:
-        """Whether it goes on reading."""
+        """Return whether the comparison goes on reading."""
         age = self._now() - self._turned_at
         return Verdict(age <= STUCK_AFTER_S, {"seconds_since_turn": round(age, 3)})
 
     def ready(self) -> Verdict:
-        """Whether all has been compared that there was at the start."""
+        """Return whether all has been compared that there was at the start."""
         return Verdict(self._caught_up, {"status": "ready" if self._caught_up else "catching up"})
 
 
 @contextmanager
 def serving(view: ComparisonView, host: str, port: int) -> Iterator[int]:
-    """Serve while the context lasts; yields the port. ConfigurationError if that can't be had."""
+    """Serve while the context lasts, and yield the port; ConfigurationError if the port is taken."""
     paths = {
         METRICS_PATH: metrics_route(view.metrics.registry),
         COMPARISON_PATH: facts_route(lambda: view.facts),

@@ -35,7 +35,7 @@ _SCANNED = 50_000  # predictions: to read so many takes less than to ask where t
 
 
 class ExplainedPrediction(NamedTuple):
-    """A prediction as the model gives it, and why.
+    """Holds a prediction that was made again, and its explanation.
 
     model         fingerprint of the model
     prediction    the message made again, decoded
@@ -54,7 +54,7 @@ class ExplainedPrediction(NamedTuple):
     equal: bool | None
 
     def facts(self) -> dict[str, Any]:
-        """Return it in JSON types; an id of bytes is in base64."""
+        """Return all of it in JSON types; an id of bytes is in base64."""
         facts: dict[str, Any] = plain(self)
         for message in (facts["prediction"], facts["published"] or {}):
             if isinstance(identity := message.get("id"), bytes):
@@ -79,7 +79,7 @@ def explain_from_kafka(config: Config, partition: int, offset: int) -> Explained
 
 
 def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed, moment: Moment) -> ExplainedPrediction:
-    """Return what `explain_from_kafka` does, of any logs. `committed`: by the group, in the moment's partition."""
+    """Return what `explain_from_kafka` does, from any logs; `committed` is the group's, of the moment's partition."""
     topics, (partition, offset, _) = sources.provenance.topics, moment
     stored = sources.newest(partition, committed)
     record = _example(sources, stored.metadata, committed, moment)

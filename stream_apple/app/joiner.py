@@ -1,6 +1,5 @@
 """The composition root of the joiner: every part is made here, once, and handed to the parts that need it."""
 
-import gc
 from typing import NamedTuple
 
 import structlog
@@ -11,10 +10,10 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
 from stream_apple.app import identity
+from stream_apple.app.membership import run_until_stopped
 from stream_apple.config import Config
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.core.codec.outer_map import warm_up_outer_maps
-from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
@@ -25,13 +24,12 @@ from stream_apple.stream.loop.transaction import LoopSettings
 _AHEAD_KIB = 4 << 10
 """What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
 _ANSWER_S = 3.0
-_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed: a fetch makes thousands, and none refers to itself
 
 _log = structlog.get_logger()
 
 
 class JoinMonitoring(NamedTuple):
-    """Numbers for Prometheus, and truths for probes."""
+    """Holds a joiner's metrics, and what its probes are answered from."""
 
     metrics: JoinMetrics
     health: Health
@@ -80,19 +78,6 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             JoinMonitoring(metrics, health),
             worker.accepted_gaps,
         )
-
-        def finish() -> None:
-            loop.stop()
-            kafka.shorten_deadline()
-            if worker.on_stop == "leave":
-                kafka.leave()
-
-        signals.call(finish)
-        gc.freeze()  # imports and kernels
-        gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
-        try:
-            loop.run()
-        except FencedError as error:
-            raise identity.explained(error, config, kafka.open_s) from error
+        run_until_stopped(loop, kafka, config, signals)
     _log.info("stopped")
     return 0

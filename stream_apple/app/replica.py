@@ -9,7 +9,7 @@ from stream_apple.stream.positions.lineage import Provenance
 
 
 def sources_of(config: Config, logs: KafkaLogs) -> Sources:
-    """Return where the models of a configuration are made of."""
+    """Return the logs and the snapshots of a configuration's group, and how its models are made."""
     provenance = Provenance.of(config)
     new_model = onlooker_factory(config, starting_model(config, provenance))
     return Sources(logs, provenance, new_model, config.worker.fetch_records)

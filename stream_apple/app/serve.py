@@ -15,9 +15,9 @@ from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application, RequestBounds
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.adapters.serving.server import ServingServer
+from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
 from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
-from stream_apple.app.worker import SWITCH_S, spare_the_collector
 from stream_apple.config import Config
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.signals import Signals

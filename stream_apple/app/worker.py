@@ -1,6 +1,5 @@
 """The composition root of the worker: every part is made here, once, and handed to the parts that need it."""
 
-import gc
 import sys
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
@@ -14,7 +13,8 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.app.identity import explained
+from stream_apple.app.interpreter import SWITCH_S
+from stream_apple.app.membership import run_until_stopped
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
@@ -23,7 +23,6 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.learner.preparation.preparation import ngrams_of
-from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
@@ -41,10 +40,6 @@ from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Provenance
-
-_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
-SWITCH_S = 0.0002
-"""So long a thread waits for the interpreter before it asks another to give way. Python's 5 ms outlast a batch."""
 
 _REFUSED_WITHIN_S = 6.0  # if the cluster has said nothing by then, kernels had better be compiled meanwhile
 _NAMES_S = 10.0  # for an answer of the broker, when names are looked for
@@ -88,22 +83,11 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         loop, owned = assemble(config, kafka, new_model, monitoring, provenance, settings.schemas)
         observer.follow(lambda: owned.by_number, metrics.lag_records)
 
-        def finish() -> None:
-            loop.stop()
-            kafka.shorten_deadline()
-            if config.worker.on_stop == "leave":
-                kafka.leave()
-
         if settings.predictions.schema is not None:
             settings.predictions.schema()  # or nobody could read what is published
         permission.result()  # nothing is begun before; and until then, a signal need not wait for anything
-        signals.call(finish)
-        spare_the_collector()
         sys.setswitchinterval(SWITCH_S)
-        try:
-            loop.run()
-        except FencedError as error:
-            raise explained(error, config, kafka.open_s) from error
+        run_until_stopped(loop, kafka, config, signals)
     _log.info("stopped")
     return 0
 
@@ -114,17 +98,6 @@ def names_of(
     """Look for names in the topic, with a client for this alone; return the keys that have none."""
     with closing(KafkaLogs(config, retry=RetryPolicy(_NAMES_S), ahead_kib=_NAMES_AHEAD_KIB)) as logs:
         return find_names(logs, config.topics.examples, wanted, decoder, names, is_over)
-
-
-def spare_the_collector() -> None:
-    """Have Python's garbage collector look at new objects only, from here on, and at those seldom.
-
-    A fetch makes thousands of messages, and every 100,000 of them the collector would look at all objects of all
-    modules, 40 ms each time. A model, a batch and a message are freed without it, when nobody refers to them any more.
-    """
-    gc.freeze()  # imports and kernels
-    gc.enable()
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
 
 
 def about(config: Config) -> dict[str, str]:

@@ -187,7 +187,7 @@ def _counts(told: Told) -> str:
 
 
 def _remarks(told: Told) -> Iterator[str]:
-    """Yield what is not in the pairs."""
+    """Yield a remark for each kind of answers that have no part in the pairs."""
     if told.comparison.unbounded:
         yield (
             f"{told.comparison.unbounded:,} examples have a loss that is infinite or no number: no verdict while that "

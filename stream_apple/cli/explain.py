@@ -140,7 +140,7 @@ def _show_classes(console: Console, explanations: list[Explanation], top: int) -
 
 
 def _by_name(explanation: Explanation) -> dict[str, float]:
-    """Return what is added by name: two products may have the same one, where features' names are not known."""
+    """Return contributions by name, those of one name added: where names are not known, two products may share one."""
     found = defaultdict[str, float](float)
     for each in explanation.contributions:
         found[each.name] += each.amount

@@ -16,7 +16,7 @@ Better = Literal["champion", "challenger"]
 
 
 class PairedLoss(NamedTuple):
-    """The losses of both for one example; its importance weight, epoch, and time in milliseconds since 1970."""
+    """Holds both losses of one example, its importance weight, its epoch, and its time in milliseconds since 1970."""
 
     champion: float
     challenger: float
@@ -26,7 +26,7 @@ class PairedLoss(NamedTuple):
 
 
 class LossStanding(NamedTuple):
-    """How the two compare over a span of examples.
+    """Says how the two compare over a span of examples.
 
     pairs            examples with both losses and a weight above zero
     champion_loss    mean, by importance weight; NaN before the first
@@ -48,21 +48,21 @@ class LossStanding(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """The difference as a share of the champion's loss."""
+        """Return the difference as a share of the champion's loss."""
         return self.difference / self.champion_loss if self.champion_loss > 0.0 else math.nan
 
     @property
     def gain_radius(self) -> float:
-        """The radius as a share of the champion's loss."""
+        """Return the radius as a share of the champion's loss."""
         return self.radius / self.champion_loss if self.champion_loss > 0.0 else math.inf
 
     def facts(self) -> dict[str, Any]:
-        """Return it by name, with both shares."""
+        """Return all figures by name, with both shares."""
         return self._asdict() | {"gain": self.gain, "gain_radius": self.gain_radius}
 
 
 class _Span:
-    """The pairs of one span."""
+    """Sums up the pairs of one span."""
 
     def __init__(self, alpha: float) -> None:
         self._sequence = ConfidenceSequence(alpha)
@@ -130,5 +130,5 @@ class LossComparison:
         return found._replace(better=None, since_ms=None, radius=math.inf) if self.unbounded else found
 
     def epochs(self) -> dict[int, LossStanding]:
-        """Return the same of the newest epochs, by their numbers, ascending."""
+        """Return how the two compare in each of the newest epochs, by their numbers, ascending."""
         return {epoch: self._epochs[epoch].standing() for epoch in sorted(self._epochs)}

@@ -44,7 +44,7 @@ Reals = NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """A mean, and the distance to either end of its interval: infinite before FIRST observations."""
+    """Holds a mean, and the distance to either end of its interval: infinite before FIRST observations."""
 
     mean: float
     radius: float
@@ -64,7 +64,7 @@ def margin(observations: Reals, alpha: float, tuned_at: int = TUNED_AT) -> Reals
 
 
 class ConfidenceSequence:
-    """The mean of observations so far, with an interval that holds at all times at once with probability 1 - alpha.
+    """Keeps the mean of all observations, with an interval that holds at all times at once with probability 1 - alpha.
 
     >>> sequence = ConfidenceSequence(alpha=0.05)
     >>> means, radii = sequence.add(np.tile([1.0, 3.0], 2_000))
@@ -85,7 +85,7 @@ class ConfidenceSequence:
 
     @property
     def interval(self) -> Interval:
-        """The mean and its interval now; NaN before the first observation."""
+        """Return the mean and its interval now; NaN before the first observation."""
         if not self.observations:
             return Interval(math.nan, math.inf)
         means, radii = self.add(np.empty(0))

@@ -13,7 +13,7 @@ Paired = TypeVar("Paired")
 
 
 class Placed(NamedTuple, Generic[Paired]):
-    """What one side has for the example at an offset."""
+    """Holds what one side has for the example at an offset."""
 
     offset: int
     item: Paired
@@ -61,17 +61,17 @@ class Pairing(Generic[Paired]):
         return found
 
     def must_wait(self, side: int, partition: int) -> bool:
-        """Whether a side is to wait for the others in a partition."""
+        """Return whether a side is to wait for the others in a partition."""
         return self.held(side, partition) > self._most
 
     def may_go_on(self, side: int, partition: int) -> bool:
-        """Whether a side that has waited may go on: half of what made it wait is gone."""
+        """Return whether a side that has waited may go on: half of what made it wait is gone."""
         return self.held(side, partition) <= self._most // 2
 
     def held(self, side: int, partition: int) -> int:
-        """How many items a side is ahead in a partition."""
+        """Return how many items a side is ahead in a partition."""
         return len(self._held[side][partition]) if partition in self._held[side] else 0
 
     def ahead(self) -> Sequence[int]:
-        """How many items each side is ahead, by side."""
+        """Return how many items each side is ahead in all partitions together."""
         return [sum(map(len, held.values())) for held in self._held]

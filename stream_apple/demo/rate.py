@@ -1,4 +1,4 @@
-"""How fast a count grows."""
+"""Measures how fast a count grows."""
 
 from collections import deque
 

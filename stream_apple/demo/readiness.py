@@ -18,10 +18,10 @@ _IN_OTHER_WORDS = {
 
 
 class Teller(Protocol):
-    """Shows what is done now, and where the process is to be found once that is known."""
+    """Shows what is being waited for, and the process's address once that is known."""
 
     def __call__(self, *, doing: str = ..., address: str = ...) -> None:
-        """Change what is given of what is shown."""
+        """Show these texts; what is left out stays as it was."""
 
 
 def wait_until_listening(child: Child) -> int:

@@ -5,7 +5,7 @@ import math
 from prometheus_client import CollectorRegistry, Gauge
 
 from stream_apple.comparing.comparison import LossStanding
-from stream_apple.monitoring.definitions import PREFIX, Metric
+from stream_apple.monitoring.definitions import Metric, register
 
 COMPARISON_METRICS = (
     Metric("comparison_info", Gauge, "1, with the groups that are compared.", ("champion", "challenger", "topic")),
@@ -35,16 +35,13 @@ class ComparisonMetrics:
 
     def __init__(self, champion: str, challenger: str, topic: str) -> None:
         self.registry = CollectorRegistry()
-        self._gauges = {
-            each.name: Gauge(PREFIX + each.name, each.help, each.labels, registry=self.registry)
-            for each in COMPARISON_METRICS
-        }
+        self._gauges = register(COMPARISON_METRICS, self.registry)
         self._gauges["comparison_info"].labels(champion, challenger, topic).set(1)
         for name in ("gain", "least_gain", "most_gain"):
             self._gauges[f"comparison_{name}_ratio"].set(math.nan)
 
     def tell(self, standing: LossStanding, waiting: dict[str, int]) -> None:
-        """Set all of them. `waiting`: by side."""
+        """Set all metrics by how the comparison stands; `waiting` is by side."""
         self._gauges["comparison_pairs"].set(standing.pairs)
         self._gauges["comparison_loss"].labels("champion").set(standing.champion_loss)
         self._gauges["comparison_loss"].labels("challenger").set(standing.challenger_loss)

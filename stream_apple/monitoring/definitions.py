@@ -5,9 +5,10 @@ with a partition are about its model; they survive a restart, because the model 
 partition goes to another worker, so that a sum over workers counts each partition once.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 PREFIX = "stream_apple_"
 
@@ -195,3 +196,14 @@ METRICS = (
     ),
     Metric("restore_seconds", Histogram, "Time to read a snapshot back.", (), _SECONDS),
 )
+
+
+def register(rows: Iterable[Metric], registry: CollectorRegistry) -> dict[str, Any]:
+    """Make the metrics in the registry, and return them by their names in the table."""
+    made: dict[str, Any] = {}
+    for row in rows:
+        extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
+        made[row.name] = row.kind(
+            PREFIX + row.name.removesuffix("_total"), row.help, row.labels, registry=registry, **extra
+        )
+    return made

@@ -39,7 +39,7 @@ _CLASS_BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES
 
 
 class Contribution(NamedTuple):
-    """What one feature adds to a score.
+    """Says what one feature adds to a score.
 
     name    of the feature, or of the product; CONSTANT, REST, or ROUNDING
     value   of the feature in the row
@@ -57,7 +57,7 @@ class Contribution(NamedTuple):
 
 
 class Predictor(NamedTuple):
-    """One of the predictors that are mixed.
+    """Describes one of the predictors that are mixed.
 
     share  how much of its score is in what is published, to first order; the shares need not sum to 1
     score  what all features add to it, before it is held within bounds
@@ -69,7 +69,7 @@ class Predictor(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """One score as a sum.
+    """Holds one score as a sum.
 
     score          what the contributions sum to, added one after another in their order
     contributions  the largest in size first; then REST, and ROUNDING if it is there
@@ -136,7 +136,7 @@ def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None 
 
 
 def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
-    """Return that of the class with the highest score, the first of equals; the only one where there is one score."""
+    """Return the explanation of the highest score, the first of equals."""
     return max(explanations, key=lambda each: each.score)
 
 

@@ -2,22 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
-from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import Counter, Gauge
 
-from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, PREFIX, Metric
-from stream_apple.monitoring.partition_metrics import Tally
+from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, Metric
+from stream_apple.monitoring.member_metrics import MemberMetrics
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
@@ -70,30 +59,15 @@ _SHARED = frozenset(
 _REFRESH_S = 1.0
 
 
-class JoinMetrics:
-    """All metrics of a joiner. `now`: monotonic seconds; `time_of_day`: seconds since 1970."""
+class JoinMetrics(MemberMetrics):
+    """Keeps all metrics of a joiner; `now` is in monotonic seconds, `time_of_day` in seconds since 1970."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, time_of_day: Callable[[], float] = time.time) -> None:
+        super().__init__((*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS), FORMAT)
         self._now = now
         self._time_of_day = time_of_day
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self.registry)
-        self._all: dict[str, Any] = {}
-        for row in (*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS):
-            extra: dict[str, Any] = {"buckets": row.buckets} if row.kind is Histogram else {}
-            name = PREFIX + row.name.removesuffix("_total")
-            self._all[row.name] = row.kind(name, row.help, row.labels, registry=self.registry, **extra)
-        self._all["build_info"].labels(version=version("stream-apple"), model_format=str(FORMAT)).set(1)
-        self._transactions = Tally(self._all["transactions_total"], ("committed", "aborted"))
-        self._rebalances = Tally(self._all["rebalances_total"], ("assigned", "revoked", "lost"))
         self._refresh_at = 0.0
         self._shown: set[int] = set()
-
-    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
-        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
-        self._all["brokers_reachable"].set_function(reachable)
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
         """An iteration of the loop is over."""
@@ -135,16 +109,3 @@ class JoinMetrics:
                 self._all[metric].labels(label, fate).inc(count)
         for each in joined.refused:
             self._all["dead_letters_total"].labels(label, each.reason.code).inc()
-
-    def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
-        self._transactions.add("committed")
-        self._all["commit_seconds"].observe(seconds)
-
-    def aborted(self) -> None:
-        """The loop has aborted a transaction."""
-        self._transactions.add("aborted")
-
-    def rebalanced(self, event: str) -> None:
-        """The group has told the joiner something: assigned, revoked or lost."""
-        self._rebalances.add(event)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
+from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
 from stream_apple.monitoring.partition_metrics import Tally
 from stream_apple.stream.merging.leader import MergeSummary
 from stream_apple.stream.merging.merge_messages import MergeManifest
@@ -79,11 +79,7 @@ class MergeMetrics:
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._all: dict[str, Any] = {}
-        for row in MERGE_METRICS:
-            extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-            name = PREFIX + row.name.removesuffix("_total")
-            self._all[row.name] = row.kind(name, row.help, row.labels, registry=registry, **extra)
+        self._all = register(MERGE_METRICS, registry)
         self._outcomes = Tally(self._all["merges_total"], OUTCOMES)
         self._reasons = Tally(self._all["merge_excluded_total"], ExclusionReason)
         self._bytes = Tally(self._all["merge_bytes_total"], ("read", "written"))

@@ -7,23 +7,12 @@ What Prometheus is given is kept as plain facts, too, for the status page: writt
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from typing import Any, NamedTuple
-
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
 
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, together
-from stream_apple.monitoring.definitions import METRICS, PREFIX, Metric
+from stream_apple.monitoring.definitions import METRICS
+from stream_apple.monitoring.member_metrics import MemberMetrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics, Tally
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, Step, TimeBudget
@@ -63,34 +52,20 @@ class MetricFacts(NamedTuple):
     merging: dict[str, Any] | None
 
 
-class Metrics:
+class Metrics(MemberMetrics):
     """All metrics in a registry of their own. `now`: monotonic seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(METRICS, FORMAT)
         self._now = now
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self.registry)
-        self._all: dict[str, Any] = {row.name: self._register(row) for row in METRICS}
         self._worker: dict[str, str] = {}
-        self._build = {"version": version("stream-apple"), "model_format": str(FORMAT)}
-        self._all["build_info"].labels(**self._build).set(1)
         self._epoch_length_s = 0.0
-        self._reachable: Callable[[], bool] = bool
         self._merging: Callable[[], dict[str, Any] | None] = lambda: None
         self._partitions: dict[int, PartitionMetrics] = {}
         self._booked = dict.fromkeys(Phase, 0.0)
         self._refresh_at = 0.0
-        self._tallies = {
-            name: Tally(self._all[name], values)
-            for name, values in (
-                ("loop_seconds_total", Phase),
-                ("model_seconds_total", Step),
-                ("transactions_total", ("committed", "aborted")),
-                ("rebalances_total", ("assigned", "revoked", "lost")),
-            )
-        }
+        self._loop_seconds = Tally(self._all["loop_seconds_total"], Phase)
+        self._model_seconds = Tally(self._all["model_seconds_total"], Step)
 
     def describe(
         self, about: Mapping[str, str], snapshot_interval_s: float, epoch_length_s: float, threads: int
@@ -102,11 +77,6 @@ class Metrics:
         self._all["epoch_length_seconds"].set(epoch_length_s)
         self._epoch_length_s = epoch_length_s
         self._all["threads"].set(threads)
-
-    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
-        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
-        self._all["brokers_reachable"].set_function(reachable)
-        self._reachable = reachable
 
     def watch_merging(self, facts: Callable[[], dict[str, Any]]) -> None:
         """Models are merged: from any thread, ask this for what is said of it."""
@@ -125,10 +95,10 @@ class Metrics:
             epoch_length_s=self._epoch_length_s,
             brokers_reachable=float(self._reachable()),
             partitions=[partition.facts() for partition in partitions if partition.state is not None],
-            loop_seconds=dict(self._tallies["loop_seconds_total"].counts),
-            model_seconds=dict(self._tallies["model_seconds_total"].counts),
-            transactions=dict(self._tallies["transactions_total"].counts),
-            rebalances=dict(self._tallies["rebalances_total"].counts),
+            loop_seconds=dict(self._loop_seconds.counts),
+            model_seconds=dict(self._model_seconds.counts),
+            transactions=dict(self._transactions.counts),
+            rebalances=dict(self._rebalances.counts),
             dead_letters=dead_letters,
             merging=self._merging(),
         )
@@ -147,11 +117,6 @@ class Metrics:
         """The examples topic has so many partitions."""
         self._all["topic_partitions"].set(partitions)
 
-    def _register(self, row: Metric) -> Counter | Gauge | Histogram:
-        extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-        name = PREFIX + row.name.removesuffix("_total")
-        return row.kind(name, row.help, row.labels, registry=self.registry, **extra)
-
     def iterated(
         self,
         budget: TimeBudget[Phase],
@@ -166,7 +131,7 @@ class Metrics:
             return
         self._refresh_at = now + _REFRESH_S
         for phase, seconds in budget.seconds.items():
-            self._tallies["loop_seconds_total"].add(phase, seconds - self._booked[phase])
+            self._loop_seconds.add(phase, seconds - self._booked[phase])
             self._booked[phase] = seconds
         self._all["owned_partitions"].set(len(owned))
         for number, partition in owned.items():
@@ -175,7 +140,7 @@ class Metrics:
     def processed(self, partition: Partition, result: BatchResult) -> None:
         """A batch of the partition has been learned and sent."""
         for step, seconds in result.seconds.items():
-            self._tallies["model_seconds_total"].add(step, seconds)
+            self._model_seconds.add(step, seconds)
         self._partitions[partition.number].processed(result)
 
     def counted_monomials(self, partition: Partition, census: Census) -> None:
@@ -193,11 +158,6 @@ class Metrics:
             self._partitions = {**self._partitions, number: PartitionMetrics(self._all, number)}
         self._partitions[number].entered(state)
 
-    def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
-        self._tallies["transactions_total"].add("committed")
-        self._all["commit_seconds"].observe(seconds)
-
     def saved(self, partition: Partition, size: int, seconds: float) -> None:
         """A snapshot of `size` bytes is written, which took `seconds`."""
         self._all["snapshot_seconds"].observe(seconds)
@@ -206,11 +166,3 @@ class Metrics:
     def restored(self, seconds: float) -> None:
         """A snapshot was read back, which took `seconds`."""
         self._all["restore_seconds"].observe(seconds)
-
-    def aborted(self) -> None:
-        """The loop has aborted a transaction."""
-        self._tallies["transactions_total"].add("aborted")
-
-    def rebalanced(self, event: str) -> None:
-        """The group has told us something: assigned, revoked or lost."""
-        self._tallies["rebalances_total"].add(event)

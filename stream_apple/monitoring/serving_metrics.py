@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_apple.monitoring.definitions import BY_PARTITION, PREFIX, Metric
+from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
 from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 
@@ -52,56 +52,35 @@ class ServingMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._made: dict[str, Counter | Gauge | Histogram] = {
-            each.name: each.kind(
-                PREFIX + each.name,
-                each.help,
-                each.labels,
-                registry=self.registry,
-                **({"buckets": each.buckets} if each.buckets else {}),  # type: ignore[arg-type]
-            )
-            for each in SERVING_METRICS
-        }
+        self._all = register(SERVING_METRICS, self.registry)
 
     def describe(self, group: str, topic: str, model: str, follow: Source) -> None:
-        """Tell what is served."""
-        self._gauge("serve_info").labels(group, topic, model, follow).set(1)
+        """Set the labels of `serve_info`."""
+        self._all["serve_info"].labels(group, topic, model, follow).set(1)
 
     def watch(self, replicas: Replicas) -> None:
-        """Tell how these stand, whenever somebody asks."""
-        self._gauge("serve_ready").set_function(lambda: float(replicas.ready))
+        """Read lags and readiness from these replicas at every scrape."""
+        self._all["serve_ready"].set_function(lambda: float(replicas.ready))
         for number, replica in replicas.by_partition.items():
             self._watch(str(number), replica)
 
     def _watch(self, number: str, replica: Replica) -> None:
-        self._gauge("serve_lag_records").labels(number).set_function(lambda: replica.total_lag.records)
-        self._gauge("serve_lag_seconds").labels(number).set_function(lambda: replica.total_lag.seconds)
-        self._gauge("serve_model_age_seconds").labels(number).set_function(lambda: replica.own_lag.seconds)
+        self._all["serve_lag_records"].labels(number).set_function(lambda: replica.total_lag.records)
+        self._all["serve_lag_seconds"].labels(number).set_function(lambda: replica.total_lag.seconds)
+        self._all["serve_model_age_seconds"].labels(number).set_function(lambda: replica.own_lag.seconds)
         for outcome in DigestCheck:
-            self._counter("serve_digest_checks_total").labels(number, outcome.value)
-        self._counter("serve_restores_total").labels(number)
+            self._all["serve_digest_checks_total"].labels(number, outcome.value)
+        self._all["serve_restores_total"].labels(number)
 
     def request(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count a request that was answered so."""
-        self._counter("serve_requests_total").labels(endpoint, str(status)).inc()
-        found = self._made["serve_request_seconds"]
-        assert isinstance(found, Histogram)
-        found.labels(endpoint).observe(seconds)
+        """Count a request with this status, which took `seconds`."""
+        self._all["serve_requests_total"].labels(endpoint, str(status)).inc()
+        self._all["serve_request_seconds"].labels(endpoint).observe(seconds)
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:
-        """Count a snapshot that a model was held against."""
-        self._counter("serve_digest_checks_total").labels(str(partition), outcome.value).inc()
+        """Count a comparison of a model with a snapshot of the group."""
+        self._all["serve_digest_checks_total"].labels(str(partition), outcome.value).inc()
 
     def restored(self, partition: int) -> None:
         """Count a model that was made anew."""
-        self._counter("serve_restores_total").labels(str(partition)).inc()
-
-    def _gauge(self, name: str) -> Gauge:
-        found = self._made[name]
-        assert isinstance(found, Gauge)
-        return found
-
-    def _counter(self, name: str) -> Counter:
-        found = self._made[name]
-        assert isinstance(found, Counter)
-        return found
+        self._all["serve_restores_total"].labels(str(partition)).inc()

@@ -197,6 +197,7 @@ def test_a_real_loop_tells_all_of_it() -> None:
     metrics = Metrics()
     recorder = MergeMetrics(metrics.registry)
     told: list[dict[str, Any]] = []
+    text = ""
     context = MergingContext(
         process.broker,
         SETUP.provenance,
@@ -210,8 +211,10 @@ def test_a_real_loop_tells_all_of_it() -> None:
     step = process.loop.iterate
 
     def iterate() -> None:
+        nonlocal text
         step()
         told.append(recorder.facts())
+        text = generate_latest(metrics.registry).decode()
 
     process.loop.iterate = iterate  # type: ignore[method-assign]
     with small(block_slots=256):
@@ -222,10 +225,8 @@ def test_a_real_loop_tells_all_of_it() -> None:
     assert last["outcomes"] == {"adopted": 4, "late": 0, "skipped": 0}
     assert last["newest"] == {"round": EPOCH + 1, "roster": [0, 1], "excluded": {}}
     assert {each["round"] for each in last["partitions"].values()} == {EPOCH + 1}
-    text = generate_latest(metrics.registry).decode()
     assert f"{PREFIX}merge_hold_seconds_count 4.0" in text
     assert f"{PREFIX}merge_seconds_count 2.0" in text
     assert f'{PREFIX}merge_round{{partition="1"}}' in text
-    process.loop._merging.drop()
     assert f'{PREFIX}merge_round{{partition="1"}}' not in generate_latest(metrics.registry).decode()
     assert recorder.facts()["partitions"] == {}

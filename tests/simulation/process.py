@@ -1,18 +1,17 @@
 """One life of a worker in a simulation: the real loop, taken iteration by iteration, until it leaves or is killed."""
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 from simulation.cluster import MemoryCluster
-from simulation.faults import MADE_TO_FAIL, CrashError, Fault, FaultyBroker
-from simulation.memory_broker import Member, MemoryBroker
+from simulation.faults import Fault
+from simulation.member_process import Delivery, MemberProcess, Unmeasured, at_once
+from simulation.memory_broker import Member
 from stream.learning.late_threads import OwnThread
 from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC
 
-from stream_apple.errors import StreamAppleError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
@@ -30,22 +29,6 @@ from stream_apple.stream.positions.merge_settings import MergeSettings
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")
 MERGES = "merges"
-
-
-class End(StrEnum):
-    """How a process ended."""
-
-    CRASHED = "crashed"
-    LEFT = "left"  # with an error
-    STOPPED = "stopped"  # as it was asked to
-
-
-class Ending(NamedTuple):
-    """How a process ended; `unprovoked` if neither a fault nor another member explains the error it left with."""
-
-    how: End
-    error: StreamAppleError | None = None
-    unprovoked: bool = False
 
 
 class Setup(NamedTuple):
@@ -72,20 +55,15 @@ class Setup(NamedTuple):
         return self.settings if self.merging is None else self.settings._replace(merge_every=self.merging.every)
 
 
-class Unmeasured:
-    """In place of metrics, which cost more than all the rest of a small run: whatever is told, nothing is counted."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: None
-
-
-class Process:
+class Process(MemberProcess):
     """A worker with an identity; several may have the same. Without `measured` it has no samples.
 
     states  every state that a partition has been in
     models  the newest model made for each partition
     made    how many models in all
     """
+
+    loop: Loop
 
     def __init__(
         self,
@@ -96,19 +74,16 @@ class Process:
         *,
         tick: float = 0.0,
         measured: bool = True,
-        delivery: Callable[[int], int] = lambda waiting: waiting,
+        delivery: Delivery = at_once,
         threads: Threads | None = None,
     ) -> None:
+        super().__init__(cluster, Member(GROUP, instance, f"{GROUP}.{instance}"), TOPIC, faults, delivery)
         self.models: dict[int, PartitionModel] = {}
         self.made = 0
         self.states: set[State] = set()
-        self.memory = MemoryBroker(cluster, Member(GROUP, instance, f"{GROUP}.{instance}"), TOPIC, delivery=delivery)
-        self.broker = FaultyBroker(self.memory, faults)
         self.metrics = Metrics() if measured else cast("Metrics", Unmeasured())
         self.health = Health()
-        self._ending: Ending | None = None
         self._setup = setup
-        self._started = False
         clock = Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
@@ -129,26 +104,6 @@ class Process:
 
         self.owned.enter = entered  # type: ignore[method-assign]
 
-    @property
-    def instance(self) -> str:
-        """Its identity in the group."""
-        return self.memory.who.instance
-
-    @property
-    def ended(self) -> End | None:
-        """How it ended; None while it lives."""
-        return None if self._ending is None else self._ending.how
-
-    @property
-    def error(self) -> StreamAppleError | None:
-        """What it left with."""
-        return None if self._ending is None else self._ending.error
-
-    @property
-    def unprovoked(self) -> bool:
-        """Whether it left with an error that nothing explains."""
-        return self._ending is not None and self._ending.unprovoked
-
     def _make(self, partition: int, lineage: Lineage) -> PartitionModel:
         # Looked up at every call: tests put models of their own in the place of `new_model`.
         return self.new_model(partition, lineage)
@@ -168,25 +123,6 @@ class Process:
         self.loop.run()
         return self
 
-    def step(self) -> None:
-        """Start, or iterate once. What ends `Loop.run` ends the process."""
-        assert self.ended is None
-        self._live(self.loop.iterate if self._started else self.loop.start)
-        self._started = True
-
-    def stop(self) -> None:
-        """Be asked to stop: the last commit, then leave."""
-        assert self.ended is None
-        self._live(self.loop.drain if self._started else lambda: None)
-        if self.ended is None:
-            self._ending = Ending(End.STOPPED)
-            self._close()
-
-    def kill(self) -> None:
-        """Nothing of it runs on, and nobody is told."""
-        self._ending = Ending(End.CRASHED)
-        self.broker.dead = True  # what is collected of it makes no calls
-
     @property
     def live(self) -> dict[int, int]:
         """The next offset of each partition that it owns, and whose model it goes on learning."""
@@ -199,21 +135,3 @@ class Process:
     def sample(self, name: str, **labels: str) -> float | None:
         """A metric's value."""
         return self.metrics.registry.get_sample_value(f"stream_apple_{name}", labels)
-
-    def _live(self, part: Callable[[], None]) -> None:
-        try:
-            part()
-        except CrashError:
-            self._ending = Ending(End.CRASHED)
-        except StreamAppleError as error:
-            unprovoked = self.memory.in_good_standing and MADE_TO_FAIL not in str(error)
-            self._ending = Ending(End.LEFT, error, unprovoked)
-            self._close()
-
-    def _close(self) -> None:
-        # What `Loop.run` does at its end.
-        try:
-            self.owned.close()
-            self.broker.close()
-        except CrashError:
-            self._ending = Ending(End.CRASHED)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from itertools import islice
 
 from simulation.faults import Fault, Kind
-from simulation.process import GROUP, End, Process
+from simulation.member_process import End
+from simulation.process import GROUP, Process
 from simulation.world import (
     MOST_TURNS,
     SETUP,

@@ -4,12 +4,13 @@
 byte, and every bit of every model's state, live and as restored from its last snapshot.
 """
 
-from collections.abc import Sequence
 from functools import cache
 
 import pytest
 from simulation.faults import Fault, Kind, When, possible
-from simulation.process import GROUP, TOPICS, End, Process
+from simulation.history import parts, run_all
+from simulation.member_process import End
+from simulation.process import GROUP, TOPICS, Process
 from simulation.schedule import Schedule
 from simulation.script import Script
 from simulation.world import SETUP, check_outputs, check_states, complete, expected_of, make_cluster, make_input
@@ -36,21 +37,6 @@ def struck(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
         for number, name in enumerate(calls)
         if possible(name, kind, when)
     ]
-
-
-def run_all(seeds: Sequence[int]) -> None:
-    """Let every history happen."""
-    for seed in seeds:
-        try:
-            Schedule(seed).run()
-        except BaseException as error:
-            error.add_note(f"to see its steps: PYTHONPATH=tests python -m simulation.replay {seed}")
-            raise
-
-
-def parts(first: int, count: int) -> list[range]:
-    """Seeds in portions, each a test."""
-    return [range(start, start + _PART) for start in range(first, first + count, _PART)]
 
 
 class TestEveryCall:
@@ -123,21 +109,20 @@ class TestKeptModels:
 class TestRandomHistories:
     """Many workers, and all kinds of accidents at once."""
 
-    def test_histories_are_varied(self) -> None:
-        """In a few dozen of them processes end in every way, and partitions go through every state."""
-        processes = [process for seed in range(40) for process in Schedule(seed).run().processes]
+    @pytest.mark.parametrize("seeds", parts(0, SCHEDULES, _PART), ids=str)
+    def test_histories(self, seeds: range) -> None:
+        """Crashes, restarts, zombies, rebalances, aborts, time-outs, compaction, retention, in any order.
+
+        In each portion of them processes end in every way, and partitions go through every state.
+        """
+        processes = [process for history in run_all(Schedule, seeds) for process in history.processes]
         assert {process.ended for process in processes} == {None, *End}
         assert {state for process in processes for state in process.states} == SHOWN - {State.ASSIGNED}
         called = {name for process in processes for name in process.broker.calls}
         assert {"abort", "rejoin", "reader.fetch", "release", "flush"} <= called
 
-    @pytest.mark.parametrize("seeds", parts(0, SCHEDULES), ids=str)
-    def test_histories(self, seeds: range) -> None:
-        """Crashes, restarts, zombies, rebalances, aborts, time-outs, compaction, retention, in any order."""
-        run_all(seeds)
-
     @pytest.mark.long
-    @pytest.mark.parametrize("seeds", parts(SCHEDULES, LONG_SCHEDULES), ids=str)
+    @pytest.mark.parametrize("seeds", parts(SCHEDULES, LONG_SCHEDULES, _PART), ids=str)
     def test_many_more(self, seeds: range) -> None:
         """The same, for as long as one likes."""
-        run_all(seeds)
+        run_all(Schedule, seeds)

@@ -103,6 +103,12 @@ class Cluster:
         self.topics = found if counted is None else dict(counted)
         self.id = answer.cluster_id
 
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""
+        if topic not in self.topics:
+            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
+        return self.topics[topic]
+
     def ask_coordinator(self, request: Callable[[], _T]) -> _T:
         """The answer to `request`, made again while a coordinator is being elected; KafkaException if refused."""
         return RetryPolicy(self.request_s).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)

@@ -217,9 +217,7 @@ class KafkaLogs:
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic had when that was first asked; ConfigurationError if it did not exist."""
         self._cluster = self._cluster or Cluster(self._kafka)
-        if topic not in self._cluster.topics:
-            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
-        return self._cluster.topics[topic]
+        return self._cluster.partition_count(topic)
 
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
         """These partitions of the examples topic, or all of it; ConfigurationError if it has no such partition."""

@@ -1,4 +1,4 @@
-"""What commands say whose libraries are in an extra that is not installed."""
+"""The error of a command whose libraries are in an extra that is not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from stream_apple.errors import ConfigurationError
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Import what the extra brings in this context: ConfigurationError if a library is not there."""
+    """Let the extra's libraries be imported in this context; ConfigurationError if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -12,7 +12,7 @@ _NO_MODEL_YET = 503
 
 
 class Asker:
-    """Asks for the predictions of one model; `close` it in the end.
+    """Asks for the predictions of one model, until it is closed.
 
     address    of the server, such as http://127.0.0.1:8080
     model      its name, which is the workers' group

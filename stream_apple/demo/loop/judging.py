@@ -9,7 +9,7 @@ from stream_apple.demo.loop.site import Shown
 
 
 class Judgement(NamedTuple):
-    """Mean losses of some answers; NaN if there are none.
+    """Holds mean losses of some answers; NaN if there are none.
 
     answers   as they were given
     constant  of the share of clicks among the very same: no constant, even one chosen afterwards, does better
@@ -31,16 +31,16 @@ class Judge:
 
     @property
     def judged(self) -> int:
-        """How many were taken in."""
+        """Return how many impressions were taken in."""
         return len(self._log_odds)
 
     def take(self, shown: Shown) -> None:
-        """Take in the next one."""
+        """Take in the next impression."""
         self._log_odds.append(math.nan if shown.log_odds is None else shown.log_odds)
         self._clicked.append(shown.clicked)
 
     def unanswered(self, start: int) -> int:
-        """Return how many from number `start` on had no answer."""
+        """Return how many impressions had no answer, from number `start` on."""
         return int(np.isnan(self._log_odds[start:]).sum())
 
     def judgement(self, start: int) -> Judgement:

@@ -1,4 +1,4 @@
-"""A run of the loop as a picture for a terminal, as a line for where there is none, and what was seen in the end."""
+"""Shows a run of the loop: as a picture on a terminal, as a line elsewhere, and as a summary in the end."""
 
 import math
 

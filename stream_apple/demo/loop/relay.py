@@ -24,14 +24,14 @@ _START_S = 10.0
 
 
 class Asked(NamedTuple):
-    """A request that the answer is waited for, without its header."""
+    """Holds a request whose answer is still to come, without its header."""
 
     api: int
     body: bytes
 
 
 class TransactionOffsets(NamedTuple):
-    """What a transaction says of a group's offsets, and who says it; texts are bytes, None for none."""
+    """Holds the offsets that a transaction commits, and the member that sent them; texts are bytes, or None."""
 
     transactional_id: bytes
     group: bytes
@@ -59,7 +59,7 @@ class OffsetsRelay:
         self.bootstrap = ""
 
     def check(self) -> None:
-        """BrokerError if the worker has said what the relay does not understand."""
+        """Raise BrokerError if the worker has said what the relay does not understand."""
         if self._failure is not None:
             raise BrokerError(f"between the worker and the cluster: {self._failure}") from self._failure
 
@@ -182,7 +182,7 @@ def parse_offsets(body: bytes) -> TransactionOffsets:
 
 
 def offset_commit(offsets: TransactionOffsets) -> bytes:
-    """Return the request that commits them outside of transactions."""
+    """Return the request that commits these offsets outside of transactions."""
 
     def text(value: bytes | None) -> bytes:
         return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value)) + value

@@ -159,7 +159,7 @@ class LoopSession:
                 self._show(asked=site.asked, per_second=rate.after(now, site.asked))
 
     def _judge_decided(self, site: Site) -> int:
-        """Judge what has been decided; returns how much."""
+        """Judge the impressions that have been decided; return how many there were."""
         count = 0
         step = max(self._view.requests // _POINTS, 1)
         for shown in site.decided():

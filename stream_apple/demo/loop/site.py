@@ -22,7 +22,7 @@ _LATENCIES = 100_000
 
 
 class Shown(NamedTuple):
-    """An impression.
+    """Holds an impression, and what came of it.
 
     known_ms  when it is known what came of it, milliseconds since 1970
     log_odds  of a click, as answered; None if there was no answer
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 
 class Site:
-    """Its two streams are read by two threads, and what it counts by a third; use as a context, whose end ends both.
+    """Publishes two streams, each read by a thread of its own, and counts for a third; a context, whose end ends both.
 
     visits   features, and label 1 for a click
     ask      returns the log-odds of a click, or None for no answer, given features and key
@@ -71,12 +71,12 @@ class Site:
 
     @property
     def undecided(self) -> int:
-        """Impressions of which it is not known yet what came of them."""
+        """Return the number of impressions of which it is not known yet what came of them."""
         return len(self._shown)
 
     @property
     def clicks_to_come(self) -> int:
-        """Outcomes that have not been published yet."""
+        """Return the number of outcomes that have not been published yet."""
         return len(self._coming)
 
     def impressions(self) -> Iterator[Example]:

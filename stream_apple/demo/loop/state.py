@@ -8,21 +8,21 @@ from stream_apple.demo.state import NOTHING_YET
 
 
 class Latency(NamedTuple):
-    """Of answers, as the site saw them, in milliseconds; zeros before the first."""
+    """Holds how long answers took, as the site saw them, in milliseconds; zeros before the first."""
 
     median_ms: float
     p99_ms: float
 
 
 class LoopPoint(NamedTuple):
-    """A point of the curves: losses of the latest answers, when so many impressions were judged."""
+    """Holds a point of the curves: losses of the latest answers, when so many impressions were judged."""
 
     judged: int
     judgement: Judgement
 
 
 class LoopView(NamedTuple):
-    """How a run stands at one moment.
+    """Says how a run stands at one moment.
 
     doing           one line
     requests        that there will be
@@ -53,7 +53,7 @@ class LoopView(NamedTuple):
 
 
 class LoopResult(NamedTuple):
-    """The result of a run, as `--json` prints it.
+    """Holds the result of a run, as `--json` prints it.
 
     answered         requests that `serve` answered: all but the first, before there was a model
     clicks           of all impressions
@@ -75,7 +75,7 @@ class LoopResult(NamedTuple):
 
 
 class LoopReport(NamedTuple):
-    """The result of a run, and the facts that it rests on.
+    """Holds the result of a run, and the facts that it rests on.
 
     predictions  different examples that have one
     repeated     predictions of examples that had one already

@@ -13,7 +13,7 @@ from stream_apple.core.event_time import LATEST_MS, VOTES_AHEAD
 
 
 class OutcomeClock(NamedTuple):
-    """A moment of the clock; milliseconds since 1970, -1 before it is known.
+    """Holds a moment of the clock, in milliseconds since 1970, -1 before it is known.
 
     votes  how many outcomes that were far ahead, and agreed with one another, spoke for `rival`
     """

@@ -15,7 +15,7 @@ NOBODY, UNKNOWN = -1, -2
 
 
 class Held:
-    """One outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
+    """Keeps one outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
 
     since_ms  the clock from which on its time counts; _UNTIMED while it is ahead of the clock
     matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was held before a restart
@@ -36,7 +36,7 @@ class Held:
 
 
 class HeldOutcomes:
-    """What is held, in the order of the log; a function of what was taken in.
+    """Holds outcomes in the order of the log, as a function of what was taken in.
 
     clock    of all that was taken in
     before   of what was forgotten: the clock in front of the first that is held
@@ -61,7 +61,7 @@ class HeldOutcomes:
 
     @property
     def first_offset(self) -> int | None:
-        """Return the offset of the first that is held."""
+        """Return the offset of the first outcome that is held."""
         return self._log[0].offset if self._log else None
 
     def of(self, key: bytes) -> Iterable[Held]:
@@ -70,12 +70,12 @@ class HeldOutcomes:
         return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
-        """Return what the clock will be behind the next of the log."""
+        """Return what the clock will be behind the next record of the log."""
         move = self.clock.at_outcome if isinstance(entry, OutcomeEntry) else self.clock.at_heartbeat
         return move(entry.time_ms, self._tolerance_ms)
 
     def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
-        """Take in the next of the log, behind which `clock` is; return how many are forgotten that nobody had."""
+        """Take in the next record, behind which `clock` stands; return how many unmatched outcomes are forgotten."""
         back, self.clock = clock.now < self.clock.now, clock
         held = Held(entry)
         held.matched = matched
@@ -128,7 +128,7 @@ class HeldOutcomes:
             found.append(held)
 
     def _remove(self, key: bytes) -> None:
-        """Remove the oldest of an id."""
+        """Forget the oldest outcome of an id."""
         found = self.by_id[key]
         if isinstance(found, deque):
             found.popleft()

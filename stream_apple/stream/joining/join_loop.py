@@ -19,7 +19,7 @@ import structlog
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.rejects import explain
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.messages import heartbeat_value
 from stream_apple.stream.joining.partition_join import Joined
@@ -27,20 +27,19 @@ from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
+from stream_apple.stream.loop.life_cycle import LifeCycle
 from stream_apple.stream.loop.transaction import LoopSettings, Transaction
 from stream_apple.stream.model.dead_letters import Reject, dead_letter
 
 IDLE_S = 0.05
 """To wait for what the group has to tell while there is nothing to join."""
 HEARTBEAT_S = 1.0
-MAX_ABORTS = 10
-"""Aborted transactions in a row after which a restart of the process is better than another try."""
 
 _log = structlog.get_logger()
 
 
 class JoinOutputs(NamedTuple):
-    """Where a joiner writes, besides the outcomes topic."""
+    """Names the topics that a joiner writes, besides the outcomes topic."""
 
     examples: str
     dead_letters: str
@@ -74,34 +73,22 @@ class JoinLoop:
         self._accepted_gaps = accepted_gaps
         self._now = now
         self._time_of_day = time_of_day
-        self._settings = settings
-        self._transaction = Transaction(settings, now)
+        self._transaction = Transaction(broker, settings, watchers.metrics, now)
+        self._life = LifeCycle(watchers.health)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._dead_letter_partitions = 1
         self._kept: dict[int, JoinedPartition] = {}
         self._told = False
         self._topics_in_doubt = False
         self._beaten_at = -HEARTBEAT_S
-        self._stopping = False
 
     def stop(self) -> None:
         """Commit what has been sent, and leave."""
-        self._stopping = True
-        self._watchers.health.leave()
+        self._life.stop()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        try:
-            self.start()
-            while not self._stopping:
-                self.iterate()
-            self.drain()
-        except BaseException as error:
-            _log.error("stopping", error=str(error), kind=type(error).__name__)
-            raise
-        finally:
-            self._watchers.health.leave()
-            self.close()
+        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
@@ -121,7 +108,8 @@ class JoinLoop:
             if self._transaction.due:
                 self._commit()
         except AbortableError as error:
-            self._start_over(error)
+            self._abort(str(error))
+            self._transaction.start_over(error)
         self._watchers.metrics.iterated(self.owned)
         self._watchers.health.iterated(self.owned.values() if self._told else None)
 
@@ -133,12 +121,12 @@ class JoinLoop:
             self._abort(str(error))
 
     def close(self) -> None:
-        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""
+        """Close all clients; an open transaction is aborted by that."""
         self._drop_all()
         self._broker.close()
 
     def _check_topics(self) -> None:
-        """ConfigurationError if a topic does not exist, or three of them don't have one number of partitions."""
+        """Raise ConfigurationError if a topic is missing, or the joined ones differ in partitions."""
         impressions = self._broker.partition_count(self._rule.impressions)
         for topic in (self._rule.outcomes, self._outputs.examples):
             found = self._broker.partition_count(topic)
@@ -153,7 +141,7 @@ class JoinLoop:
     def _step(self, partition: JoinedPartition) -> bool:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
-        joined = partition.step(self._settings.fetch_records)
+        joined = partition.step(self._transaction.settings.fetch_records)
         if not partition.told and not partition.join.restoring:
             partition.told = True
             _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
@@ -162,16 +150,11 @@ class JoinLoop:
             if partition.stands:
                 _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
         if len(joined):
-            self._begin()
+            self._transaction.begin()
             self._send(partition.number, joined)
             self._transaction.add(len(joined))
         self._watchers.metrics.joined(partition.number, joined)
         return restoring or partition.join.position != before
-
-    def _begin(self) -> None:
-        if not self._transaction.open:
-            self._transaction.begin()
-            self._broker.begin()
 
     def _send(self, number: int, joined: Joined) -> None:
         if joined.values:
@@ -190,7 +173,7 @@ class JoinLoop:
         if not live or self._now() < self._beaten_at + HEARTBEAT_S:
             return
         self._beaten_at = self._now()
-        self._begin()
+        self._transaction.begin()
         for number, _ in live:
             # Asked for each time: what the reader knows is as old as its last fetch, and what comes behind the end that
             # is told has come after the heartbeat.
@@ -207,32 +190,19 @@ class JoinLoop:
         begun = self._now()
         # Those that have not moved, too: without offsets, Kafka would not ask whether we still are a member.
         positions = {number: partition.join.position for number, partition in self._live()}
-        self._broker.commit(
+        self._transaction.commit(
             {
                 number: position.to_committed(self._rule.outcomes, self._fingerprint)
                 for number, position in positions.items()
             }
         )
-        self._transaction.committed()
         for number, position in positions.items():
             self.owned[number].committed = position
         self._watchers.metrics.committed(self._now() - begun)
 
-    def _start_over(self, error: AbortableError) -> None:
-        """The one way out of doubt, the same as after a crash."""
-        self._abort(str(error))
-        self._transaction.failures += 1
-        if self._transaction.failures >= MAX_ABORTS:
-            raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error
-        self._broker.rejoin()
-
     def _abort(self, reason: str) -> None:
         """Undo what was sent, if anything was, and forget every state: it may be ahead of what is committed."""
-        if self._transaction.open:
-            _log.warning("transaction_aborted", reason=reason)
-            self._watchers.metrics.aborted()
-            self._transaction.aborted()
-            self._broker.abort()
+        self._transaction.abort(reason)
         self._drop_all()
 
     def _drop_all(self) -> None:

@@ -10,7 +10,7 @@ from stream_apple.stream.partitions.partition import State
 
 
 class JoinedPartition:
-    """Reads on in both logs no further than the join has use for.
+    """Reads both logs of one partition, no further than the join has use for.
 
     join       the state machine
     committed  its position as of the last commit, None before the first

@@ -36,7 +36,7 @@ _ALL = 1 << 63
 
 
 class Refused(NamedTuple):
-    """A record of one of the two topics that is a dead letter."""
+    """Holds a record of one of the two topics that becomes a dead letter, and the reason."""
 
     topic: str
     record: Record
@@ -45,7 +45,7 @@ class Refused(NamedTuple):
 
 
 class Joined:
-    """What came out of a step: examples, by column, and dead letters, in the order of the sequence.
+    """Collects what comes of a step: examples, by column, and dead letters, in the order of the sequence.
 
     labelled   impressions that an outcome has given its label; or they had their `own`, or have the `default`
     dropped    impressions without a label
@@ -93,22 +93,22 @@ class PartitionJoin:
 
     @property
     def restoring(self) -> bool:
-        """Whether outcomes that a predecessor had taken in are still to be taken in again."""
+        """Return whether outcomes that a predecessor had taken in are still to be taken in again."""
         return self._next_outcome < self._known_until
 
     @property
     def full(self) -> bool:
-        """Whether as many outcomes are held as may be, and the next impression needs more: then nothing goes on."""
+        """Return whether as many outcomes are held as may be, and the next impression needs more: all stands still."""
         return self._full
 
     @property
     def waiting_impressions(self) -> int:
-        """How many impressions have been offered and not been joined."""
+        """Return how many impressions have been offered and not been joined."""
         return len(self._impressions)
 
     @property
     def waiting_outcomes(self) -> int:
-        """How many outcomes and heartbeats have been offered and not been taken in."""
+        """Return how many outcomes and heartbeats have been offered and not been taken in."""
         return len(self._outcomes)
 
     @property
@@ -133,11 +133,11 @@ class PartitionJoin:
         )
 
     def offer_impressions(self, some: Sequence[Impression | Unusable]) -> None:
-        """These come next in the log of impressions."""
+        """Take the next records of the log of impressions."""
         self._impressions.extend(some)
 
     def offer_outcomes(self, some: Sequence[Entry]) -> None:
-        """These come next in the log of outcomes."""
+        """Take the next records of the log of outcomes."""
         self._outcomes.extend(some)
 
     def advance(self, most: int) -> Joined:
@@ -164,9 +164,9 @@ class PartitionJoin:
         return made
 
     def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
-        """Join impressions up to the first that is not due at `now`, or not below offset `covers`.
+        """Join `most` impressions at most, up to the first that is not due at `now`, or not below offset `covers`.
 
-        At most `most`; return how many are left of these.
+        Return how many more might have been joined.
         """
         impressions, covered = self._impressions, self.held.covered
         due_before = now - self._rule.wait_ms - self._rule.tolerance_ms

@@ -44,7 +44,7 @@ class JoinPosition(NamedTuple):
 
 
 class NotedPosition(NamedTuple):
-    """A position as it was committed, and the rule by which it was come to."""
+    """Holds a position as it was committed, and the fingerprint of the rule that led to it."""
 
     position: JoinPosition
     fingerprint: str

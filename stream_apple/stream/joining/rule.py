@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 class JoinRule(NamedTuple):
-    """What is joined with what, and when. Times in milliseconds.
+    """Says what is joined with what, and when; times are in milliseconds.
 
     impressions, outcomes  the topics
     wait           so long after an impression its outcomes count
@@ -33,11 +33,11 @@ class JoinRule(NamedTuple):
 
     @property
     def hold_ms(self) -> int:
-        """For how long, by the clock, an outcome is held: no impression that is not late can need it after that."""
+        """Return for how long, by the clock, an outcome is held: later, no impression that is not late can need it."""
         return self.wait_ms + 3 * self.tolerance_ms
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits that differ where what comes of the same logs may."""
+        """Return 16 hex digits, which differ between rules that may join the same logs differently."""
         deciding = self._replace(max_outcomes=0)
         return hashlib.sha256(json.dumps([FORMAT, *deciding]).encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class JoinLogs(NamedTuple):
-    """What the two logs of a partition hold now."""
+    """Holds the offsets that the two logs of a partition have now."""
 
     impressions: LogRange
     outcomes: LogRange

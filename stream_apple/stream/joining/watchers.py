@@ -5,9 +5,10 @@ from typing import Protocol
 
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
+from stream_apple.stream.loop.watchers import MemberRecorder
 
 
-class JoinRecorder(Protocol):
+class JoinRecorder(MemberRecorder, Protocol):
     """Measures what a joiner does, for metrics."""
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
@@ -16,18 +17,6 @@ class JoinRecorder(Protocol):
 
     def joined(self, partition: int, joined: Joined) -> None:
         """A step of the partition has been sent."""
-        ...
-
-    def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
-        ...
-
-    def aborted(self) -> None:
-        """The loop has aborted a transaction."""
-        ...
-
-    def rebalanced(self, event: str) -> None:
-        """The group has told the joiner something: assigned, revoked or lost."""
         ...
 
 

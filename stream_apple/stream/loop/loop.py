@@ -1,4 +1,4 @@
-"""The consume-learn-publish loop: the only place that begins, commits or aborts a transaction.
+"""The consume-learn-publish loop, which says what is in a transaction, and when it is committed or aborted.
 
 One thread iterates: fetch, have other threads learn each partition's records (`learning/scheduler.py`), send what came
 of them, and now and then commit. A transaction holds, in this order:
@@ -24,10 +24,10 @@ from functools import partial
 
 import structlog
 
-from stream_apple.errors import BrokerError
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import Threads
 from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
+from stream_apple.stream.loop.life_cycle import LifeCycle
 from stream_apple.stream.loop.outputs import OutputSender
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import LoopSettings, Transaction
@@ -47,8 +47,6 @@ FULL_S = 0.05
 """To wait for what is being learned while there is no room for more."""
 BATCHES_AHEAD = 4
 """Of each thread, fetched and not sent yet: Kafka's client gives many records of one partition, then of another."""
-MAX_ABORTS = 10
-"""Aborted transactions in a row after which a restart of the process is better than another try."""
 SAVING_S = 8.0
 """After so long no further snapshot is begun in a revocation or a stop: others wait, or a supervisor does."""
 WORTH_SAVING = 20_000
@@ -80,32 +78,17 @@ class Loop:
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
-        self._transaction = Transaction(settings, now)
-        self._merging = merging(self._begin, self._learning)
-        self._stopping = False
+        self._transaction = Transaction(broker, settings, watchers.metrics, now)
+        self._merging = merging(self._transaction.begin, self._learning)
+        self._life = LifeCycle(watchers.health)
 
     def stop(self) -> None:
         """Finish the batches in hand, commit, save the models and leave."""
-        self._stopping = True
-        self._watchers.health.leave()
+        self._life.stop()
 
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        try:
-            self.start()
-            while not self._stopping:
-                self.iterate()
-            self.drain()
-        except BaseException as error:
-            _log.error("stopping", error=str(error), kind=type(error).__name__)
-            raise
-        finally:
-            # An open transaction is aborted by closing: one failure must not hide another.
-            self._watchers.health.leave()
-            self._learning.close()
-            self._owned.close()
-            self._merging.drop()
-            self._broker.close()
+        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
@@ -129,7 +112,8 @@ class Loop:
             if merged or self._commit_is_due():
                 self._commit()
         except AbortableError as error:
-            self._start_over(error)
+            self._abort(str(error))
+            self._transaction.start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
         self._watchers.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
@@ -142,6 +126,13 @@ class Loop:
             self._save_now(self._owned, 0)
         except AbortableError as error:
             self._abort(str(error))  # the next owner of the partitions processes these records again
+
+    def close(self) -> None:
+        """End the threads and close all clients; an open transaction is aborted by that."""
+        self._learning.close()
+        self._owned.close()
+        self._merging.drop()
+        self._broker.close()
 
     def _fetch(self) -> bool:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
@@ -169,7 +160,7 @@ class Loop:
         self._owned.pass_on(partition, result)
         outputs = len(result.predictions) + len(result.rejects)
         if outputs:
-            self._begin()
+            self._transaction.begin()
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
         self._owned.replayed(partition)
@@ -180,12 +171,6 @@ class Loop:
         self._metrics.processed(partition, result)
         self._watchers.observer.processed(partition, records, result)
         self._budget.lap(Phase.SEND)
-
-    def _begin(self) -> None:
-        """Do step 1, unless a transaction is open."""
-        if not self._transaction.open:
-            self._transaction.begin()
-            self._broker.begin()
 
     def _save_what_is_due(self) -> None:
         """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
@@ -200,7 +185,7 @@ class Loop:
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
         """Begin to send the partition's snapshot in the transaction."""
-        self._begin()
+        self._transaction.begin()
         self._writer.begin(partition, image)
         self._merging.saving(partition, image)
 
@@ -238,30 +223,17 @@ class Loop:
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
         progress = self._merging.progress(self._owned)
-        self._broker.commit({partition.number: committed for partition, committed in progress.items()})
-        self._transaction.committed()
+        self._transaction.commit({partition.number: committed for partition, committed in progress.items()})
         for partition, committed in progress.items():
             partition.has_committed(committed)
         self._merging.committed(progress)
         self._metrics.committed(self._budget.lap(Phase.COMMIT))
 
-    def _start_over(self, error: AbortableError) -> None:
-        """The one way out of doubt, the same as after a crash."""
-        self._abort(str(error))
-        self._transaction.failures += 1
-        if self._transaction.failures >= MAX_ABORTS:
-            raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error
-        self._broker.rejoin()
-
     def _abort(self, reason: str) -> None:
         """Undo what was sent, if anything was, and forget every model: they may have learned from it."""
         self._learning.drop()
         self._writer.drop()
-        if self._transaction.open:
-            _log.warning("transaction_aborted", reason=reason)
-            self._metrics.aborted()
-            self._transaction.aborted()
-            self._broker.abort()
+        self._transaction.abort(reason)
         self._owned.drop_all()
         self._merging.drop()
 

@@ -15,7 +15,23 @@ from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 
-class LoopRecorder(SnapshotRecorder, Protocol):
+class MemberRecorder(Protocol):
+    """Measures what any member of a consumer group does that writes transactions."""
+
+    def committed(self, seconds: float) -> None:
+        """The loop has committed a transaction, which took `seconds`."""
+        ...
+
+    def aborted(self) -> None:
+        """The loop has aborted a transaction."""
+        ...
+
+    def rebalanced(self, event: str) -> None:
+        """The group has told it something: assigned, revoked or lost."""
+        ...
+
+
+class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
     """Measures what a loop does, for metrics."""
 
     def counted(self, partitions: int) -> None:
@@ -42,18 +58,6 @@ class LoopRecorder(SnapshotRecorder, Protocol):
 
     def entered(self, partition: Partition, state: State) -> None:
         """The partition has changed its state."""
-        ...
-
-    def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
-        ...
-
-    def aborted(self) -> None:
-        """The loop has aborted a transaction."""
-        ...
-
-    def rebalanced(self, event: str) -> None:
-        """The group has told the worker something: assigned, revoked or lost."""
         ...
 
 

@@ -83,7 +83,7 @@ class InstanceReader:
 
 
 class InstanceScore(NamedTuple):
-    """What a model says of an instance.
+    """Holds what a model says of an instance.
 
     prediction     as a worker publishes it: the expected label, the log-odds of label 1, or the number of a class
     probability    of label 1, or of the class that is the prediction; None with squared loss

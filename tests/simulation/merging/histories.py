@@ -2,10 +2,11 @@
 
 import random
 
+from simulation.history import Note, silent
 from simulation.merging.oracle import Lane, as_recorded
 from simulation.merging.rules import check_merges
 from simulation.process import MERGES, TOPICS, Process
-from simulation.schedule import Note, Schedule
+from simulation.schedule import Schedule
 from simulation.world import (
     Expected,
     Input,
@@ -36,7 +37,7 @@ HASTY = [
 class StrictSchedule(Schedule):
     """All partitions are waited for: the result is that of an undisturbed run, and of models in lockstep."""
 
-    def __init__(self, seed: int, note: Note = lambda _: None) -> None:
+    def __init__(self, seed: int, note: Note = silent) -> None:
         super().__init__(seed, note, random.Random(seed).choice(STRICT))
 
     def _check(self, last: Process) -> None:
@@ -57,7 +58,7 @@ class HastySchedule(Schedule):
     states  of all adoption records, and reasons of all exclusions
     """
 
-    def __init__(self, seed: int, note: Note = lambda _: None) -> None:
+    def __init__(self, seed: int, note: Note = silent) -> None:
         self._ahead_ms = 7 * 24 * HOUR if seed % 3 == 0 else 0
         super().__init__(seed, note, random.Random(seed).choice(HASTY))
         self.states: set[str] = set()

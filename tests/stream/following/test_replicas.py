@@ -19,7 +19,7 @@ from stream_apple.errors import ConfigurationError, GapError, ModelError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.following.replica import DigestCheck
-from stream_apple.stream.following.replicas import NoModelError
+from stream_apple.stream.following.replicas import NoModelError, Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
@@ -56,12 +56,20 @@ def run(seed: int, kind: type[Schedule]) -> tuple[Recorder, int]:
     schedule._check = settle_and_check  # type: ignore[method-assign]
     schedule.run()
     assert recorder.outcomes[DigestCheck.DIFFERENT] == 0
-    for number, replica in replicas.by_partition.items():
-        pointer = pointer_of(cluster, number, setup)
-        assert replica.model is not None
-        assert pointer is not None
-        assert (replica.model.next_offset, replica.model.digest()) == (pointer.at, pointer.digest)
+    for number in replicas.by_partition:
+        model_at_snapshot(cluster, replicas, number, setup)
     return recorder, made_again(cluster, setup, recorder)
+
+
+def model_at_snapshot(
+    cluster: MemoryCluster, replicas: Replicas, number: int = 0, setup: Setup = SETUP
+) -> PartitionModel:
+    """The model of a partition, which stands where the group's newest snapshot does, and equals it."""
+    pointer, model = pointer_of(cluster, number, setup), replicas.by_partition[number].model
+    assert pointer is not None
+    assert model is not None
+    assert (model.next_offset, model.digest()) == (pointer.at, pointer.digest)
+    return model
 
 
 def made_again(cluster: MemoryCluster, setup: Setup, recorder: Recorder) -> int:
@@ -124,11 +132,7 @@ def test_a_skipped_record_and_a_gap() -> None:
     gaps = Exceptions(frozenset({(0, saved)}))
     complete(cluster, Process(cluster, setup=SETUP._replace(exceptions=gaps)))
     settle(replicas, recorder)
-    pointer, replica = pointer_of(cluster, 0), replicas.by_partition[0]
-    assert pointer is not None
-    assert replica.model is not None
-    assert (replica.model.next_offset, replica.model.digest()) == (pointer.at, pointer.digest)
-    assert replica.model.lineage.gaps == ((saved, records[50].at),)
+    assert model_at_snapshot(cluster, replicas).lineage.gaps == ((saved, records[50].at),)
     assert recorder.restores[0] == 2
 
 
@@ -142,10 +146,8 @@ def test_records_that_are_gone_before_they_were_learned() -> None:
     _loaded(cluster, records[20:])
     cluster.log(TOPIC, 0).delete_before(records[50].at)
     settle(replicas, recorder)
-    pointer, replica = pointer_of(cluster, 0), replicas.by_partition[0]
-    assert pointer is not None
-    assert replica.model is not None
-    assert (replica.model.digest(), recorder.restores[0]) == (pointer.digest, 2)
+    model_at_snapshot(cluster, replicas)
+    assert recorder.restores[0] == 2
 
 
 def test_a_replica_that_differs_gives_no_answer() -> None:
@@ -167,10 +169,7 @@ def test_a_replica_that_differs_gives_no_answer() -> None:
     with pytest.raises(NoModelError, match="expected a model of partition 0"), replicas.turn(0):
         pass
     settle(replicas, Recorder())
-    pointer = pointer_of(cluster, 0)
-    assert pointer is not None
-    assert replica.model is not None
-    assert replica.model.digest() == pointer.digest
+    model_at_snapshot(cluster, replicas)
     assert replicas.ready
 
 
@@ -239,10 +238,7 @@ def test_snapshots_alone() -> None:
     for portion in (records[:20], records[20:]):
         _loaded(cluster, portion)
         settle(replicas, recorder)
-        pointer, model = pointer_of(cluster, 0), replicas.by_partition[0].model
-        assert pointer is not None
-        assert model is not None
-        assert (model.next_offset, model.digest()) == (pointer.at, pointer.digest)
+        model_at_snapshot(cluster, replicas)
         assert replicas.ready
     assert recorder.restores[0] == 2
     assert not recorder.outcomes

@@ -5,7 +5,7 @@ import pytest
 from simulation.cluster import MemoryCluster
 from simulation.joining.process import JOIN_RULE, OUTPUTS, JoinerProcess
 from simulation.log import Message
-from simulation.process import End
+from simulation.member_process import End
 from stream.joining.two_logs import RULE, SECOND, START
 from structlog.typing import EventDict
 from support.clock import Clock

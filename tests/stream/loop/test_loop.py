@@ -33,7 +33,7 @@ from stream_apple.errors import (
     TooManyRejectsError,
 )
 from stream_apple.stream.log.ports import Committed, Record
-from stream_apple.stream.loop.loop import MAX_ABORTS
+from stream_apple.stream.loop.transaction import MAX_ABORTS
 from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.partition import TRANSITIONS, Partition, State

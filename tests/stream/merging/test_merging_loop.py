@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault, Kind, When
-from simulation.process import GROUP, TOPICS, End, Process
+from simulation.member_process import End
+from simulation.process import GROUP, TOPICS, Process
 from simulation.world import outputs_of, pointer_of
 from stream.merging.cluster_of_rounds import MOST_TURNS, SETUP, TICK_S, cluster_of, finish, merged_rounds
 from stream.merging.lockstep import Lockstep, hourly

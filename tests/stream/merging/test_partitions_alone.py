@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.process import GROUP, End, Process, Setup
+from simulation.member_process import End
+from simulation.process import GROUP, Process, Setup
 from simulation.world import outputs_of
 from stream.merging.cluster_of_rounds import (
     MOST_TURNS,

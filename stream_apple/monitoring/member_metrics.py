@@ -1,0 +1,53 @@
+"""The numbers of every process that is a member of a group and writes transactions, in a registry of its own."""
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from stream_apple.monitoring.definitions import Metric, register
+from stream_apple.monitoring.partition_metrics import Tally
+
+
+class MemberMetrics:
+    """Keeps what is said of the process, the brokers, transactions and the group. Whoever inherits keeps the rest.
+
+    rows    all metrics of the process, these included
+    format  version of what it notes beside committed offsets
+    """
+
+    def __init__(self, rows: Iterable[Metric], format: int) -> None:  # noqa: A002  the field's word
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._all = register(rows, self.registry)
+        self._build = {"version": version("stream-apple"), "model_format": str(format)}
+        self._all["build_info"].labels(**self._build).set(1)
+        self._transactions = Tally(self._all["transactions_total"], ("committed", "aborted"))
+        self._rebalances = Tally(self._all["rebalances_total"], ("assigned", "revoked", "lost"))
+        self._reachable: Callable[[], bool] = bool
+
+    def watch_brokers(self, reachable: Callable[[], bool]) -> None:
+        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
+        self._all["brokers_reachable"].set_function(reachable)
+        self._reachable = reachable
+
+    def committed(self, seconds: float) -> None:
+        """The loop has committed a transaction, which took `seconds`."""
+        self._transactions.add("committed")
+        self._all["commit_seconds"].observe(seconds)
+
+    def aborted(self) -> None:
+        """The loop has aborted a transaction."""
+        self._transactions.add("aborted")
+
+    def rebalanced(self, event: str) -> None:
+        """The group has told the process something: assigned, revoked or lost."""
+        self._rebalances.add(event)

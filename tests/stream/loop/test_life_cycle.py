@@ -1,0 +1,71 @@
+"""A loop's life: what is called in which order, whatever happens."""
+
+from collections.abc import Callable
+
+import pytest
+from structlog.typing import EventDict
+
+from stream_apple.errors import BrokerError
+from stream_apple.stream.loop.life_cycle import LifeCycle
+
+
+class FakeLoop:
+    """Writes down what it is told; `effects` are what its iterations do, one after the other."""
+
+    def __init__(self, *effects: Callable[[], None]) -> None:
+        self.told: list[str] = []
+        self.effects = list(effects)
+
+    def start(self) -> None:
+        """Join."""
+        self.told.append("start")
+
+    def iterate(self) -> None:
+        """Have the next effect."""
+        self.told.append("iterate")
+        self.effects.pop(0)()
+
+    def drain(self) -> None:
+        """Commit."""
+        self.told.append("drain")
+
+    def close(self) -> None:
+        """Close."""
+        self.told.append("close")
+
+    def leave(self) -> None:
+        """Answer probes for the last time."""
+        self.told.append("leave")
+
+
+def test_a_stop_lets_the_iteration_end_and_drains() -> None:
+    """Probes know of the stop at once."""
+    loop = FakeLoop(lambda: None)
+    life = LifeCycle(loop)
+    loop.effects.append(life.stop)
+    life.run(loop)
+    assert loop.told == ["start", "iterate", "iterate", "leave", "drain", "leave", "close"]
+
+
+def test_a_stop_before_the_start() -> None:
+    """It joins and leaves, without an iteration."""
+    loop = FakeLoop()
+    life = LifeCycle(loop)
+    life.stop()
+    life.run(loop)
+    assert loop.told == ["leave", "start", "drain", "leave", "close"]
+
+
+def test_an_error_is_logged_and_nothing_more_is_committed(log_events: list[EventDict]) -> None:
+    """It is closed all the same, and whoever runs it gets the error."""
+
+    def fail() -> None:
+        raise BrokerError("made to fail")
+
+    loop = FakeLoop(fail)
+    with pytest.raises(BrokerError, match="made to fail"):
+        LifeCycle(loop).run(loop)
+    assert loop.told == ["start", "iterate", "leave", "close"]
+    assert log_events == [
+        {"event": "stopping", "log_level": "error", "error": "made to fail", "kind": "BrokerError"},
+    ]

@@ -132,6 +132,7 @@ ALLOWED: dict[str, set[str]] = {
     "stream.joining": {
         "core",
         "core.codec",
+        "core.input",
         "stream.log",
         "stream.loop",
         "stream.model",

@@ -10,6 +10,7 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
+from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.config import Config
 from stream_apple.core.codec.message_size import largest_dead_letter
@@ -49,6 +50,8 @@ def rule_of(config: Config) -> JoinRule:
         join.several,
         join.max_outcomes,
         config.limits.max_record_bytes,
+        config.impression_shape,
+        config.outcome_shape,
     )
 
 
@@ -60,6 +63,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
     worker, rule = config.worker, rule_of(config)
     largest = largest_dead_letter(rule.max_bytes)
     check_properties(config.kafka, worker.commit_interval, largest)
+    schemas = registry_of(config)
     listener = listen(config.http.host, *config.http.ports)
     metrics, health = JoinMetrics(), Health()
     with Server(listener, routes(health, metrics.registry)) as server:
@@ -79,6 +83,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             LoopSettings(worker.fetch_records, worker.commit_records, worker.commit_interval / 1000, 0.0),
             JoinMonitoring(metrics, health),
             worker.accepted_gaps,
+            schemas=schemas,
         )
 
         def finish() -> None:

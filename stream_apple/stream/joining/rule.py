@@ -4,6 +4,8 @@ import hashlib
 import json
 from typing import Literal, NamedTuple, TypeAlias
 
+from stream_apple.core.input.input_mapping import InputMapping
+
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 
 FORMAT = 1
@@ -20,6 +22,7 @@ class JoinRule(NamedTuple):
     several        which of several outcomes of one impression counts
     max_outcomes   that are held in memory, of a partition; what is more waits in the log
     max_bytes      of a record's value
+    impression_shape, outcome_shape  which fields of records are what; None: records are the product's own messages
     """
 
     impressions: str
@@ -30,6 +33,8 @@ class JoinRule(NamedTuple):
     several: Several
     max_outcomes: int
     max_bytes: int
+    impression_shape: InputMapping | None = None
+    outcome_shape: InputMapping | None = None
 
     @property
     def hold_ms(self) -> int:
@@ -40,4 +45,4 @@ class JoinRule(NamedTuple):
     def fingerprint(self) -> str:
         """16 hex digits that differ where what comes of the same logs may."""
         deciding = self._replace(max_outcomes=0)
-        return hashlib.sha256(json.dumps([FORMAT, *deciding]).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps([FORMAT, *deciding], default=dict).encode()).hexdigest()[:16]

@@ -9,8 +9,10 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.process import End, Unmeasured
 from stream.joining.two_logs import RULE, rule_of
 
+from stream_apple.core.input.framing import Schemas
 from stream_apple.errors import StreamAppleError
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.loop.transaction import LoopSettings
 
 GROUP = "joiners"
@@ -41,11 +43,15 @@ class JoinerProcess:
         seconds: Callable[[], float],
         faults: Sequence[Fault] = (),
         delivery: Callable[[int], int] = lambda waiting: waiting,
+        rule: JoinRule = JOIN_RULE,
+        schemas: Schemas | None = None,
     ) -> None:
         member = Member(GROUP, instance, f"{GROUP}.{instance}")
-        self.memory = MemoryBroker(cluster, member, JOIN_RULE.impressions, delivery=delivery)
+        self.memory = MemoryBroker(cluster, member, rule.impressions, delivery=delivery)
         self.broker = FaultyBroker(self.memory, faults)
-        self.loop = JoinLoop(self.broker, JOIN_RULE, OUTPUTS, SETTINGS, Watching(), now=seconds, time_of_day=seconds)
+        self.loop = JoinLoop(
+            self.broker, rule, OUTPUTS, SETTINGS, Watching(), now=seconds, time_of_day=seconds, schemas=schemas
+        )
         self.ended: End | None = None
         self.error: StreamAppleError | None = None
         self.unprovoked = False

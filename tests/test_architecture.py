@@ -133,6 +133,7 @@ ALLOWED: dict[str, set[str]] = {
         "core",
         "core.codec",
         "core.input",
+        "config",
         "stream.log",
         "stream.loop",
         "stream.model",
@@ -164,6 +165,7 @@ ALLOWED: dict[str, set[str]] = {
     "adapters.kafka.preflight": _CORE
     | {
         "adapters.kafka",
+        "stream.joining",
         "stream.log",
         "stream.partitions",
         "stream.positions",

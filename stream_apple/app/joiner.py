@@ -38,29 +38,12 @@ class JoinMonitoring(NamedTuple):
     health: Health
 
 
-def rule_of(config: Config) -> JoinRule:
-    """Return what decides about what is joined."""
-    join = config.join
-    return JoinRule(
-        join.impressions,
-        join.outcomes,
-        join.wait,
-        join.tolerance,
-        join.default_label,
-        join.several,
-        join.max_outcomes,
-        config.limits.max_record_bytes,
-        config.impression_shape,
-        config.outcome_shape,
-    )
-
-
 def join_until_stopped(config: Config, signals: Signals) -> int:
     """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense.
 
     config  with the joiners' group as that of the worker, and a worker.id
     """
-    worker, rule = config.worker, rule_of(config)
+    worker, rule = config.worker, JoinRule.of(config)
     largest = largest_dead_letter(rule.max_bytes)
     check_properties(config.kafka, worker.commit_interval, largest)
     schemas = registry_of(config)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Literal, NamedTuple, TypeAlias
 
+from stream_apple.config import Config
 from stream_apple.core.input.input_mapping import InputMapping
 
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
@@ -35,6 +36,23 @@ class JoinRule(NamedTuple):
     max_bytes: int
     impression_shape: InputMapping | None = None
     outcome_shape: InputMapping | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> "JoinRule":
+        """Return the rule that a configuration has."""
+        join = config.join
+        return cls(
+            join.impressions,
+            join.outcomes,
+            join.wait,
+            join.tolerance,
+            join.default_label,
+            join.several,
+            join.max_outcomes,
+            config.limits.max_record_bytes,
+            config.impression_shape,
+            config.outcome_shape,
+        )
 
     @property
     def hold_ms(self) -> int:

@@ -132,6 +132,8 @@ ALLOWED: dict[str, set[str]] = {
     "stream.joining": {
         "core",
         "core.codec",
+        "core.input",
+        "config",
         "stream.log",
         "stream.loop",
         "stream.loop.watchers",
@@ -164,6 +166,7 @@ ALLOWED: dict[str, set[str]] = {
     "adapters.kafka.preflight": _CORE
     | {
         "adapters.kafka",
+        "stream.joining",
         "stream.log",
         "stream.partitions",
         "stream.positions",

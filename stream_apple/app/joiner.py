@@ -9,6 +9,7 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
+from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.membership import run_until_stopped
 from stream_apple.config import Config
@@ -35,29 +36,15 @@ class JoinMonitoring(NamedTuple):
     health: Health
 
 
-def rule_of(config: Config) -> JoinRule:
-    """Return what decides about what is joined."""
-    join = config.join
-    return JoinRule(
-        join.impressions,
-        join.outcomes,
-        join.wait,
-        join.tolerance,
-        join.default_label,
-        join.several,
-        join.max_outcomes,
-        config.limits.max_record_bytes,
-    )
-
-
 def join_until_stopped(config: Config, signals: Signals) -> int:
     """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense.
 
     config  with the joiners' group as that of the worker, and a worker.id
     """
-    worker, rule = config.worker, rule_of(config)
+    worker, rule = config.worker, JoinRule.of(config)
     largest = largest_dead_letter(rule.max_bytes)
     check_properties(config.kafka, worker.commit_interval, largest)
+    schemas = registry_of(config)
     listener = listen(config.http.host, *config.http.ports)
     metrics, health = JoinMetrics(), Health()
     with Server(listener, routes(health, metrics.registry)) as server:
@@ -77,6 +64,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             LoopSettings(worker.fetch_records, worker.commit_records, worker.commit_interval / 1000, 0.0),
             JoinMonitoring(metrics, health),
             worker.accepted_gaps,
+            schemas=schemas,
         )
         run_until_stopped(loop, kafka, config, signals)
     _log.info("stopped")

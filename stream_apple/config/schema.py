@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
-from stream_apple.config.input_settings import InputSettings
+from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import Integer, Number, Section
+from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable, why_not_merged
 
 
@@ -253,8 +254,8 @@ class JoinSettings(Section):
     """
 
     impressions: TopicName = "impressions"
-    """Where impressions are read from: examples with an `id`, and without a label. As many partitions as
-    `topics.examples`."""
+    """Where impressions are read from: examples with an `id`, and without a label, in the shape that `[input]` says. As
+    many partitions as `topics.examples`."""
     outcomes: TopicName = "outcomes"
     """Where outcomes are read from: maps with the `id` of an impression, a `label` and perhaps a `weight`, in the
     partition of the impression's number. The joiner writes its heartbeats there, too."""
@@ -277,6 +278,19 @@ class JoinSettings(Section):
     max_outcomes: Integer = Field(default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes"})
     """Outcomes of a partition that are held in memory, some 250 bytes each. If the `wait` has more, the partition
     stands still, and says so; none is forgotten."""
+
+    outcome_id: FieldPath = ""
+    """The field of an outcome that holds the id of its impression; nothing: that of `input.id`."""
+    outcome_label: FieldPath = ""
+    """The field of an outcome that holds the label; nothing: that of `input.label`."""
+    outcome_label_map: LabelMap = Field(default_factory=dict)
+    """Which number each label of an outcome is that is no number, as in `{ click = 1, skip = -1 }`; empty: those of
+    `input.label_map`."""
+    outcome_weight: FieldPath = ""
+    """The field of an outcome that holds the weight; nothing: that of `input.weight`."""
+    outcome_timestamp: FieldPath = ""
+    """The field of an outcome that holds its time, in the forms of `input.timestamp`; nothing: its record's timestamp
+    counts. The time of an impression is that of `input.timestamp`."""
 
     @property
     def topics(self) -> list[str]:
@@ -464,6 +478,52 @@ class Config(Section):
         if self.joining:
             names = [*self.topics.names(merging=self.merging), *self.join.topics]
             _check_different(names, f"{len(names)}")
+        return self
+
+    @property
+    def impression_shape(self) -> InputMapping | None:
+        """Which fields of an impression are what; None if it is a message of the product's own."""
+        return self.input.mapping() or (OWN_MESSAGE if self.registry else None)
+
+    @property
+    def outcome_shape(self) -> InputMapping | None:
+        """Which fields of an outcome are what; None if it has the names of the product's own."""
+        own, join = self.input, self.join
+        found = InputMapping(
+            label=join.outcome_label or own.label,
+            weight=join.outcome_weight or own.weight,
+            id=join.outcome_id or own.id,
+            timestamp=join.outcome_timestamp,
+            label_map=join.outcome_label_map or own.label_map,
+            separator=own.separator,
+        )
+        return found if found != OWN_MESSAGE or self.registry else None
+
+    @model_validator(mode="after")
+    def _can_be_joined(self) -> Self:
+        if not self.joining:
+            return self
+        shape, default = self.outcome_shape or OWN_MESSAGE, self.join.default_label
+        for name, path, use in (
+            ("input.id", self.input.id, "by which impressions and outcomes are matched"),
+            ("input.label", self.input.label, "where the label of an outcome is put"),
+            ("input.weight", self.input.weight or not shape.weight, "where the weight of an outcome is put"),
+        ):
+            if not path:
+                raise ValueError(f"{name}: expected the path of a field, {use} ([join]), found none")
+        paths = [path for path in (shape.id, shape.label, shape.weight, shape.timestamp) if path]
+        twice = next((path for path in paths if paths.count(path) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"join.outcome_id, outcome_label, outcome_weight, outcome_timestamp: expected another field for each, "
+                f"found {twice!r} twice"
+            )
+        known = self.input.label_map
+        if known and default is not None and default not in known.values():
+            raise ValueError(
+                f"join.default_label: expected a number of input.label_map, one of "
+                f"{', '.join(f'{number:g}' for number in known.values())}, or none, found {default:g}"
+            )
         return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:

@@ -52,10 +52,12 @@ _SHARED = frozenset(
         "rebalances_total",
         "owned_partitions",
         "loop_turns_total",
+        "schema_wait_seconds",
     }
 )
 """Of the worker's: they mean the same here."""
 
+_GAUGES_BY_PARTITION = ("schema_wait_seconds", *(row.name for row in JOIN_METRICS if row.kind is Gauge))
 _REFRESH_S = 1.0
 
 
@@ -77,9 +79,8 @@ class JoinMetrics(MemberMetrics):
         self._refresh_at = self._now() + _REFRESH_S
         self._all["owned_partitions"].set(len(owned))
         for number in self._shown - owned.keys():
-            for row in JOIN_METRICS:
-                if row.kind is Gauge:
-                    self._all[row.name].remove_by_labels({"partition": str(number)})
+            for name in _GAUGES_BY_PARTITION:
+                self._all[name].remove_by_labels({"partition": str(number)})
         self._shown = set(owned)
         now = self._time_of_day()
         for number, partition in owned.items():
@@ -89,6 +90,7 @@ class JoinMetrics(MemberMetrics):
             self._all["join_full"].labels(label).set(join.full)
             self._all["join_lag_records"].labels(label).set(partition.backlog)
             self._all["join_overdue_seconds"].labels(label).set(0.0 if due is None else max(now - due / 1000, 0.0))
+            self._all["schema_wait_seconds"].labels(label).set(partition.schema_wait_s)
             self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.held.clock.now, 0) / 1000)
 
     def joined(self, partition: int, joined: Joined) -> None:

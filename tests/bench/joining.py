@@ -9,6 +9,7 @@ Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
 """
 
 import gc
+import json
 import random
 import sys
 import time
@@ -29,7 +30,9 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 from worker import bare_loop
 
+from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.stream.joining.clock import OutcomeClock
+from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
@@ -41,6 +44,7 @@ OUTCOMES_HELD = (100_000, 200_000, 400_000)
 MAX_BYTES = 1_000_000
 SHARE = 0.05
 RULE = JoinRule("impressions", "outcomes", WAIT_MS, TOLERANCE_MS, -1.0, "last", 10_000_000, MAX_BYTES)
+FLAT = RULE._replace(impression_shape=InputMapping(id="request", features="*"))
 ORIGIN = JoinPosition(0, 0, 0, OutcomeClock())
 
 Row: TypeAlias = tuple[bytes | None, bytes, int]
@@ -67,18 +71,27 @@ def made_up() -> tuple[list[Row], list[Row]]:
     return impressions, outcomes
 
 
-def alone(impressions: list[Row], outcomes: list[Row]) -> float:
+def flat(row: Row, *, in_json: bool) -> Row:
+    """The same impression as a record of another shape: all features beside the id."""
+    key, value, time_ms = row
+    message = msgpack.unpackb(value)
+    fields = {"request": message["id"], **message["features"]}
+    return key, json.dumps(fields).encode() if in_json else msgpack.packb(fields), time_ms
+
+
+def alone(impressions: list[Row], outcomes: list[Row], rule: JoinRule = RULE) -> float:
     """Impressions a second of a core that are decoded and joined, without Kafka."""
+    records = JoinInput(rule)
     shown = [FakeRecord(0, at, value, time_ms, key) for at, (key, value, time_ms) in enumerate(impressions)]
     done = [FakeRecord(0, at, value, time_ms, key) for at, (key, value, time_ms) in enumerate(outcomes)]
-    join = PartitionJoin(RULE, ORIGIN)
+    join = PartitionJoin(rule, ORIGIN)
     began, made, at, then = time.process_time(), 0, 0, 0
     while made < len(shown):
         if join.waiting_impressions < BATCH and at < len(shown):
-            join.offer_impressions(read_impressions(shown[at : at + BATCH], MAX_BYTES))
+            join.offer_impressions(records.impressions(shown[at : at + BATCH]))
             at += BATCH
         if join.waiting_outcomes < BATCH and then < len(done):
-            join.offer_outcomes(read_outcomes(done[then : then + BATCH], MAX_BYTES))
+            join.offer_outcomes(records.outcomes(done[then : then + BATCH]))
             then += BATCH
         made += len(join.advance(BATCH).values)
     return made / (time.process_time() - began)
@@ -167,9 +180,15 @@ def run(bootstrap: str, partitions: int, directory: Path) -> None:
     topics["dead_letters"] = create("join-dead-letters", 1, FOREVER)
     fill(bootstrap, topics["impressions"], impressions, partitions)
     fill(bootstrap, topics["outcomes"], outcomes, partitions)
+    of_json, of_msgpack = (
+        [flat(row, in_json=in_json) for row in impressions[: len(impressions) // 4]] for in_json in (True, False)
+    )
+    json_rates, msgpack_rates = [], []
     alone_rates, rates, of_a_core, resident, bare = [], [], [], [], []
     for _ in range(ROUNDS):
         alone_rates.append(alone(impressions, outcomes))
+        json_rates.append(alone(of_json, outcomes, FLAT))
+        msgpack_rates.append(alone(of_msgpack, outcomes, FLAT))
         rate, core, megabytes = through_a_broker(bootstrap, topics, partitions, directory)
         rates.append(rate)
         of_a_core.append(core)
@@ -179,6 +198,10 @@ def run(bootstrap: str, partitions: int, directory: Path) -> None:
     size = len(impressions[0][1])
     print(f"{IMPRESSIONS:,} impressions of {size} bytes, {len(outcomes):,} outcomes, {partitions} partitions, medians:")
     print(f"  without Kafka      {figure('alone', alone_rates, 'impressions/s'):9,.0f} impressions/s of a core")
+    print(
+        f"  ... flat JSON      {figure('alone, flat JSON', json_rates, 'impressions/s'):9,.0f} impressions/s of a core"
+    )
+    print(f"  ... flat msgpack   {figure('alone, flat msgpack', msgpack_rates, 'impressions/s'):9,.0f} impressions/s")
     print(f"  joiner             {figure('joiner', rates, 'impressions/s'):9,.0f} impressions/s")
     print(f"  ... of a core      {figure('joiner, of a core', of_a_core, 'impressions/s'):9,.0f} impressions/s")
     print(f"  bare loop          {figure('bare loop', bare, 'records/s'):9,.0f} records/s")

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from config.refusals import written
 from pydantic import ValidationError
 
 from stream_apple.config import Config, LimitSettings, load
 from stream_apple.config.sources import variable
+from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import ConfigurationError
 
 
@@ -108,6 +110,11 @@ class TestDefaults:
                 "default_label": "none",
                 "several": "last",
                 "max_outcomes": 2_000_000,
+                "outcome_id": "",
+                "outcome_label": "",
+                "outcome_label_map": {},
+                "outcome_weight": "",
+                "outcome_timestamp": "",
             },
             "http": {"host": "0.0.0.0", "port": 9400},
             "serve": {
@@ -335,3 +342,47 @@ class TestNgrams:
         assert load(None, environ | {"STREAM_APPLE_LIMITS__MAX_FEATURES": "16384"}).learner.ngrams == {"text": 4}
         with pytest.raises(ConfigurationError, match=r"Options.ngrams: expected none with method tuples"):
             load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "text=2", "STREAM_APPLE_LEARNER__METHOD": "tuples"})
+
+
+class TestShapesOfWhatIsJoined:
+    """Which fields of impressions and of outcomes are what."""
+
+    def test_without_settings_they_are_the_product_s_own(self) -> None:
+        """Kernels read them; with a registry, any of them may be framed."""
+        plain = load(None, {variable("join", "wait"): "1h"})
+        assert (plain.impression_shape, plain.outcome_shape) == (None, None)
+        framed = load(None, {variable("registry", "url"): "http://registry:8081"})
+        assert (framed.impression_shape, framed.outcome_shape) == (OWN_MESSAGE, OWN_MESSAGE)
+
+    def test_outcomes_are_like_impressions_but_where_it_is_said(self, tmp_path: Path) -> None:
+        """Names of fields are those of `input`; features and times are none of theirs."""
+        text = '[input]\nid = "request"\nlabel = "clicked"\nlabel_map = {yes = 1}\ntimestamp = "at"\nfeatures = "*"\n'
+        config = load(written(tmp_path, text + '[join]\noutcome_label = "event"\n'), {})
+        assert config.impression_shape == config.input.mapping()
+        assert config.outcome_shape == InputMapping(label="event", id="request", label_map={"yes": 1})
+        text += (
+            '[join]\noutcome_id = "of"\noutcome_weight = "w"\noutcome_timestamp = "then"\noutcome_label_map = {y = 1}'
+        )
+        assert load(written(tmp_path, text), {}).outcome_shape == InputMapping(
+            label="clicked", weight="w", id="of", timestamp="then", label_map={"y": 1}
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ('[input]\nid = ""', "input.id: expected the path of a field, by which"),
+            ('[input]\nlabel = ""', "input.label: expected the path of a field, where the label"),
+            ('[input]\nweight = ""\n[join]\noutcome_weight = "w"', "input.weight: expected the path of a field, where"),
+            ('[join]\noutcome_id = "label"', "join.outcome_id, .* found 'label' twice"),
+            (
+                "[input]\nlabel_map = {yes = 1, no = 0}\n[join]\ndefault_label = -1",
+                "join.default_label: expected a number of input.label_map, one of 1, 0, or none, found -1",
+            ),
+        ],
+    )
+    def test_what_can_not_be_joined(self, tmp_path: Path, text: str, words: str) -> None:
+        """It is refused where there is a section `join`, and nowhere else."""
+        joined = text if "[join]" in text else f"{text}\n[join]\nwait = '1h'"
+        with pytest.raises(ConfigurationError, match=words):
+            load(written(tmp_path, joined), {})
+        load(written(tmp_path, text.partition("[join]")[0]), {})

@@ -1,5 +1,6 @@
 """`stream-apple join` on a real broker: what it has made of two topics is what an offline join makes of them."""
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from support.worker_config import write_config
 from support.worker_process import DEADLINE_S, WorkerProcess
 
 from stream_apple.config import Config, load
+from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 
 PARTITIONS = 3
@@ -208,6 +210,68 @@ class TestJoining:
         wait_until(lambda: joined(kafka, topics) == feed.number, "all were joined", DEADLINE_S, 0.5)
         check(kafka, topics)
         assert any("join_live" in joiner.events() for joiner in joiners)
+
+
+def test_records_of_another_shape_are_joined_and_learned(
+    kafka: str, topics: Topics, tmp_path: Path, processes: ExitStack
+) -> None:
+    """A joiner and a worker of one configuration: what the one has put into flat records, the other reads."""
+    create: TopicFactory = unique_topics(kafka)
+    predictions, letters = (create(stem, PARTITIONS, FOREVER) for stem in ("predictions", "dead-letters"))
+    models = create("models", PARTITIONS, {"cleanup.policy": "compact"})
+    config = write_config(
+        tmp_path / "flat.toml",
+        kafka,
+        topics={
+            "examples": topics.examples,
+            "predictions": predictions,
+            "models": models,
+            "dead_letters": letters,
+        },
+        input={"id": "request", "label": "clicked", "timestamp": "shown", "features": "*"},
+        learner={"bits": 12, "loss": "logistic"},
+        epochs={"length": "1h"},
+        worker={"group": f"learn-{topics.examples}", "commit_interval": "100ms"},
+        join={
+            "impressions": topics.impressions,
+            "outcomes": topics.outcomes,
+            "dead_letters": topics.dead_letters,
+            "group": f"join-{topics.examples}",
+            "wait": "1s",
+            "tolerance": "300ms",
+            "default_label": 0,
+            "outcome_id": "of.request",
+            "outcome_label": "event",
+            "outcome_label_map": "click=1,skip=0",
+        },
+    )
+    processes.enter_context(WorkerProcess(config, tmp_path / "join.log", command="join"))
+    worker = processes.enter_context(WorkerProcess(config, tmp_path / "run.log"))
+    producer, draw = Producer({"bootstrap.servers": kafka, "linger.ms": 5}), random.Random(4)
+    clicked, count = dict[int, bool](), 300
+    for number in range(count):
+        shown, partition = time.time(), number % PARTITIONS
+        fields = {"request": number, "user": f"u{number % 9}", "price": 0.5, "shown": round(shown * 1000)}
+        producer.produce(topics.impressions, json.dumps(fields).encode(), b"%d" % number, partition)
+        clicked[number] = draw.random() < 0.4
+        if clicked[number] or draw.random() < 0.2:
+            outcome = {"of": {"request": number}, "event": "click" if clicked[number] else "skip"}
+            producer.produce(topics.outcomes, msgpack.packb(outcome), b"%d" % number, partition)
+        producer.poll(0)
+        time.sleep(0.002)
+    assert producer.flush(DEADLINE_S) == 0
+
+    def answered() -> int:
+        return sum(map(len, read_to_end(kafka, predictions, PARTITIONS).values()))
+
+    worker.wait_until(lambda: answered() == count, "all were answered", 0.5)
+    examples = [each for some in read_to_end(kafka, topics.examples, PARTITIONS).values() for each in some]
+    found = {each["request"]: each["clicked"] for each in (json.loads(example.value() or b"") for example in examples)}
+    assert found == clicked
+    assert not any(read_to_end(kafka, letters, PARTITIONS).values())
+    answers = [each for some in read_to_end(kafka, predictions, PARTITIONS).values() for each in some]
+    told = [decode_prediction(answer.value() or b"") for answer in answers]
+    assert {each["id"]: each["label"] == 1 for each in told} == clicked
 
 
 def test_topics_that_do_not_fit_are_refused(

@@ -121,7 +121,10 @@ def requirements(
     ]
     return {
         # Compaction would take examples out of the middle: a replay would learn another model.
-        topics.examples: [Requirement("cleanup.policy", "exactly", "delete"), *_of_joined_examples(joining)],
+        topics.examples: [
+            Requirement("cleanup.policy", "exactly", "delete"),
+            *_of_joined_examples(joining, max_record_bytes),
+        ],
         topics.predictions: [*outputs, *_room(largest_prediction(max_record_bytes))],
         topics.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
         # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
@@ -141,11 +144,15 @@ def requirements(
     }
 
 
-def _of_joined_examples(joining: JoinSettings | None) -> list[Requirement]:
+def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> list[Requirement]:
     """An example that is joined has the time of its impression, and comes when that has waited."""
     if joining is None:
         return []
-    return [Requirement("message.timestamp.type", "exactly", "CreateTime"), Requirement(BEFORE, "at least", UNLIMITED)]
+    return [
+        Requirement("message.timestamp.type", "exactly", "CreateTime"),
+        Requirement(BEFORE, "at least", UNLIMITED),
+        *_room(largest_prediction(max_record_bytes)),
+    ]
 
 
 def _of_joiners(
@@ -262,9 +269,15 @@ def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> di
     return found
 
 
-def missing_permissions(topics: TopicSettings, name: str, allowed: frozenset[str]) -> list[str]:
-    """A line about what a worker may not do with one of its topics, if there is something."""
-    needed = {"READ"} if name == topics.examples else {"READ", "WRITE"}
+def missing_permissions(
+    topics: TopicSettings, name: str, allowed: frozenset[str], joining: JoinSettings | None = None
+) -> list[str]:
+    """A line about what a worker, or a joiner, may not do with one of its topics, if there is something."""
+    needed = {"READ", "WRITE"}
+    if (joining is None and name == topics.examples) or (joining is not None and name == joining.impressions):
+        needed = {"READ"}
+    elif joining is not None and name == joining.dead_letters:
+        needed = {"WRITE"}
     return [] if needed <= allowed else [refused(needed, allowed)]
 
 

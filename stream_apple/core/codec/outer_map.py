@@ -66,10 +66,19 @@ class OuterMap(NamedTuple):
         """Whether the message has a label, which nil is none."""
         return self.label is not None and self.value[self.label.value] != mp.TAG_NIL
 
+    @property
+    def as_it_is(self) -> bytes:
+        """Return the message as it came."""
+        return self.value if self.source is None else self.source
+
     def number(self, field: Field) -> object:
         """Return the value of a field of this message."""
         found: object = msgpack.unpackb(self.value[field.value : field.stop], strict_map_key=False)
         return found
+
+    def labelled(self, numbers: "LabelAndWeight") -> bytes:
+        """Return the message with these numbers in place of its own."""
+        return numbers.put_into(self)
 
 
 @routine
@@ -203,15 +212,21 @@ def warm_up_outer_maps() -> None:
 
 def _other_id(message: bytes, row: Sequence[int]) -> bytes:
     content = message[row[_ID_START] : row[_ID_STOP]]
-    if row[_ID_KIND] == mp.INT:
-        return _NO_UTF8 + b"i%d" % msgpack.unpackb(content)
-    return _NO_UTF8 + b"b" + content
+    return key_of_id(msgpack.unpackb(content) if row[_ID_KIND] == mp.INT else content)
+
+
+def key_of_id(name: str | int | bytes) -> bytes:
+    """Return what is equal for equal ids, and for no others: an integer never equals a text."""
+    if isinstance(name, str):
+        return name.encode()
+    return _NO_UTF8 + (b"i%d" % name if isinstance(name, int) else b"b" + name)
 
 
 class LabelAndWeight:
     """A label, and a weight unless it is None, to be put into messages in place of their own."""
 
     def __init__(self, label: float, weight: float | None = None) -> None:
+        self.label, self.weight = label, weight
         self._named = {"label": label} if weight is None else {"label": label, "weight": weight}
         self._packed = b"".join(msgpack.packb(name) + msgpack.packb(number) for name, number in self._named.items())
 
@@ -220,7 +235,7 @@ class LabelAndWeight:
         label, weight = message.label, message.weight if "weight" in self._named else None
         pairs = message.pairs + len(self._named)
         if message.source is None and label is None and weight is None:
-            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else _map_header(pairs)
+            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else map_header(pairs)
             return header + message.value[message.body :] + self._packed
         if message.source is not None:
             return _into_json(message.source, self._named, replaced=label is not None or weight is not None)
@@ -229,20 +244,26 @@ class LabelAndWeight:
             parts.append(value[at : field.start])
             at = field.stop
         parts.append(value[at:])
-        return b"".join((_map_header(pairs - len(parts) + 1), *parts, self._packed))
+        return b"".join((map_header(pairs - len(parts) + 1), *parts, self._packed))
 
 
-def _map_header(pairs: int) -> bytes:
+def map_header(pairs: int) -> bytes:
+    """Return the bytes with which a map of so many pairs begins."""
     if pairs < 16:
         return bytes([mp.TAG_FIXMAP | pairs])
     return b"\xde" + pairs.to_bytes(2, "big") if pairs < 1 << 16 else b"\xdf" + pairs.to_bytes(4, "big")
 
 
-_SHORT_HEADERS = [_map_header(pairs) for pairs in range(16)]
+_SHORT_HEADERS = [map_header(pairs) for pairs in range(16)]
 
 
 def _into_json(source: bytes, added: Mapping[str, float], *, replaced: bool) -> bytes:
     if replaced:
         return json.dumps(json.loads(source) | added, separators=(",", ":")).encode()
-    start = source.index(b"{") + 1  # an object with an id is not empty
+    return added_to_json(source, added)
+
+
+def added_to_json(source: bytes, added: Mapping[str, object]) -> bytes:
+    """Return an object of JSON that is not empty, with members that it does not have; its other bytes stay."""
+    start = source.index(b"{") + 1
     return source[:start] + json.dumps(added, separators=(",", ":")).encode()[1:-1] + b"," + source[start:]

@@ -44,6 +44,15 @@ class Mapped(NamedTuple):
     left_out: int
 
 
+class Labelling(NamedTuple):
+    """What a record says of an example besides its features; None for what it does not say."""
+
+    label: float | None
+    weight: float | None
+    id: str | int | bytes | None
+    timestamp_ms: int | None
+
+
 class RecordMapper:
     """Makes examples of records by one mapping. Several threads may use it at once."""
 
@@ -58,18 +67,29 @@ class RecordMapper:
         record  a map as a parser of its format returns it: of texts to maps, lists, texts, numbers, booleans, None;
                 bytes, Decimal, UUID, datetime where the format has them
         """
-        if not isinstance(record, dict):
-            raise RefusedError(Reason.WRONG_TYPE, "a map of fields", record)
+        fields = fields_of(record)
+        features, left_out = self._features(fields)
+        label, weight, name, timestamp_ms = self.labelling(fields)
+        return Mapped(Example(label, 1.0 if weight is None else weight, name, features, timestamp_ms), left_out)
+
+    def labelling(self, fields: Mapping[str, Any]) -> Labelling:
+        """Return what the fields of a record say besides features; RefusedError if they say it wrongly."""
         mapping = self.mapping
-        features, left_out = self._features(record)
-        example = Example(
-            label=self._label(self._held(record, mapping.label)),
-            weight=self._weight(self._held(record, mapping.weight)),
-            id=self._id(self._held(record, mapping.id)),
-            features=features,
-            timestamp_ms=self._time(self._held(record, mapping.timestamp)) if mapping.timestamp else None,
+        return Labelling(
+            self._label(self._held(fields, mapping.label)),
+            self._weight(self._held(fields, mapping.weight)),
+            *self.name_and_time(fields),
         )
-        return Mapped(example, left_out)
+
+    def name_and_time(self, fields: Mapping[str, Any]) -> tuple[str | int | bytes | None, int | None]:
+        """Return the id of a record and its time, where a field has it; RefusedError as of `labelling`."""
+        mapping = self.mapping
+        name = self._id(self._held(fields, mapping.id))
+        return name, self._time(self._held(fields, mapping.timestamp)) if mapping.timestamp else None
+
+    def has_label(self, fields: Mapping[str, Any]) -> bool:
+        """Return whether a record has a label, whatever it is."""
+        return not _is_absent(self._held(fields, self.mapping.label))
 
     def _held(self, record: Mapping[str, Any], path: str) -> object:
         """Return what stands at the path, None if nothing does; a name that holds separators comes first."""
@@ -105,9 +125,9 @@ class RecordMapper:
             return _refuse(Reason.BAD_LABEL, f"a finite number as {field!r}", value)
         return number
 
-    def _weight(self, value: object) -> float:
+    def _weight(self, value: object) -> float | None:
         if _is_absent(value):
-            return 1.0
+            return None
         number = spelled_number(value) if isinstance(value, str) else None if value is True else _number(value)
         if number is None or number < 0 or not isfinite(number):
             raise RefusedError(Reason.BAD_WEIGHT, f"a number of at least 0 as {self.mapping.weight!r}", value)
@@ -152,6 +172,12 @@ class RecordMapper:
             if len(self._known) < _MOST_KEPT:
                 self._known[path] = found
         return found
+
+    def kind_of(self, path: str) -> FieldKind:
+        """Return what becomes of the field at `path`, counted from the record."""
+        where = self.mapping.features
+        below = "" if where == ALL else where + self.mapping.separator
+        return self.feature(path.removeprefix(below)).kind if path.startswith(below) else FieldKind.IGNORED
 
     def parts_of_time(self, value: object) -> list[str]:
         """Return hour, weekday and month of a time in the mapping's zone, as categories; ParseError if it is none."""
@@ -262,6 +288,13 @@ class _Walk:
         if self._strict:
             raise RefusedError(reason, f"{expected} as {_cut(path)!r}", found)
         self.left_out += 1
+
+
+def fields_of(record: object) -> dict[str, Any]:
+    """Return a parsed record, which is a map of fields; RefusedError if it is none."""
+    if not isinstance(record, dict):
+        raise RefusedError(Reason.WRONG_TYPE, "a map of fields", record)
+    return record
 
 
 _AS_TEXT: tuple[type, ...] = (str, bool, UUID)

@@ -19,8 +19,10 @@ import structlog
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.rejects import explain
+from stream_apple.core.input.framing import Schemas
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.joined_partition import JoinedPartition
+from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.messages import heartbeat_value
 from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import JoinRule
@@ -51,6 +53,7 @@ class JoinLoop:
     accepted_gaps  of the impressions, each as partition and first missing offset
     now            monotonic seconds
     time_of_day    seconds since 1970
+    schemas        of a registry, for records that are framed
     """
 
     def __init__(
@@ -63,10 +66,12 @@ class JoinLoop:
         accepted_gaps: Collection[tuple[int, int]] = (),
         now: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], float] = time.time,
+        schemas: Schemas | None = None,
     ) -> None:
         self.owned: dict[int, JoinedPartition] = {}
         self._broker = broker
         self._rule = rule
+        self._records = JoinInput(rule, schemas)
         self._fingerprint = rule.fingerprint
         self._outputs = outputs
         self._watchers = watchers
@@ -160,8 +165,8 @@ class JoinLoop:
         if joined.values:
             self._broker.send_all(self._outputs.examples, number, joined.keys, joined.values, joined.timestamps_ms)
         target = number % self._dead_letter_partitions
-        for topic, record, reason, place in joined.refused:
-            message = explain(reason, place, record.value(), self._limits)
+        for topic, record, reason, place, fault in joined.refused:
+            message = explain(reason, place, record.value(), self._limits) if fault is None else fault
             letter = dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
             self._broker.send(
                 self._outputs.dead_letters, target, letter.key, letter.value, record.timestamp()[1], letter.headers
@@ -225,7 +230,7 @@ class JoinLoop:
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)
             else:
-                self.owned[number] = JoinedPartition(self._broker, rule, number, position)
+                self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position)
             _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
         for partition in self._kept.values():
             partition.close()

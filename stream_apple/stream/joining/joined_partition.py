@@ -1,11 +1,11 @@
 """One partition that is joined: the state machine, and the readers of the two logs that drive it."""
 
-from stream_apple.errors import GapError
-from stream_apple.stream.joining.messages import read_impressions, read_outcomes
+from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.partition_join import Joined, PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
+from stream_apple.stream.joining.readable_log import ReadableLog
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.log.ports import AbortableError, Broker, Reader, Record
+from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.partitions.partition import State
 
 
@@ -18,14 +18,16 @@ class JoinedPartition:
     stands     whether it has been said that it stands still, being full
     """
 
-    def __init__(self, broker: Broker, rule: JoinRule, number: int, position: JoinPosition) -> None:
+    def __init__(self, broker: Broker, rule: JoinRule, records: JoinInput, number: int, position: JoinPosition) -> None:
         self.number = number
         self.join = PartitionJoin(rule, position)
         self.committed: JoinPosition | None = None
         self.told = self.stands = False
-        self._rule = rule
-        self._impressions = broker.reader(rule.impressions, number, position.impressions)
-        self._outcomes = broker.reader(rule.outcomes, number, position.held_from)
+        self._records = records
+        self._impressions = ReadableLog(
+            broker.reader(rule.impressions, number, position.impressions), number, records.schemas
+        )
+        self._outcomes = ReadableLog(broker.reader(rule.outcomes, number, position.held_from), number, records.schemas)
 
     @property
     def state(self) -> State:
@@ -40,6 +42,11 @@ class JoinedPartition:
         """
         return max(self._impressions.log_end - self.join.position.impressions, 0)
 
+    @property
+    def schema_wait_s(self) -> float:
+        """Return for how many seconds a schema has been awaited without which one of the logs can't be read."""
+        return max(self._impressions.awaited_s, self._outcomes.awaited_s)
+
     def step(self, most: int) -> Joined:
         """Read on, and decide what can be decided, in at most `most` steps.
 
@@ -47,19 +54,12 @@ class JoinedPartition:
         """
         join = self.join
         if join.waiting_impressions < most and not join.restoring:
-            join.offer_impressions(read_impressions(_fetched(self._impressions, most), self._rule.max_bytes))
+            join.offer_impressions(self._records.impressions(self._impressions.fetch(most)))
         if join.waiting_outcomes < most and not join.full:
-            join.offer_outcomes(read_outcomes(_fetched(self._outcomes, most), self._rule.max_bytes))
+            join.offer_outcomes(self._records.outcomes(self._outcomes.fetch(most)))
         return join.advance(most)
 
     def close(self) -> None:
         """Close the readers."""
         self._impressions.close()
         self._outcomes.close()
-
-
-def _fetched(reader: Reader, most: int) -> "list[Record]":
-    try:
-        return list(reader.fetch(most, 0.0))
-    except GapError as error:
-        raise AbortableError(str(error)) from error

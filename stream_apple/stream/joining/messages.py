@@ -1,4 +1,7 @@
-"""What records of the two topics say: impressions, outcomes and heartbeats."""
+"""What records of the two topics say: impressions, outcomes and heartbeats.
+
+Those of other shapes are read by `mapped_messages.py`.
+"""
 
 import json
 import math
@@ -12,6 +15,7 @@ from stream_apple.core.codec.json_transcoding import place_in_json
 from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import LATEST_MS
+from stream_apple.core.input.outer_record import OuterRecord
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 
@@ -25,7 +29,7 @@ class Impression(NamedTuple):
     offset: int
     time_ms: int
     record: Record
-    outer: OuterMap
+    outer: OuterMap | OuterRecord
 
 
 class OutcomeEntry(NamedTuple):
@@ -48,12 +52,13 @@ class HeartbeatEntry(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A record of either topic that can't be used; `place` is a byte of its value."""
+    """A record of either topic that can't be used; `place` is a byte of its value, where no `fault` says it all."""
 
     offset: int
     record: Record
     reason: Reason
     place: int
+    fault: str | None = None
 
 
 Entry: TypeAlias = OutcomeEntry | HeartbeatEntry | Unusable
@@ -95,7 +100,7 @@ def read_outcomes(records: Sequence[Record], max_bytes: int) -> list[Entry]:
 def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reason, place: int) -> Entry:
     offset, timed = record.offset(), 0 < time_ms < LATEST_MS
     if outer is None:
-        covers = _covers(record.value()) if reason is Reason.NO_ID else None
+        covers = _covers_of(record.value()) if reason is Reason.NO_ID else None
         if covers is not None and timed:
             return HeartbeatEntry(offset, time_ms, covers)
         return Unusable(offset, record, reason, place)
@@ -128,11 +133,15 @@ def _place(outer: OuterMap, field: Field) -> int:
     return field.value if outer.source is None else place_in_json(outer.source, field.value)
 
 
-def _covers(value: bytes | None) -> int | None:
-    """Return what a heartbeat says of the impressions; None if the value is that of no heartbeat."""
+def _covers_of(value: bytes | None) -> int | None:
     try:
         content = json.loads(value or b"") if is_json(value or b"") else msgpack.unpackb(value or b"")
     except (ValueError, RecursionError, msgpack.UnpackException):
         return None
+    return covers_of(content)
+
+
+def covers_of(content: object) -> int | None:
+    """Return what a heartbeat says of the impressions; None if this is the content of no heartbeat."""
     covers = content.get(_HEARTBEAT) if isinstance(content, dict) and len(content) == 1 else None
     return covers if isinstance(covers, int) and not isinstance(covers, bool) and covers >= 0 else None

@@ -22,8 +22,10 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
+from stream_apple.core.codec.message_size import largest_prediction, message_bytes
 from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
 from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
@@ -42,6 +44,7 @@ class Refused(NamedTuple):
     record: Record
     reason: Reason
     place: int = 0
+    fault: str | None = None
 
 
 class Joined:
@@ -81,6 +84,7 @@ class PartitionJoin:
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
         self._rule = rule
+        self._largest = largest_prediction(rule.max_bytes)
         self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
         self.held = HeldOutcomes(position.clock, rule.hold_ms, rule.tolerance_ms)
         self._impressions: deque[Impression | Unusable] = deque()
@@ -182,7 +186,7 @@ class PartitionJoin:
                     break
                 self._join(first, time_ms, made)
             else:
-                self._refuse_impression(first.record, first.reason, first.place, made)
+                self._refuse_impression(first.record, first.reason, made, first.place, first.fault)
             self._next_impression = first.offset + 1
             impressions.popleft()
             most -= 1
@@ -198,7 +202,7 @@ class PartitionJoin:
         restoring = self.restoring
         self._next_outcome = entry.offset + 1
         if isinstance(entry, Unusable):
-            made.refused.append(Refused(self._rule.outcomes, entry.record, entry.reason, entry.place))
+            made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
             return
         now = self.held.clock.now
         if self._complete_from and now < 0:
@@ -216,7 +220,7 @@ class PartitionJoin:
         if self.held.clock.now > to_ms + 2 * rule.tolerance_ms or (
             known_from and (from_ms < known_from or known_from == NOT_KNOWN)
         ):
-            self._refuse_impression(impression.record, Reason.LATE, 0, made)
+            self._refuse_impression(impression.record, Reason.LATE, made)
             return
         if outer.id in self.held.by_id:
             found = [each for each in self.held.of(outer.id) if from_ms <= each.time_ms <= to_ms]
@@ -224,11 +228,9 @@ class PartitionJoin:
                 self._label(impression, found, made)
                 return
         if outer.has_label:
-            made.own += 1
-            made.add(impression, impression.record.value() or b"")
+            made.own += self._add(impression, None, made)
         elif self._default is not None:
-            made.default += 1
-            made.add(impression, self._default.put_into(outer))
+            made.default += self._add(impression, self._default, made)
         else:
             made.dropped += 1
 
@@ -236,7 +238,9 @@ class PartitionJoin:
         """Make an example with the label of these outcomes of it."""
         label, weight = self._chosen(found)
         if not isfinite(label):  # of a sum
-            self._refuse_impression(impression.record, Reason.BAD_LABEL, 0, made)
+            self._refuse_impression(impression.record, Reason.BAD_LABEL, made)
+            return
+        if not self._add(impression, LabelAndWeight(label, weight), made):
             return
         for each in found:
             if each.matched < 0:
@@ -245,11 +249,35 @@ class PartitionJoin:
             else:
                 made.repeated += 1
         made.labelled += 1
-        made.add(impression, LabelAndWeight(label, weight).put_into(impression.outer))
 
-    def _refuse_impression(self, record: Record, reason: Reason, place: int, made: Joined) -> None:
+    def _add(self, impression: Impression, numbers: LabelAndWeight | None, made: Joined) -> bool:
+        """Add the impression with these numbers, or as it is; return whether it can be an example.
+
+        Else it is refused.
+        """
+        record, outer, most = impression.record, impression.outer, self._rule.max_bytes
+        try:
+            value = outer.as_it_is if numbers is None else outer.labelled(numbers)
+        except RefusedError as error:
+            self._refuse_impression(record, error.reason, made, fault=str(error))
+            return False
+        size = message_bytes(record.key(), value)
+        if len(value) > most or size > self._largest:
+            # No worker would take the one, nor the topic the other.
+            fault = (
+                f"expected an example of at most {most} bytes, and {self._largest} with its key, "
+                f"found {len(value)} bytes with its label, and {size} with its key"
+            )
+            self._refuse_impression(record, Reason.RECORD_TOO_LARGE, made, fault=fault)
+            return False
+        made.add(impression, value)
+        return True
+
+    def _refuse_impression(
+        self, record: Record, reason: Reason, made: Joined, place: int = 0, fault: str | None = None
+    ) -> None:
         made.refused_impressions += 1
-        made.refused.append(Refused(self._rule.impressions, record, reason, place))
+        made.refused.append(Refused(self._rule.impressions, record, reason, place, fault))
 
     def _chosen(self, found: Sequence[Held]) -> tuple[float, float | None]:
         """Return label and weight of several outcomes: by their times, those of equal times by their offsets."""

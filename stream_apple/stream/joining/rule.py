@@ -4,6 +4,9 @@ import hashlib
 import json
 from typing import Literal, NamedTuple, TypeAlias
 
+from stream_apple.config import Config
+from stream_apple.core.input.input_mapping import InputMapping
+
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 
 FORMAT = 1
@@ -20,6 +23,7 @@ class JoinRule(NamedTuple):
     several        which of several outcomes of one impression counts
     max_outcomes   that are held in memory, of a partition; what is more waits in the log
     max_bytes      of a record's value
+    impression_shape, outcome_shape  which fields of records are what; None: records are the product's own messages
     """
 
     impressions: str
@@ -30,6 +34,25 @@ class JoinRule(NamedTuple):
     several: Several
     max_outcomes: int
     max_bytes: int
+    impression_shape: InputMapping | None = None
+    outcome_shape: InputMapping | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> "JoinRule":
+        """Return the rule that a configuration has."""
+        join = config.join
+        return cls(
+            join.impressions,
+            join.outcomes,
+            join.wait,
+            join.tolerance,
+            join.default_label,
+            join.several,
+            join.max_outcomes,
+            config.limits.max_record_bytes,
+            config.impression_shape,
+            config.outcome_shape,
+        )
 
     @property
     def hold_ms(self) -> int:
@@ -40,4 +63,4 @@ class JoinRule(NamedTuple):
     def fingerprint(self) -> str:
         """Return 16 hex digits, which differ between rules that may join the same logs differently."""
         deciding = self._replace(max_outcomes=0)
-        return hashlib.sha256(json.dumps([FORMAT, *deciding]).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps([FORMAT, *deciding], default=dict).encode()).hexdigest()[:16]

@@ -21,6 +21,20 @@ class JoinLogs(NamedTuple):
     outcomes: LogRange
 
 
+class StartingPoint(NamedTuple):
+    """Where a partition goes on, and what is to be said of that.
+
+    changed       whether the rule is another one than at the last commit
+    gap           offsets of impressions, from the first to the one behind the last, that are gone: that is accepted
+    outcomes_gone  the same of outcomes
+    """
+
+    position: JoinPosition
+    changed: bool = False
+    gap: tuple[int, int] | None = None
+    outcomes_gone: tuple[int, int] | None = None
+
+
 def starting_point(
     rule: JoinRule,
     number: int,
@@ -28,7 +42,25 @@ def starting_point(
     logs: JoinLogs,
     accepted_gaps: Collection[tuple[int, int]] = (),
 ) -> JoinPosition:
-    """Return where to go on with partition `number`.
+    """Return where to go on with partition `number`, as of `found_starting_point`, and log what is to be said of it."""
+    position, changed, gap, gone = found_starting_point(rule, number, committed, logs, accepted_gaps)
+    if changed:
+        _log.warning("join_changed", partition=number, offset=position.impressions)
+    if gap is not None:
+        _log.warning("gap_accepted", partition=number, start=gap[0], stop=gap[1])
+    if gone is not None:
+        _log.warning("outcomes_gone", partition=number, start=gone[0], stop=gone[1])
+    return position
+
+
+def found_starting_point(
+    rule: JoinRule,
+    number: int,
+    committed: Committed | None,
+    logs: JoinLogs,
+    accepted_gaps: Collection[tuple[int, int]] = (),
+) -> StartingPoint:
+    """Find where to go on with partition `number`.
 
     ConfigurationError if something else has committed; GapError if impressions are gone, and nobody has accepted that.
     Outcomes that are gone end nothing: impressions that may need them are late.
@@ -38,10 +70,9 @@ def starting_point(
     place = f"{rule.impressions}-{number}"
     if committed is None:
         whole = logs.outcomes.low == 0
-        return _without_outcomes(logs.impressions.low, logs.outcomes.low, 0 if whole else NOT_KNOWN)
+        return StartingPoint(_without_outcomes(logs.impressions.low, logs.outcomes.low, 0 if whole else NOT_KNOWN))
     position, fingerprint = read_position(committed, rule.outcomes, place)
-    if fingerprint != rule.fingerprint:
-        _log.warning("join_changed", partition=number, offset=position.impressions)
+    gap = gone = None
     low, high = logs.impressions
     if position.impressions > high:
         raise GapError(
@@ -55,12 +86,12 @@ def starting_point(
                 f"retention has deleted {low - position.impressions} offsets that were not joined. To go on without "
                 f'them, set worker.accept_gap = ["{number}@{position.impressions}"]'
             )
-        _log.warning("gap_accepted", partition=number, start=position.impressions, stop=low)
+        gap = position.impressions, low
         position = position._replace(impressions=low)
     if position.held_from < logs.outcomes.low:
-        _log.warning("outcomes_gone", partition=number, start=position.held_from, stop=logs.outcomes.low)
+        gone = position.held_from, logs.outcomes.low
         position = _without_outcomes(position.impressions, logs.outcomes.low, NOT_KNOWN)
-    return position
+    return StartingPoint(position, fingerprint != rule.fingerprint, gap, gone)
 
 
 def _without_outcomes(impressions: int, outcomes: int, complete_from: int) -> JoinPosition:

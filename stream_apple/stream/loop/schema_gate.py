@@ -20,6 +20,19 @@ TOLD_AFTER_S = 1.0
 _log = structlog.get_logger()
 
 
+def still_awaited(awaited: AwaitedSchema, partition: int, schemas: Schemas, now: float) -> AwaitedSchema | None:
+    """Return what is still awaited, None if the schema has come; whoever reads the log is told of both, in time."""
+    offset, schema, waited_s = awaited.offset, awaited.schema, now - awaited.since
+    if schemas.known(schema):
+        if awaited.told:
+            _log.info("schema_found", partition=partition, offset=offset, schema=schema, seconds=round(waited_s, 1))
+        return None
+    if awaited.told or waited_s < TOLD_AFTER_S:
+        return awaited
+    _log.warning("schema_awaited", partition=partition, offset=offset, schema=schema, error=schemas.fault(schema))
+    return awaited._replace(told=True)
+
+
 class SchemaGate:
     """Lets the records of a partition pass up to the first that can't be read yet.
 
@@ -49,16 +62,7 @@ class SchemaGate:
             awaited = partition.awaited_schema
             if awaited is None:
                 continue
-            number, offset, schema = partition.number, awaited.offset, awaited.schema
-            waited_s = self._now() - awaited.since
-            if self._schemas.known(schema):
-                partition.awaited_schema = None
-                if awaited.told:
-                    seconds = round(waited_s, 1)
-                    _log.info("schema_found", partition=number, offset=offset, schema=schema, seconds=seconds)
-                if partition.model.held is None:  # else whoever holds it since then delivers the record again
-                    self._broker.release(number)
-            elif not awaited.told and waited_s >= TOLD_AFTER_S:
-                partition.awaited_schema = awaited._replace(told=True)
-                fault = self._schemas.fault(schema)
-                _log.warning("schema_awaited", partition=number, offset=offset, schema=schema, error=fault)
+            partition.awaited_schema = still_awaited(awaited, partition.number, self._schemas, self._now())
+            # If it is held: who holds it since then delivers the record again.
+            if partition.awaited_schema is None and partition.model.held is None:
+                self._broker.release(partition.number)

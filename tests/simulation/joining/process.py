@@ -9,7 +9,9 @@ from simulation.member_process import Delivery, MemberProcess, Unmeasured, at_on
 from simulation.memory_broker import Member
 from stream.joining.two_logs import RULE, rule_of
 
+from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.loop.transaction import LoopSettings
 
 GROUP = "joiners"
@@ -37,7 +39,11 @@ class JoinerProcess(MemberProcess):
         seconds: Callable[[], float],
         faults: Sequence[Fault] = (),
         delivery: Delivery = at_once,
+        rule: JoinRule = JOIN_RULE,
+        schemas: Schemas | None = None,
     ) -> None:
         member = Member(GROUP, instance, f"{GROUP}.{instance}")
-        super().__init__(cluster, member, JOIN_RULE.impressions, faults, delivery)
-        self.loop = JoinLoop(self.broker, JOIN_RULE, OUTPUTS, SETTINGS, Watching(), now=seconds, time_of_day=seconds)
+        super().__init__(cluster, member, rule.impressions, faults, delivery)
+        self.loop = JoinLoop(
+            self.broker, rule, OUTPUTS, SETTINGS, Watching(), now=seconds, time_of_day=seconds, schemas=schemas
+        )

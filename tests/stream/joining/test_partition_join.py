@@ -9,8 +9,10 @@ from support.oracles.offline_join import Rule, content_of, joined_by_times, join
 from support.records import FakeRecord
 
 from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.held import MOST_OF_AN_ID
+from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import Joined as Step
 from stream_apple.stream.joining.partition_join import PartitionJoin
@@ -184,6 +186,41 @@ class TestOneByOne:
         )
         assert [(each.reason, each.record.offset()) for each in step.refused] == [(Reason.BAD_LABEL, 0)]
         assert step.refused_impressions == 1
+
+    def test_what_no_worker_and_no_topic_would_take(self) -> None:
+        """With its label, or its key, it is too large: it is a dead letter, and stops nothing."""
+        rule = rule_of(RULE)
+        shown = [
+            impression(0, 0),
+            impression(1, 0, "b", x="x" * 9_970),
+            impression(2, 0, "c")._replace(named=b"k" * 1_048_588),
+        ]
+        # In digits the same numbers take four times the bytes.
+        digits = b'{"id": "d", "label": null, "features": {}, "x": [%s]}' % b",".join([b"1e9"] * 1000)
+        shown += [impression(3, 0)._replace(payload=digits), impression(4, 0, "e")]
+        join = PartitionJoin(rule, ORIGIN)
+        join.offer_impressions(read_impressions(shown, rule.max_bytes))
+        join.offer_outcomes(read_outcomes([heartbeat(0, 0, 0), heartbeat(1, 66)], rule.max_bytes))
+        step = join.advance(100)
+        assert [content_of(value)["id"] for value in step.values] == ["a", "e"]
+        assert [(each.record.offset(), each.reason) for each in step.refused] == [
+            (number, Reason.RECORD_TOO_LARGE) for number in (1, 2, 3)
+        ]
+        assert (step.default, step.refused_impressions) == (2, 3)
+
+    def test_a_label_that_no_map_has(self) -> None:
+        """It can't be written as the worker reads labels: the impression is a dead letter, and says so."""
+        shape = OWN_MESSAGE._replace(label_map={"yes": 1.0, "no": -1.0})
+        rule = rule_of(RULE)._replace(impression_shape=shape)
+        join, records = PartitionJoin(rule, ORIGIN), JoinInput(rule)
+        join.offer_impressions(records.impressions([impression(0, 0), impression(1, 0, "b"), impression(2, 0, "c")]))
+        logs = [heartbeat(0, 0, 0), outcome(1, 1, 5), outcome(2, 1, 1, "b"), heartbeat(3, 66)]
+        join.offer_outcomes(records.outcomes(logs))
+        step = join.advance(100)
+        assert labels_of(step) == ["yes", "no"]
+        ((_, _, reason, _, fault),) = step.refused
+        assert (reason, step.labelled, step.matched) == (Reason.BAD_LABEL, 1, 1)
+        assert "input.label_map (1, -1)" in str(fault)
 
     def test_an_id_with_very_many_outcomes(self) -> None:
         """The first thousand are looked at; all are forgotten in time."""

@@ -8,8 +8,10 @@ import msgpack
 from support.oracles.offline_join import Example, Joined, Rule, content_of
 from support.records import FakeRecord
 
+from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
+from stream_apple.stream.joining.mapped_messages import JoinInput
+from stream_apple.stream.joining.messages import heartbeat_value
 from stream_apple.stream.joining.partition_join import Joined as Step
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
@@ -82,8 +84,9 @@ def _odd(draw: random.Random, at: int, share: float) -> int:
 class Harness:
     """Joins two logs in random portions; the whole of what came out is kept, as a broker would keep it."""
 
-    def __init__(self, rule: JoinRule, logs: TwoLogs, seed: int) -> None:
+    def __init__(self, rule: JoinRule, logs: TwoLogs, seed: int, schemas: Schemas | None = None) -> None:
         self.rule = rule
+        self._records = JoinInput(rule, schemas)
         self.joined = Joined([], [], [])
         self._logs = logs
         self._draw = random.Random(seed)
@@ -104,8 +107,8 @@ class Harness:
             before = self.join.position
             impressions = self._next(self._logs.impressions, 0)
             outcomes = self._next(self._logs.outcomes, 1)
-            self.join.offer_impressions(read_impressions(impressions, self.rule.max_bytes))
-            self.join.offer_outcomes(read_outcomes(outcomes, self.rule.max_bytes))
+            self.join.offer_impressions(self._records.impressions(impressions))
+            self.join.offer_outcomes(self._records.outcomes(outcomes))
             self._keep(self.join.advance(self._draw.choice([1, 3, 1000])))
             whole = all(log[-1].at < read for log, read in zip(self._logs, self._read, strict=True))
             ended = whole and self.join.position == before and not self.join.restoring

@@ -10,6 +10,7 @@ from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Findin
 from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight.before_fencing import described_group, group_faults
+from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
 from stream_apple.config import Config
@@ -44,6 +45,12 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
     yield from _guarded(subject, check_recovery(cluster, config))
     yield from _guarded(subject, _group(cluster, config.worker.group))
     yield _transactions(cluster, f"{config.worker.transactional_id}-check")
+    if config.joining:
+        joiner = config.worker.of_group(config.join.group)
+        subject = f"group {joiner.group}"
+        yield from _guarded(subject, check_join(cluster, config))
+        yield from _guarded(subject, _group(cluster, joiner.group))
+        yield _transactions(cluster, f"{joiner.transactional_id}-check")
 
 
 def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -92,10 +99,14 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     topics, max_record_bytes = config.topics, config.limits.max_record_bytes
-    found = needs.existing(cluster, topics.names(merging=config.merging))
-    made = needs.creation(topics, needs.RETENTION_MS)
+    joining = config.join if config.joining else None
+    logs = set() if joining is None else {joining.impressions, joining.outcomes}
+    only_read = {topics.examples} if joining is None else {joining.impressions}
+    names = topics.names(merging=config.merging) + ([] if joining is None else joining.topics)
+    found = needs.existing(cluster, names)
+    made = needs.creation(topics, needs.RETENTION_MS, joining)
     examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
-    needed = needs.requirements(topics, examples, max_record_bytes, merging=config.merging)
+    needed = needs.requirements(topics, examples, max_record_bytes, merging=config.merging, joining=joining)
     partitions = found[topics.examples].partitions if topics.examples in found else None
     for name, requirements in needed.items():
         subject = f"topic {name}"
@@ -108,18 +119,24 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             f"{fault.property}: expected {fault.expected}, found {fault.found}"
             for fault in needs.compare(name, topic, requirements, count)
         ]
-        faults += _availability(topic, written=name != topics.examples)
-        faults += needs.missing_permissions(topics, name, topic.operations)
+        faults += _availability(topic, written=name not in only_read)
+        faults += needs.missing_permissions(topics, name, topic.operations, joining)
         for fault in faults:
             yield Finding("fault", subject, fault)
         if not faults:
             held = ", ".join(f"{item.setting} {topic.settings[item.setting]}" for item in requirements)
             yield Finding("ok", subject, f"partitions {topic.partitions}, replicas {topic.replicas}, {held}")
         if name == topics.examples:
-            yield _clock(subject, topic)
-            yield from _retention(subject, topic)
+            yield _clock(subject, topic, "epochs follow")
+            yield from _retention(subject, topic, "a worker that still has to learn them refuses to go on")
+        if name in logs:
+            yield _clock(subject, topic, "what is joined follows")
+            without = "impressions that may need them are late"
+            refused = "a joiner that still has to join them refuses to go on"
+            yield from _retention(subject, topic, without if joining and name == joining.outcomes else refused)
+        if name == topics.examples or name in logs:
             yield from _sizes(subject, topic, config)
-    yield from _batches(config, [topic for name, topic in found.items() if name != topics.examples])
+    yield from _batches(config, [topic for name, topic in found.items() if name not in only_read])
 
 
 def _sizes(subject: str, topic: Existing, config: Config) -> Iterator[Finding]:
@@ -162,15 +179,17 @@ def _availability(topic: Existing, *, written: bool) -> list[str]:
     return [f"min.insync.replicas: expected at most {topic.replicas} (the replicas there are), found {in_sync}"]
 
 
-def _clock(subject: str, topic: Existing) -> Finding:
+def _clock(subject: str, topic: Existing, who: str) -> Finding:
     kind = topic.settings.get("message.timestamp.type", "nothing")
     whose = "the producer's" if kind == "CreateTime" else "the broker's"
-    return Finding("note", subject, f"message.timestamp.type {kind}: epochs follow {whose} clock")
+    return Finding("note", subject, f"message.timestamp.type {kind}: {who} {whose} clock")
 
 
-def _retention(subject: str, topic: Existing) -> Iterator[Finding]:
-    """Notes about records that may be deleted before a worker that was away, or is behind, has learned them."""
-    refusal = "a worker that still has to learn them refuses to go on"
+def _retention(subject: str, topic: Existing, refusal: str) -> Iterator[Finding]:
+    """Notes about records that may be deleted before a worker that was away, or is behind, has learned them.
+
+    refusal  what happens then
+    """
     size = int(topic.settings.get("retention.bytes", needs.FOREVER))
     if size != needs.FOREVER:
         yield Finding(

@@ -1,0 +1,63 @@
+"""Whether a joiner that starts now would find its place in both logs of every partition."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
+from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.log_reader import GroupView
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import Config
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.starting_point import JoinLogs, found_starting_point
+from stream_apple.stream.log.ports import Committed
+
+
+def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
+    """The group's offsets, and a fault for each partition at which `join` would refuse to go on.
+
+    Nothing where topics are missing, which others report.
+    """
+    rule, group = JoinRule.of(config), config.join.group
+    subject, partitions = f"group {group}", cluster.topics.get(rule.impressions, 0)
+    if cluster.topics.get(rule.outcomes) != partitions:
+        return
+    with closing(GroupView(reader_properties(config.kafka, group), rule.impressions, RetryPolicy(REQUEST_S))) as view:
+        try:
+            committed = view.committed(range(partitions))
+        except (BrokerError, ConfigurationError) as error:
+            yield Finding("fault", subject, f"expected readable offsets, found: {error}")
+            return
+    shown, said = (cluster.log_ranges(topic, range(partitions)) for topic in (rule.impressions, rule.outcomes))
+    known = sum(each is not None for each in committed.values())
+    yield Finding("ok", subject, f"readable, partitions of {rule.impressions} with an offset: {known}")
+    for number, each in committed.items():
+        yield from _partition(config, rule, number, each, JoinLogs(shown[number], said[number]))
+
+
+def _partition(
+    config: Config, rule: JoinRule, number: int, committed: Committed | None, logs: JoinLogs
+) -> Iterator[Finding]:
+    """Faults and notes about one partition."""
+    subject = f"group {config.join.group}"
+    try:
+        found = found_starting_point(rule, number, committed, logs, config.worker.accepted_gaps)
+    except (ConfigurationError, GapError) as error:
+        yield Finding("fault", subject, str(error))
+        return
+    if found.gap is not None:
+        start, stop = found.gap
+        text = (
+            f"worker.accept_gap lets it go on without the impressions from offset {start} on, found {stop} as the first"
+        )
+        yield Finding("note", subject, f"{rule.impressions}-{number}: {text}")
+    if found.outcomes_gone is not None:
+        start, stop = found.outcomes_gone
+        text = (
+            f"expected outcomes from offset {start} on, found {stop} as the first: impressions that may need them are"
+        )
+        yield Finding("note", subject, f"{rule.outcomes}-{number}: {text} dead letters, late")
+    if found.changed:
+        text = f"settings of what is joined have changed: from offset {found.position.impressions} on, they hold"
+        yield Finding("note", subject, f"{rule.impressions}-{number}: {text}")

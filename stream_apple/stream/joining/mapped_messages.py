@@ -1,0 +1,108 @@
+"""What records of the two topics say that have the shape of somebody else: by a mapping, as those that workers read.
+
+Heartbeats are the joiner's own, whatever the shape of the outcomes around them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from stream_apple.core.codec.outer_map import key_of_id
+from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.event_time import LATEST_MS
+from stream_apple.core.input.framing import Schemas
+from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.outer_record import OuterRecords, check_size
+from stream_apple.core.input.parsing import RefusedError, parsed_record
+from stream_apple.core.input.record_mapper import RecordMapper, fields_of
+from stream_apple.core.input.spelling import ParseError
+from stream_apple.stream.joining.messages import (
+    Entry,
+    HeartbeatEntry,
+    Impression,
+    OutcomeEntry,
+    Unusable,
+    covers_of,
+    read_impressions,
+    read_outcomes,
+)
+from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.log.ports import Record
+
+_Found = TypeVar("_Found")
+
+
+class JoinInput:
+    """Reads the records of both topics, each by its shape.
+
+    schemas  of a registry; BrokerError of `parsed` if it does not tell one that it has to know
+    """
+
+    def __init__(self, rule: JoinRule, schemas: Schemas | None = None) -> None:
+        self.schemas = schemas
+        self._max_bytes = rule.max_bytes
+        shape = rule.impression_shape
+        self._records = None if shape is None else OuterRecords(shape, schemas)
+        self._outcomes = None if rule.outcome_shape is None else _Outcomes(rule.outcome_shape, schemas)
+
+    def impressions(self, records: Sequence[Record]) -> Sequence[Impression | Unusable]:
+        """Return what impressions' records are, in their order."""
+        if self._records is None:
+            return read_impressions(records, self._max_bytes)
+        return [_read(self._impression, record) for record in records]
+
+    def outcomes(self, records: Sequence[Record]) -> Sequence[Entry]:
+        """Return what outcomes' records are, in their order."""
+        if self._outcomes is None:
+            return read_outcomes(records, self._max_bytes)
+        return [_read(self._outcome, record) for record in records]
+
+    def _impression(self, record: Record, value: bytes) -> Impression:
+        assert self._records is not None
+        outer, time_ms = self._records.opened(value, self._max_bytes)
+        return Impression(record.offset(), _timed(record, time_ms), record, outer)
+
+    def _outcome(self, record: Record, value: bytes) -> OutcomeEntry | HeartbeatEntry:
+        assert self._outcomes is not None
+        check_size(value, self._max_bytes)
+        return self._outcomes.entry(record, value)
+
+
+class _Outcomes:
+    """Reads outcomes by a mapping."""
+
+    def __init__(self, mapping: InputMapping, schemas: Schemas | None) -> None:
+        self._mapper = RecordMapper(mapping)
+        self._schemas = schemas
+
+    def entry(self, record: Record, value: bytes) -> OutcomeEntry | HeartbeatEntry:
+        """Return what a record says; RefusedError if it says nothing that can be used."""
+        fields = fields_of(parsed_record(value, self._schemas))
+        covers = covers_of(fields)
+        if covers is not None:
+            return HeartbeatEntry(record.offset(), _timed(record, None), covers)
+        mapping, (label, weight, name, time_ms) = self._mapper.mapping, self._mapper.labelling(fields)
+        if name is None:
+            raise RefusedError(Reason.NO_ID, f"the id of an impression as {mapping.id!r}", "none")
+        if label is None:
+            raise RefusedError(Reason.NO_LABEL, f"a label as {mapping.label!r}", "none")
+        return OutcomeEntry(record.offset(), _timed(record, time_ms), key_of_id(name), label, weight, record)
+
+
+def _read(read: Callable[[Record, bytes], _Found], record: Record) -> "_Found | Unusable":
+    value: Any = record.value()
+    if value is None:
+        return Unusable(record.offset(), record, Reason.NULL_VALUE, 0)
+    try:
+        return read(record, value)
+    except ParseError as error:
+        # What is no RefusedError is the bound on the parts of a record.
+        reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
+        return Unusable(record.offset(), record, reason, 0, str(error))
+
+
+def _timed(record: Record, time_ms: int | None) -> int:
+    """Return the time of a record: that of its field, else its own; RefusedError if that is none."""
+    found = record.timestamp()[1] if time_ms is None else time_ms
+    if not 0 < found < LATEST_MS:
+        raise RefusedError(Reason.BAD_TIMESTAMP, "a record timestamp", "none")
+    return found

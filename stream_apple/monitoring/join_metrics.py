@@ -12,6 +12,7 @@ from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
 
 JOIN_METRICS = (
+    Metric("join_info", Gauge, "1, with what this joiner joins to examples.", ("group", "topic")),
     Metric(
         "join_impressions_total",
         Counter,
@@ -51,13 +52,17 @@ _SHARED = frozenset(
         "commit_seconds",
         "rebalances_total",
         "owned_partitions",
+        "topic_partitions",
         "loop_turns_total",
         "schema_wait_seconds",
     }
 )
 """Of the worker's: they mean the same here."""
 
-_GAUGES_BY_PARTITION = ("schema_wait_seconds", *(row.name for row in JOIN_METRICS if row.kind is Gauge))
+_GAUGES_BY_PARTITION = (
+    "schema_wait_seconds",
+    *(row.name for row in JOIN_METRICS if row.kind is Gauge and row.labels == BY_PARTITION),
+)
 _REFRESH_S = 1.0
 
 
@@ -70,6 +75,11 @@ class JoinMetrics(MemberMetrics):
         self._time_of_day = time_of_day
         self._refresh_at = 0.0
         self._shown: set[int] = set()
+
+    def describe(self, group: str, topic: str, partitions: int) -> None:
+        """Tell who joins, into which topic of examples, and how many partitions that has."""
+        self._all["join_info"].labels(group, topic).set(1)
+        self._all["topic_partitions"].set(partitions)
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
         """An iteration of the loop is over."""

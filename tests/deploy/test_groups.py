@@ -1,13 +1,17 @@
 """Several groups in one namespace, rendered: nothing of one has the name, or selects the pods, of another."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
-from deploy.agreement import GROUP_LABEL
+from deploy.agreement import GROUP_LABEL, NAME_LABEL, check_hardening, check_images
 from deploy.manifests import DEPLOY, copy, render
 from deploy.operator_schemas import Manifest
 from deploy.worker_manifest import Pod, all_of, only
+
+from stream_apple.cli.compare import command as compare
+from stream_apple.config import load
 
 GROUPS = ("clicks", "clicks-next")
 FOLDER = "overlays/two-groups"
@@ -52,6 +56,57 @@ def test_groups_share_nothing_that_one_of_them_writes(kubectl: str, tmp_path: Pa
         assert getattr(one.topics, name) != getattr(other.topics, name)
     assert one.worker.group != other.worker.group
     assert one.worker.transactional_id != other.worker.transactional_id
+
+
+def test_one_process_compares_them(kubectl: str, tmp_path: Path) -> None:
+    """It has the configuration of either as its workers have it, is scraped, and is asked where it listens."""
+    manifests = render(kubectl, DEPLOY / FOLDER)
+    (deployment,) = all_of(manifests, "Deployment")
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    command, *options = container["args"]
+    parsed = compare.make_context(command, [*options]).params
+    assert command == "compare"
+    assert parsed["follow"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    maps = {one["metadata"]["name"]: one["data"] for one in all_of(manifests, "ConfigMap")}
+    sets = {one["metadata"]["labels"][GROUP_LABEL]: one for one in all_of(manifests, "StatefulSet")}
+    found = {each["name"]: each["configMap"]["name"] for each in template["spec"]["volumes"] if "configMap" in each}
+    for side, group in zip(("champion", "challenger"), GROUPS, strict=True):
+        volumes = sets[group]["spec"]["template"]["spec"]["volumes"]
+        (name,) = (each["configMap"]["name"] for each in volumes if "configMap" in each)
+        assert found[side] == name
+        (file,) = maps[name]
+        assert str(parsed[side]) == f"{mounted[side]}/{file}"
+        (tmp_path / side).write_text(maps[name][file], encoding="utf-8")
+        assert load(tmp_path / side, {}).worker.group == group
+    assert container["ports"] == [{"name": "http", "containerPort": parsed["port"]}]
+    for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "http"}
+    labels = template["metadata"]["labels"]
+    monitors = [one["spec"]["selector"]["matchLabels"].items() for one in all_of(manifests, "PodMonitor")]
+    assert sum(each <= labels.items() for each in monitors) == 1
+    beside = Pod.of([one for one in manifests if one["metadata"].get("labels", {}).get(GROUP_LABEL) == GROUPS[0]])
+    assert deployment in beside.manifests
+    check_hardening(beside, tmp_path)
+    check_images(beside, tmp_path)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_page_s_patch_exchanges_the_group_that_is_served(kubectl: str, tmp_path: Path, group: str) -> None:
+    """With it, and with the one name in it changed, replicas have the configuration of the group that it names."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = copy(tmp_path) / FOLDER / "kustomization.yaml"
+    kustomization = yaml.safe_load(file.read_text(encoding="utf-8"))
+    kustomization |= yaml.safe_load(block.replace("stream-apple-clicks", f"stream-apple-{group}"))
+    file.write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    manifests = render(kubectl, file.parent)
+    spec = only(manifests, "Deployment", "stream-apple-serve")["spec"]["template"]["spec"]
+    of_group = [one for one in manifests if one["metadata"].get("labels", {}).get(GROUP_LABEL) == group]
+    assert spec["serviceAccountName"] == only(of_group, "ServiceAccount")["metadata"]["name"]
+    config, _ = spec["volumes"]
+    assert config["configMap"]["name"] == only(of_group, "ConfigMap")["metadata"]["name"]
+    assert only(manifests, "Service", "stream-apple-serve")["spec"]["selector"][NAME_LABEL] == "stream-apple-serve"
 
 
 def test_a_group_with_components_is_whole(kubectl: str, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+import yaml
+from deploy.manifests import DEPLOY
 from deploy.monitoring.queries import (
     DASHBOARD,
     Place,
@@ -23,6 +25,13 @@ ROWS = [panel for panel in dashboard()["panels"] if panel["type"] == "row"]
 PANELS = [panel for panel in panels() if panel["type"] not in {"row", "alertlist"}]
 BUILT_IN = {"__rate_interval", "__interval", "__range", "__all", "__all_variables", "__url_time_range", "__value"}
 NO_UNIT = {"none", ""}
+
+# Rows that are about other processes than workers, each with the variable that chooses these.
+PROCESSES = {
+    "Do replicas answer?": "$replica",
+    "Do examples come of impressions?": "$joiner",
+    "Is the challenger better?": "$comparison",
+}
 
 
 def variables() -> list[dict[str, Any]]:
@@ -91,10 +100,16 @@ def test_what_is_seen_first_asks_questions() -> None:
 
 
 def test_alerts_are_listed_where_they_are_seen() -> None:
-    """Those of the chosen group, and only what asks for somebody, above everything that is drawn over time."""
+    """Those of the chosen group and of what has a job of its own, and only what asks for somebody, above all curves."""
     (listed,) = [panel for panel in dashboard()["panels"] if panel["type"] == "alertlist"]
     assert listed["gridPos"]["y"] < min(panel["gridPos"]["y"] for panel in PANELS if panel["type"] == "timeseries")
-    assert listed["options"]["alertInstanceLabelFilter"] == '{job=~"${job:regex}"}'
+    monitors = (DEPLOY / "components" / "monitoring").glob("pod-monitor-*.yaml")
+    others = {yaml.safe_load(file.read_text(encoding="utf-8"))["metadata"]["name"] for file in monitors}
+    filtered = re.fullmatch(
+        r'\{job=~"\$\{job:regex\}\|stream-apple-\((.*)\)"\}', listed["options"]["alertInstanceLabelFilter"]
+    )
+    assert filtered
+    assert {f"stream-apple-{name}" for name in filtered[1].split("|")} == others
     assert all(alert["alert"].startswith(listed["options"]["alertName"]) for alert in alerts())
     assert {state for state, shown in listed["options"]["stateFilter"].items() if shown} == {
         "firing",
@@ -163,11 +178,11 @@ class TestPanels:
 
     def test_it_follows_the_variables(self, panel: dict[str, Any]) -> None:
         """Each query is confined to the chosen workers, and each series of a partition to the chosen partitions."""
+        chosen = {each["id"]: PROCESSES.get(row["title"], "$instance") for row in ROWS for each in row["panels"]}
+        confined = f'instance=~"{chosen.get(panel["id"], "$instance")}"'
         for target in panel["targets"]:
             braces = re.findall(r"\{([^}]*)\}", target["expr"])
             assert braces
-            of_replicas = "stream_apple_serve_" in target["expr"]
-            confined = f'instance=~"{"$replica" if of_replicas else "$instance"}"'
             assert all(confined in inside for inside in braces)
 
 
@@ -198,6 +213,8 @@ def test_variables_are_used_and_used_ones_exist() -> None:
         "partition",
         "job",
         "replica",
+        "joiner",
+        "comparison",
     ]
 
 

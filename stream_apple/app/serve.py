@@ -9,8 +9,8 @@ from contextlib import closing
 import structlog
 
 from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.kafka.example_producer import partition_of
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application, RequestBounds

@@ -10,8 +10,9 @@ from support.bare_options import bare
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.stream.log.ports import Header
-from stream_apple.stream.model.dead_letters import Reject, RejectLimits, dead_letter
+from stream_apple.stream.model.dead_letters import Reject, dead_letter
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
+from stream_apple.stream.model.reject_counter import RejectLimits
 from stream_apple.stream.positions.lineage import Lineage
 
 HOUR = 3_600_000

@@ -29,7 +29,8 @@ from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.errors import BrokerError, ConfigurationError
 
 OUTAGE_S = 300.0
-"""How long a worker waits for its brokers: by then a supervisor, and whoever it wakes, should know."""
+"""How long a worker without an open transaction waits for its brokers: by then a supervisor, and whoever it wakes,
+should know. With one open, its calls end before: `retry.DEADLINE_S`."""
 ASK_AFTER_S = 6.0
 """Two heartbeats without an answer. A member that waits for others to join has none, and is answered when it asks."""
 FORGOTTEN_S = 5.0

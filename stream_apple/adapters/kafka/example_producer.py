@@ -19,6 +19,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
+from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
@@ -39,13 +40,6 @@ _ADVICE = (
 _LIMIT = "; the limit is the topic's max.message.bytes"
 _NOW = 0  # the client's word for the time at which it is asked to send
 _SLICE_S = 0.1  # of waiting: how soon a stop is noticed, and progress shown
-
-# Of Kafka's own (Java) clients' rule of which partition a key belongs to, so that all producers agree. librdkafka knows
-# it as `murmur2`, but only as an automatic choice over all partitions of a topic.
-_MASK = 0xFFFFFFFF
-_MULTIPLIER = 0x5BD1E995
-_SHIFT = 24
-_SEED = 0x9747B28C
 
 
 class RateLimiter:
@@ -285,23 +279,3 @@ def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:
     if wanted is not None and wanted > found:
         raise ConfigurationError(f"topic {topic}: expected at least {wanted} partitions, found {found}")
     return found if wanted is None else wanted
-
-
-def murmur2(key: bytes) -> int:
-    """Kafka's 32-bit MurmurHash2 of `key`, unsigned."""
-    whole = len(key) & ~3
-    state = _SEED ^ len(key)
-    for start in range(0, whole, 4):
-        word = int.from_bytes(key[start : start + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> _SHIFT) * _MULTIPLIER & _MASK
-        state = state * _MULTIPLIER & _MASK ^ word
-    if whole < len(key):
-        state = (state ^ int.from_bytes(key[whole:], "little")) * _MULTIPLIER & _MASK
-    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
-    return state ^ state >> 15
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of `key` among the first `partitions` (> 0) of a topic."""
-    # Java takes the hash as signed and clears the sign; librdkafka does the same, and so must this.
-    return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -17,7 +17,8 @@ from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedE
 from stream_apple.errors import BrokerError
 
 DEADLINE_S = 60.0
-"""For one call of the port, repetitions included. Longer than a transaction may stay open: `client_properties.py`."""
+"""For one call of the port, repetitions included. Longer than a transaction may stay open: `client_properties.py`. How
+long a worker that only fetches waits for its brokers: `connectivity.OUTAGE_S`."""
 ATTEMPT_TIMEOUT_S = 2.0
 """Timeout of a single attempt: between attempts, signals are seen."""
 SHORTENED_DEADLINE_S = 10.0

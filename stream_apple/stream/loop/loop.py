@@ -163,7 +163,7 @@ class Loop:
             self._transaction.begin()
             self._outputs.send(partition, result)
             self._transaction.add(outputs)
-        self._owned.replayed(partition)
+        self._owned.enter_live_if_replayed(partition)
         if result.boundary is not None:
             self._merging.stopped(partition, result.boundary)
         if result.ends:

@@ -152,7 +152,7 @@ class OwnedPartitions:
                 model=result.lineage.model,
             )
 
-    def replayed(self, partition: Partition) -> None:
+    def enter_live_if_replayed(self, partition: Partition) -> None:
         """A batch of the partition has been learned: it is live if that was the last one to replay."""
         if partition.state is State.REPLAYING and partition.replayed:
             self.enter(partition, State.LIVE)

@@ -1,4 +1,4 @@
-"""Records that can't be used: what is written about them, and when there are too many to go on.
+"""Records that can't be used: what is written about them, and how that is read back.
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
 headers that say why and where from. One that would be too large has the headers alone: the record itself is still in
@@ -14,18 +14,10 @@ from collections.abc import Iterable, Mapping
 from operator import methodcaller
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.positions.lineage import is_fingerprint
-
-WINDOW = 10_000
-"""The share of rejects is that of so many records, the newest ones."""
-WINDOW_START = 1_000
-"""Before so many records there is no share: a topic may begin with a few bad ones."""
 
 PREFIX = "__stream_apple.errors."
 """Of the headers that are added to a dead letter."""
@@ -154,61 +146,3 @@ def _number(value: str | bytes | None) -> int:
     if not _DECIMAL.fullmatch(text):
         raise ValueError("a header that is no number")
     return int(text)
-
-
-class RejectLimits(NamedTuple):
-    """More than `max_consecutive` in a row, or more than `max_share` of the window, is too many."""
-
-    max_consecutive: int
-    max_share: float
-
-
-class RejectCounter:
-    """Counts the rejects of one partition; what it decides depends on the sequence of records alone.
-
-    recent  bool[<= WINDOW], the newest records in order, True = rejected
-    run     how many rejects the sequence ends with
-
-    Both are state of the model: what a restored one decides must not differ.
-    """
-
-    def __init__(self, limits: RejectLimits) -> None:
-        self.limits = limits
-        self.recent: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.run = 0
-
-    def observe(self, rejected: NDArray[np.bool_], judged_from: int = 0) -> tuple[int, str] | None:
-        """Take in the next records; (index, explanation) of the first that makes it too many, else None.
-
-        Records before index `judged_from` are counted and not judged: they were accepted in an earlier life.
-        """
-        history = np.concatenate((self.recent, rejected))
-        if len(rejected) and not history.any():
-            # What it nearly always is: the share is 0, and there is no run.
-            self.recent, self.run = history[-WINDOW:], 0
-            return None
-        rows = np.arange(len(rejected))
-        before = np.concatenate(([0], np.cumsum(history)))
-        stops = len(self.recent) + rows + 1
-        # Every window ends at its record and reaches back to the first record known, if it is not full yet.
-        sizes = np.minimum(stops, WINDOW)
-        shares = (before[stops] - before[stops - sizes]) / sizes
-        last_good = np.maximum.accumulate(np.where(rejected, -1, rows))
-        runs = np.where(last_good >= 0, rows - last_good, self.run + rows + 1)
-
-        too_long = runs > self.limits.max_consecutive
-        too_many = (sizes >= WINDOW_START) & (shares > self.limits.max_share)
-        self.recent = history[-WINDOW:]
-        self.run = int(runs[-1]) if len(runs) else self.run
-        found = np.flatnonzero((too_long | too_many)[judged_from:])
-        if not len(found):
-            return None
-        row = judged_from + int(found[0])
-        if too_long[row]:
-            allowed = f"{self.limits.max_consecutive} unusable records in a row (limits.max_consecutive_rejects)"
-            return row, f"expected at most {allowed}, found {runs[row]}"
-        count = int(before[stops[row]] - before[stops[row] - sizes[row]])
-        return row, (
-            f"expected at most {self.limits.max_share:.0%} unusable records (limits.max_reject_share), "
-            f"found {count} of the last {sizes[row]}"
-        )

@@ -33,9 +33,10 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.model.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.model_image import Ended, ModelImage
+from stream_apple.stream.model.reject_counter import RejectCounter, RejectLimits
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.model.time_budget import Step, TimeBudget
 from stream_apple.stream.model.triage import Triage, Triaged

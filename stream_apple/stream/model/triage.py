@@ -22,7 +22,8 @@ from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, ClockPlan, EpochCl
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.model.dead_letters import Reject, RejectCounter, RejectLimits
+from stream_apple.stream.model.dead_letters import Reject
+from stream_apple.stream.model.reject_counter import RejectCounter, RejectLimits
 from stream_apple.stream.model.rounds import Rounds
 
 _NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
@@ -110,7 +111,7 @@ class Triage:
         counted, not named again. TooManyRejectsError names the offset at which there are too many.
         """
         self._check_order(offsets_of(records), next_offset)
-        return self._commit(self._plan(records, self._decoded(records)), publish_from)
+        return self._apply(self._plan(records, self._decoded(records)), publish_from)
 
     def _plan(self, records: Sequence[Record], decoded: Decoded) -> "_Plan":
         """Say what becomes of the records, up to a boundary; nothing is changed by that."""
@@ -123,7 +124,7 @@ class Triage:
         before = self.clock.plan(timestamps[:first])
         return _Plan(records[:row], decoded.before(row), timestamps[:first], before, records[row].offset())
 
-    def _commit(self, plan: "_Plan", publish_from: int) -> Triaged:
+    def _apply(self, plan: "_Plan", publish_from: int) -> Triaged:
         """Move the clock, count the rejects, and name those that are not replayed."""
         records, decoded, timestamps, (epochs, _), behind = plan
         offsets = offsets_of(records)

@@ -7,14 +7,15 @@ from functools import partial
 
 import msgpack
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Message, Producer
 from support.clock import Clock
 from support.kafka.fatal_error import make_fatal
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.topics import TopicFactory, read_to_end
 from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter, murmur2, partition_of
+from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
 
@@ -39,41 +40,6 @@ def examples(count: int) -> list[Example]:
     """Examples that differ, with ids of every kind and without, a millisecond apart."""
     ids: list[str | int | bytes | None] = [None, "name", 7, b"\x00\xff", ""]
     return [Example(float(n), 1.0, ids[n % 5], {f"f{n}": 2.0}, START_MS + n) for n in range(count)]
-
-
-VECTORS = {
-    "21": -973932308,
-    "foobar": -790332482,
-    "a-little-bit-long-string": -985981536,
-    "a-little-bit-longer-string": -1486304829,
-    "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-    "abc": 479470107,
-}
-
-
-@pytest.mark.parametrize("key", VECTORS)
-def test_the_hash_is_that_of_kafka(key: str) -> None:
-    """The vectors are those of Kafka's own unit tests (signed, as in Java)."""
-    assert murmur2(key.encode()) == VECTORS[key] % (1 << 32)
-
-
-def test_the_partition_is_the_one_that_librdkafka_takes(mock_cluster: str) -> None:
-    """For keys of every length, the rule agrees with the client's `murmur2_random` partitioner."""
-    topic = make_topic(mock_cluster, "keys")
-    keys = [bytes([n * 37 % 256, n * 101 % 256]) * (n % 9) + bytes(n % 2) for n in range(300)]
-    chosen: dict[bytes, int | None] = {}
-
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        assert error is None
-        chosen[message.key() or b""] = message.partition()
-
-    client = Producer({"bootstrap.servers": mock_cluster, "partitioner": "murmur2_random", "log_level": 0})
-    for key in filter(None, keys):
-        client.produce(topic, b"", key, on_delivery=delivered)
-    assert client.flush(DEADLINE_S) == 0
-    assert chosen == {key: partition_of(key, 4) for key in chosen}
-    assert set(chosen.values()) == {0, 1, 2, 3}
-    client.close()
 
 
 def test_everything_arrives_where_and_when_it_should(mock_cluster: str) -> None:

@@ -34,8 +34,8 @@ from stream_apple.errors import (
 )
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.loop.transaction import MAX_ABORTS
-from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.model.reject_counter import RejectLimits
 from stream_apple.stream.partitions.partition import TRANSITIONS, Partition, State
 from stream_apple.stream.partitions.recovery import RecoveryPlan
 from stream_apple.stream.positions.lineage import Lineage

@@ -25,8 +25,8 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
-from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.reject_counter import RejectLimits
 
 RECORDS = stream(600, seed=1)
 

@@ -9,8 +9,8 @@ from support.records import DECODER, HOUR, PLAIN_OPTIONS, SETTINGS, START, TOPIC
 
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.model.dead_letters import RejectLimits
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.model.reject_counter import RejectLimits
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.positions.lineage import Lineage, Skip
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState

@@ -114,6 +114,12 @@ def bounds_of(loss: int, labels: Bounds) -> tuple[float, float]:
 
 
 @part
+def clip_score(score: float, low: float, high: float) -> float:
+    """Return the score within its bounds, as of `bounds_of`; a probability is that of a score that was clipped so."""
+    return min(max(score, low), high)
+
+
+@part
 def include_label(loss: int, labels: Bounds, label: float) -> float:
     """Extend the bounds of scores to include a label; return the old width over the new one, at most 1.
 

@@ -31,7 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.losses import LOG_ODDS_BOUND, LOGISTIC, SQUARED, descent_of, loss_of, unit_of
+from stream_apple.core.learner.kernels.losses import (
+    LOG_ODDS_BOUND,
+    LOGISTIC,
+    SQUARED,
+    clip_score,
+    descent_of,
+    loss_of,
+    unit_of,
+)
 from stream_apple.core.learner.kernels.update import Target
 from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
@@ -91,10 +99,10 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
     """Clip the scores mixing[:6] to [low, high], append the stack's, and return the published score."""
     stacked = 0.0
     for k in range(PREDICTORS):
-        mixing[k] = min(max(mixing[k], low), high)
+        mixing[k] = clip_score(mixing[k], low, high)
         stacked += mixture.stack[k] * mixing[k]
     mixing[STACK + 1] = stacked
-    mixing[STACK] = min(max(stacked, low), high)
+    mixing[STACK] = clip_score(stacked, low, high)
     if loss == LOGISTIC:
         positive, negative = 0.0, 0.0
         for which in range(3):
@@ -106,7 +114,7 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
                 score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
                 positive += share / (1.0 + math.exp(-score))
                 negative += share / (1.0 + math.exp(score))
-        return min(max(math.log(positive / negative), low), high)
+        return clip_score(math.log(positive / negative), low, high)
     spread = high - low
     if spread <= LEAST_SPREAD:
         return low
@@ -124,7 +132,7 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
             at_low += share * math.exp(-2.0 * (from_low * from_low))
             at_high += share * math.exp(-2.0 * (from_high * from_high))
     # The substitution that has, for either end of the range, at most the loss that the mixture of losses has there.
-    return min(max(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low), high)
+    return clip_score(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low, high)
 
 
 @part
@@ -134,7 +142,7 @@ def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> floa
     if weights <= 0.0:
         return 0.0
     score = math.log(labels / (weights - labels)) if loss == LOGISTIC else labels / weights
-    return min(max(score, low), high)
+    return clip_score(score, low, high)
 
 
 @part
@@ -225,7 +233,7 @@ def learn_mixture(
     _learn_shares(mixture, mixing, constant, loss, target, rate)
     stacked = mixing[STACK + 1]
     if loss == LOGISTIC:
-        stacked = min(max(stacked, -LOG_ODDS_BOUND), LOG_ODDS_BOUND)
+        stacked = clip_score(stacked, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)
     slope, curvature = descent_of(loss, stacked, target.label)
     _step(mixture, mixing, target.importance * slope, target.importance * curvature, RIDGE * unit)
 

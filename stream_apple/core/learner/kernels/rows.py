@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
-from stream_apple.core.learner.kernels.losses import bounds_of, include_label, loss_of
+from stream_apple.core.learner.kernels.losses import bounds_of, clip_score, include_label, loss_of
 from stream_apple.core.learner.kernels.mixture import EARLY
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
 from stream_apple.core.learner.state.table import U8, Index
@@ -99,7 +99,7 @@ def publish_clipped(
         include_label(model.rule.loss, model.scalars.labels, label)
     low, high = bounds_of(model.rule.loss, model.scalars.labels)
     for k in range(APPLE + 1):
-        mixing[k] = min(max(mixing[k], low), high)
+        mixing[k] = clip_score(mixing[k], low, high)
     publish(scores, row, model.rule, mixing[APPLE], mixing, label)
     return low, high
 

@@ -72,6 +72,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
+        metrics.describe(worker.group, config.topics.examples, kafka.partition_count(config.topics.examples))
         loop = JoinLoop(
             kafka,
             rule,

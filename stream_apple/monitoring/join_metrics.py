@@ -23,6 +23,7 @@ from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
 
 JOIN_METRICS = (
+    Metric("join_info", Gauge, "1, with what this joiner joins to examples.", ("group", "topic")),
     Metric(
         "join_impressions_total",
         Counter,
@@ -62,6 +63,7 @@ _SHARED = frozenset(
         "commit_seconds",
         "rebalances_total",
         "owned_partitions",
+        "topic_partitions",
         "loop_turns_total",
     }
 )
@@ -91,6 +93,11 @@ class JoinMetrics:
         self._refresh_at = 0.0
         self._shown: set[int] = set()
 
+    def describe(self, group: str, topic: str, partitions: int) -> None:
+        """Tell who joins, into which topic of examples, and how many partitions that has."""
+        self._all["join_info"].labels(group, topic).set(1)
+        self._all["topic_partitions"].set(partitions)
+
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
         """Ask this at every scrape: the loop may be waiting for the brokers just then."""
         self._all["brokers_reachable"].set_function(reachable)
@@ -104,7 +111,7 @@ class JoinMetrics:
         self._all["owned_partitions"].set(len(owned))
         for number in self._shown - owned.keys():
             for row in JOIN_METRICS:
-                if row.kind is Gauge:
+                if row.kind is Gauge and row.labels == BY_PARTITION:
                     self._all[row.name].remove_by_labels({"partition": str(number)})
         self._shown = set(owned)
         now = self._time_of_day()

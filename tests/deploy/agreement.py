@@ -9,7 +9,15 @@ from typing import Any
 import click
 from confluent_kafka import Consumer, KafkaException, Producer
 from deploy.manifests import REPOSITORY
-from deploy.worker_manifest import Pod, all_of, bytes_of, memory_needed, only, serving_memory
+from deploy.worker_manifest import (
+    Pod,
+    all_of,
+    bytes_of,
+    joining_memory,
+    memory_needed,
+    only,
+    serving_memory,
+)
 from prometheus_client import CollectorRegistry
 
 from stream_apple import cli
@@ -24,8 +32,10 @@ from stream_apple.stream.loop.loop import SAVING_S
 
 PATHS = routes(Health(), CollectorRegistry())
 GROUP_LABEL = "app.kubernetes.io/instance"
-SERVE = "stream-apple-serve"
+NAME_LABEL = "app.kubernetes.io/name"
+SERVE, JOIN = "stream-apple-serve", "stream-apple-join"
 ANNOTATION = "stream-apple/partitions-per-worker"
+JOINER_ANNOTATION = "stream-apple/partitions-per-joiner"
 DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -88,7 +98,7 @@ def check_ports(pod: Pod, directory: Path) -> None:
         for endpoint in monitor["spec"]["podMetricsEndpoints"]:
             assert endpoint["port"] in ports
             assert endpoint["path"] in PATHS
-    for policy in all_of(pod.manifests, "NetworkPolicy"):  # the workers', and the replicas'
+    for policy in all_of(pod.manifests, "NetworkPolicy"):  # the workers', the replicas', and the joiners'
         allowed = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
         assert allowed == ["http"]
         outward = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
@@ -117,8 +127,8 @@ def check_selectors(pod: Pod, directory: Path) -> None:
 
 
 def of_workers(pod: Pod, kind: str) -> list[dict[str, Any]]:
-    """The resources of a kind that are not about replicas."""
-    return [one for one in all_of(pod.manifests, kind) if not one["metadata"]["name"].startswith(SERVE)]
+    """The resources of a kind that are not about replicas or joiners."""
+    return [one for one in all_of(pod.manifests, kind) if not one["metadata"]["name"].startswith((SERVE, JOIN))]
 
 
 def check_serving(pod: Pod, directory: Path) -> None:
@@ -167,6 +177,60 @@ def check_serving(pod: Pod, directory: Path) -> None:
         assert partitions >= partitions_of(pod)
         needed = serving_memory(config.learner.bits or 0, partitions)
         assert 1.05 * needed <= bytes_of(resources["limits"]["memory"]) <= 1.67 * needed
+
+
+def joiners(pod: Pod) -> list[Pod]:
+    """Their pods, if there are some."""
+    return [
+        Pod(pod.manifests, one, "join")
+        for one in all_of(pod.manifests, "StatefulSet")
+        if one["metadata"]["name"].startswith(JOIN)
+    ]
+
+
+def check_joining(pod: Pod, directory: Path) -> None:
+    """Joiners can be started, are found by what watches and selects them, have time to end, and memory for outcomes.
+
+    The rest is as with workers, whose checks they pass.
+    """
+    for joiner in joiners(pod):
+        check_configuration(joiner, directory)
+        check_secrets(joiner, directory)
+        check_time(joiner, directory)
+        config, name = loaded(joiner, directory), joiner.stateful_set["metadata"]["name"]
+        assert joiner.worker["args"][0] == "join"
+        assert joiner.worker["args"][1:] == pod.worker["args"][1:]
+        # What says where Kafka is, and who may ask, is the workers'.
+        same = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "ssl.ca.location")
+        workers = loaded(pod, directory).kafka
+        assert {key: config.kafka.get(key) for key in same} == {key: workers.get(key) for key in same}
+        assert joiner.worker["ports"] == [{"name": "http", "containerPort": config.http.port}]
+        for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            assert joiner.worker[probe]["httpGet"] == {"path": path, "port": "http"}
+        labels = joiner.template["metadata"]["labels"]
+        assert labels[NAME_LABEL] == JOIN
+        assert joiner.stateful_set["spec"]["serviceName"] == only(pod.manifests, "Service", name)["metadata"]["name"]
+        for selector in (
+            joiner.stateful_set["spec"]["selector"]["matchLabels"],
+            only(pod.manifests, "Service", name)["spec"]["selector"],
+            only(pod.manifests, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"],
+            only(pod.manifests, "NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
+            *(spread["labelSelector"]["matchLabels"] for spread in joiner.spec["topologySpreadConstraints"]),
+        ):
+            assert selector == labels
+        monitors = all_of(pod.manifests, "PodMonitor")
+        theirs = [one for one in monitors if one["spec"]["selector"]["matchLabels"].items() <= labels.items()]
+        assert len(theirs) == bool(monitors)
+        assert all(monitor["spec"]["jobLabel"] == NAME_LABEL for monitor in theirs)
+        partitions, replicas = partitions_of(pod), joiner.stateful_set["spec"]["replicas"]
+        assert 1 <= replicas <= partitions
+        owned = int(joiner.template["metadata"]["annotations"][JOINER_ANNOTATION])
+        assert owned >= ceil(partitions / max(1, replicas - 1))
+        resources = joiner.worker["resources"]
+        assert resources["requests"]["memory"] == resources["limits"]["memory"]
+        assert "cpu" not in resources["limits"]
+        needed = joining_memory(config.join.max_outcomes, owned)
+        assert 1.1 * needed <= bytes_of(resources["limits"]["memory"]) <= 1.67 * needed
 
 
 def check_time(pod: Pod, _directory: Path) -> None:
@@ -248,38 +312,55 @@ def check_topics(pod: Pod, directory: Path) -> None:
     found = {topic["metadata"]["name"]: topic["spec"] for topic in all_of(pod.manifests, "KafkaTopic")}
     if not found:
         return
-    topics = loaded(pod, directory).topics
-    made = creation(topics, RETENTION_MS)
-    for name, needed in requirements(topics, made[topics.examples]).items():
+    config = loaded(pod, directory)
+    topics, joining = config.topics, config.join if config.joining else None
+    assert set(found) == {*topics.names(merging=False), *(joining.topics if joining else ())}
+    made = creation(topics, RETENTION_MS, joining)
+    for name, needed in requirements(topics, made[topics.examples], joining=joining).items():
         assert found[name]["config"] == written(needed) | made[name] | {"min.insync.replicas": "2"}, name
         assert found[name]["replicas"] == 3
-    assert set(found) == set(topics.names(merging=False))
 
 
 def check_permissions(pod: Pod, directory: Path) -> None:
-    """The KafkaUser may do what a worker does, for these topics, this group and its transactional ids, and no more."""
+    """The KafkaUsers may do what a worker and a joiner do, for their topics, group and ids, and no more."""
     config = loaded(pod, directory)
-    for user in all_of(pod.manifests, "KafkaUser"):
-        if "sasl.username" in config.kafka:
-            assert user["metadata"]["name"] == config.kafka["sasl.username"]
+    seen, read, write = {"Describe", "DescribeConfigs"}, {"Read"}, {"Write"}
+    topics, join = config.topics, config.join
+    needed = {
+        config.worker.group: {
+            topics.examples: read | seen,
+            topics.predictions: read | write | seen,
+            topics.dead_letters: read | write | seen,
+            topics.models: read | write | seen,
+        },
+        join.group: {
+            join.impressions: read | seen,
+            join.outcomes: read | write | seen,
+            topics.examples: write | seen,
+            join.dead_letters: write | seen,
+        },
+    }
+    users = {user["metadata"]["name"]: user for user in all_of(pod.manifests, "KafkaUser")}
+    assert users.keys() <= needed.keys()
+    for process in (pod, *joiners(pod)):
+        # Who logs in is somebody, with the password that Strimzi makes for him.
+        login = process.environment().get("STREAM_APPLE_KAFKA__SASL_USERNAME")
+        secrets = {volume["secret"]["secretName"] for volume in process.spec["volumes"] if "secret" in volume}
+        assert login is None or login in secrets
+        assert login is None or not users or login in users
+    for group, user in users.items():
         granted = {
             (rule["resource"]["type"], rule["resource"]["name"], rule["resource"].get("patternType", "literal")): set(
                 rule["operations"]
             )
             for rule in user["spec"]["authorization"]["acls"]
         }
-        seen = {"Describe", "DescribeConfigs"}
-        topics = config.topics
-        ids = f"{config.worker.group}-"
         assert granted == {
-            ("topic", topics.examples, "literal"): {"Read", *seen},
-            ("topic", topics.predictions, "literal"): {"Read", "Write", *seen},
-            ("topic", topics.dead_letters, "literal"): {"Read", "Write", *seen},
-            ("topic", topics.models, "literal"): {"Read", "Write", *seen},
-            ("group", config.worker.group, "literal"): {"Read", "Describe"},
-            ("transactionalId", ids, "prefix"): {"Write", "Describe"},
+            **{("topic", name, "literal"): operations for name, operations in needed[group].items()},
+            ("group", group, "literal"): {"Read", "Describe"},
+            ("transactionalId", f"{group}-", "prefix"): {"Write", "Describe"},
         }
-        assert config.worker.transactional_id.startswith(ids)
+    assert config.worker.transactional_id.startswith(f"{config.worker.group}-")
 
 
 def check_hardening(pod: Pod, _directory: Path) -> None:
@@ -328,6 +409,7 @@ CHECKS: list[Check] = [
     check_ports,
     check_selectors,
     check_serving,
+    check_joining,
     check_time,
     check_memory,
     check_scale,

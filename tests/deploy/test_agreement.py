@@ -15,6 +15,7 @@ from deploy.agreement import (
     check_configuration,
     check_hardening,
     check_images,
+    check_joining,
     check_lag,
     check_memory,
     check_permissions,
@@ -29,7 +30,7 @@ from deploy.agreement import (
 from deploy.manifests import COMPONENTS, DEPLOY, combine, render
 from deploy.manifests import copy as copy_of_deploy
 from deploy.operator_schemas import Manifest
-from deploy.worker_manifest import Pod, memory_needed
+from deploy.worker_manifest import Pod, joining_memory, memory_needed
 
 from stream_apple.errors import ConfigurationError
 
@@ -86,6 +87,16 @@ def test_the_comment_s_calculation_is_right(file: str) -> None:
     assert found is not None
     bits, partitions, megabytes = map(int, found.groups())
     assert round(memory_needed(bits, partitions) / 1e6) == megabytes
+
+
+@pytest.mark.parametrize("file", ["components/join/stateful-set.yaml", "overlays/production/stateful-set-join.yaml"])
+def test_the_comment_s_calculation_for_joiners_is_right(file: str) -> None:
+    """The sum beside their memory is what the model of memory gives, too."""
+    text = (DEPLOY / file).read_text(encoding="utf-8")
+    found = re.search(r"(\d+) partitions \* \(16 MiB of records \+ (\S+) outcomes \* 250 bytes\) = (\d+) MB", text)
+    assert found is not None
+    partitions, outcomes, megabytes = (int(group.replace(",", "")) for group in found.groups())
+    assert round(joining_memory(outcomes, partitions) / 1e6) == megabytes
 
 
 def _named(place: Any, step: str) -> Any:
@@ -160,6 +171,13 @@ MISTAKES: list[tuple[Check, Callable[[Pod], None]]] = [
     (check_serving, _replace("Deployment", "memory: 3200Mi", "memory: 2Gi")),
     (check_serving, _replace("HorizontalPodAutoscaler", "minReplicas: 2", "minReplicas: 1")),
     (check_serving, _replace("PodDisruptionBudget", "name: stream-apple-serve\n", "name: stream-apple\n")),
+    (check_joining, _replace("StatefulSet", "- join\n", "- joint\n")),
+    (check_joining, _replace("StatefulSet", "JOIN__MAX_OUTCOMES", "JOIN__MOST_OUTCOMES")),
+    (check_joining, _replace("StatefulSet", "value: '500000'", "value: '5000000'")),
+    (check_joining, _replace("StatefulSet", "partitions-per-joiner: '12'", "partitions-per-joiner: '6'")),
+    (check_joining, _replace("StatefulSet", "serviceName: stream-apple-join", "serviceName: stream-apple")),
+    (check_joining, _replace("PodDisruptionBudget", "name: stream-apple-join\n", "name: stream-apple\n")),
+    (check_joining, _replace("PodMonitor", "name: stream-apple-join\n", "name: stream-apple-joiner\n")),
     (check_time, lambda pod: pod.spec.update(terminationGracePeriodSeconds=30)),
     (check_memory, _set("resources", "limits", "memory", to="2Gi")),
     (check_memory, _replace("ConfigMap", "bits = 22", "bits = 23")),
@@ -172,6 +190,9 @@ MISTAKES: list[tuple[Check, Callable[[Pod], None]]] = [
     (check_lag, _replace("TriggerAuthentication", "SASL_USERNAME", "SASL_USER")),
     (check_topics, _replace("KafkaTopic", "min.insync.replicas", "min.in.sync.replicas")),
     (check_topics, _replace("KafkaTopic", "replicas: 3", "replicas: 2")),
+    (check_topics, _replace("KafkaTopic", "name: outcomes", "name: clicks")),
+    (check_permissions, _replace("StatefulSet", "secretName: stream-apple-join", "secretName: stream-apple")),
+    (check_permissions, _replace("KafkaUser", "name: outcomes", "name: clicks")),
     (check_permissions, _replace("KafkaUser", "- Write", "- Read")),
     (check_permissions, _replace("KafkaUser", "patternType: prefix", "patternType: literal")),
     (check_hardening, _set("securityContext", "readOnlyRootFilesystem", to=False)),

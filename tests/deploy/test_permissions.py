@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are not marked
     AclBinding,
     AclBindingFilter,
@@ -35,6 +36,7 @@ from stream_apple.config import Config, load
 
 SECONDS = 120
 EXAMPLES = 400
+IMPRESSIONS = 40
 PARTITIONS = 4
 
 _KINDS = {
@@ -64,12 +66,13 @@ def bindings(acls: list[Manifest]) -> list[AclBinding]:
 
 
 class Cluster(NamedTuple):
-    """A cluster with access control, on which we may do what the KafkaUser may."""
+    """A cluster with access control, on which we may do what the workers' KafkaUser may; and what joiners may."""
 
     config: Config
     environment: dict[str, str]
     client: AdminClient
     acls: list[Manifest]
+    joiners: list[Manifest]
 
     def grant(self, acls: list[Manifest]) -> None:
         """Allow this."""
@@ -96,6 +99,16 @@ class Cluster(NamedTuple):
     def faults(self) -> list[str]:
         """What `stream-apple check` has found wrong."""
         return [f"{found.subject}: {found.text}" for found in check_cluster(self.config) if found.verdict == "fault"]
+
+
+def show(bootstrap: str, impressions: str, outcomes: str) -> None:
+    """Impressions, one of them broken, and an outcome for the first."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(IMPRESSIONS):
+        value = b'{"id": %d, "features": {"a": 1.0}}' % number if number else b"\xc1"
+        producer.produce(impressions, value, partition=number % PARTITIONS)
+    producer.produce(outcomes, b'{"id": 1, "label": 1}', partition=1)
+    assert producer.flush(DEADLINE_S) == 0
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +149,14 @@ def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) 
         create_topics(broker.bootstrap, *topics)
         filled = run_command("generate", "--limit", str(EXAMPLES), "--rate", "100000", environment=environment)
         assert filled.returncode == 0, filled.stderr
-        (user,) = all_of(pod.manifests, "KafkaUser")
+        join = load(None, {}).join
+        show(broker.bootstrap, join.impressions, join.outcomes)
         settings = {name: value for name, value in environment.items() if name.startswith("STREAM_APPLE_")}
-        found = Cluster(load(None, settings), environment, client, user["spec"]["authorization"]["acls"])
+        users = {user["metadata"]["name"]: user for user in all_of(pod.manifests, "KafkaUser")}
+        worker, joiner = (
+            users[name]["spec"]["authorization"]["acls"] for name in ("stream-apple", "stream-apple-join")
+        )
+        found = Cluster(load(None, settings), environment, client, worker, joiner)
         # A rule for others on everything: from now on, what is not granted is refused.
         theirs = [
             AclBinding(kind, "*", ResourcePatternType.LITERAL, _OTHERS, "*", AclOperation.ALL, AclPermissionType.ALLOW)
@@ -199,6 +217,40 @@ def test_a_worker_works(cluster: Cluster) -> None:
     assert said.count('"snapshot_written"') == PARTITIONS
     # What it says it has written can be found and restored by a successor.
     assert cluster.faults() == []
+
+
+def test_a_joiner_works(cluster: Cluster) -> None:
+    """As the user of joiners it makes examples of impressions, refuses what is broken, and leaves with 0."""
+    cluster.withdraw(cluster.acls)
+    cluster.grant(cluster.joiners)
+    environment = cluster.environment | {
+        "STREAM_APPLE_JOIN__WAIT": "1s",
+        "STREAM_APPLE_JOIN__TOLERANCE": "100ms",
+        "STREAM_APPLE_JOIN__DEFAULT_LABEL": "0",
+        "STREAM_APPLE_WORKER__ID": "stream-apple-join-0",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stream_apple", "join"], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+    def all_joined() -> bool:
+        assert process.poll() is None, process.communicate()[1]
+        try:
+            return sum(metric(cluster.config.http.port, "stream_apple_join_impressions_total")) >= IMPRESSIONS
+        except OSError:
+            return False
+
+    try:
+        wait_until(all_joined, f"{IMPRESSIONS} joined impressions", SECONDS, pause_s=0.1)
+        assert sum(metric(cluster.config.http.port, "stream_apple_dead_letters_total")) == 1
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=SECONDS)[1]
+    finally:
+        process.kill()
+        process.wait()
+        cluster.withdraw(cluster.joiners)
+        cluster.grant(cluster.acls)
+    assert process.returncode == 0, said
 
 
 @pytest.mark.parametrize("number", range(6))

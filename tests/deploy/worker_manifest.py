@@ -7,6 +7,7 @@ from typing import NamedTuple
 from deploy.operator_schemas import Manifest
 
 from stream_apple.adapters.kafka.client_properties import queues_of
+from stream_apple.app.joiner import _AHEAD_KIB as _JOINER_AHEAD_KIB
 from stream_apple.app.serve import _AHEAD_KIB
 from stream_apple.config import Config, load
 from stream_apple.config.memory import RecordLimits, queue_bytes
@@ -18,6 +19,9 @@ BASE_BYTES = 200_000_000
 
 THREADS, BROKERS = 2, 4
 """What the manifests and the documents count with."""
+
+OUTCOME_BYTES = 250
+"""What an outcome takes that is held, as the documents have it."""
 
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -58,6 +62,12 @@ def serving_memory(bits: int, partitions: int) -> int:
     return int(BASE_BYTES + 2 * _AHEAD_KIB * 1024 * partitions + _table(bits) * (partitions + 1))
 
 
+def joining_memory(max_outcomes: int, partitions: int) -> int:
+    """Bytes of a joiner that owns so many partitions, each with as many outcomes as it may hold."""
+    # Two logs of each, with as much on its way as is there already.
+    return int(BASE_BYTES + partitions * (2 * 2 * _JOINER_AHEAD_KIB * 1024 + max_outcomes * OUTCOME_BYTES))
+
+
 def memory_needed(bits: int, partitions: int) -> int:
     """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
     table = _table(bits)
@@ -66,14 +76,15 @@ def memory_needed(bits: int, partitions: int) -> int:
 
 
 class Pod(NamedTuple):
-    """The template of the worker's pods, and what else is rendered."""
+    """The template of the worker's pods, and what else is rendered. `container`: the name of the process in it."""
 
     manifests: list[Manifest]
     stateful_set: Manifest
+    container: str = "worker"
 
     @classmethod
     def of(cls, manifests: list[Manifest]) -> "Pod":
-        """The pod of the StatefulSet among them."""
+        """The pod of the workers' StatefulSet among them."""
         return cls(manifests, only(manifests, "StatefulSet"))
 
     @property
@@ -90,8 +101,8 @@ class Pod(NamedTuple):
 
     @property
     def worker(self) -> Manifest:
-        """The container of the worker."""
-        (container,) = [one for one in self.spec["containers"] if one["name"] == "worker"]
+        """The container of the worker, or of another process of that kind."""
+        (container,) = [one for one in self.spec["containers"] if one["name"] == self.container]
         found: Manifest = container
         return found
 

@@ -31,6 +31,7 @@ class TestJoinMetrics:
         def value(name: str, **labels: str) -> float | None:
             return metrics.registry.get_sample_value(f"stream_apple_{name}", {"partition": "0", **labels})
 
+        metrics.describe("group", "examples", 1)
         metrics.joined(0, partition.step(100))
         metrics.iterated({0: partition})
         fates = {fate: value("join_impressions_total", fate=fate) for fate in ("labelled", "default", "refused")}
@@ -44,3 +45,6 @@ class TestJoinMetrics:
         metrics.iterated({})
         assert value("join_overdue_seconds") is None
         assert value("join_outcomes_total", fate="matched") == 1
+        about = {"group": "group", "topic": "examples"}
+        assert metrics.registry.get_sample_value("stream_apple_join_info", about) == 1
+        assert metrics.registry.get_sample_value("stream_apple_topic_partitions") == 1

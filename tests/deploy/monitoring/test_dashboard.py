@@ -24,6 +24,9 @@ PANELS = [panel for panel in panels() if panel["type"] not in {"row", "alertlist
 BUILT_IN = {"__rate_interval", "__interval", "__range", "__all", "__all_variables", "__url_time_range", "__value"}
 NO_UNIT = {"none", ""}
 
+# Rows that are about other processes than workers, each with the variable that chooses these.
+PROCESSES = {"Do replicas answer?": "$replica", "Do examples come of impressions?": "$joiner"}
+
 
 def variables() -> list[dict[str, Any]]:
     """The dashboard's variables in their order."""
@@ -163,11 +166,11 @@ class TestPanels:
 
     def test_it_follows_the_variables(self, panel: dict[str, Any]) -> None:
         """Each query is confined to the chosen workers, and each series of a partition to the chosen partitions."""
+        chosen = {each["id"]: PROCESSES.get(row["title"], "$instance") for row in ROWS for each in row["panels"]}
+        confined = f'instance=~"{chosen.get(panel["id"], "$instance")}"'
         for target in panel["targets"]:
             braces = re.findall(r"\{([^}]*)\}", target["expr"])
             assert braces
-            of_replicas = "stream_apple_serve_" in target["expr"]
-            confined = f'instance=~"{"$replica" if of_replicas else "$instance"}"'
             assert all(confined in inside for inside in braces)
 
 
@@ -198,6 +201,7 @@ def test_variables_are_used_and_used_ones_exist() -> None:
         "partition",
         "job",
         "replica",
+        "joiner",
     ]
 
 

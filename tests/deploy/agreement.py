@@ -33,7 +33,7 @@ from stream_apple.stream.loop.loop import SAVING_S
 PATHS = routes(Health(), CollectorRegistry())
 GROUP_LABEL = "app.kubernetes.io/instance"
 NAME_LABEL = "app.kubernetes.io/name"
-SERVE, JOIN = "stream-apple-serve", "stream-apple-join"
+SERVE, JOIN, COMPARE = "stream-apple-serve", "stream-apple-join", "stream-apple-compare"
 ANNOTATION = "stream-apple/partitions-per-worker"
 JOINER_ANNOTATION = "stream-apple/partitions-per-joiner"
 DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")
@@ -127,8 +127,9 @@ def check_selectors(pod: Pod, directory: Path) -> None:
 
 
 def of_workers(pod: Pod, kind: str) -> list[dict[str, Any]]:
-    """The resources of a kind that are not about replicas or joiners."""
-    return [one for one in all_of(pod.manifests, kind) if not one["metadata"]["name"].startswith((SERVE, JOIN))]
+    """The resources of a kind that are not about other processes."""
+    others = (SERVE, JOIN, COMPARE)
+    return [one for one in all_of(pod.manifests, kind) if not one["metadata"]["name"].startswith(others)]
 
 
 def check_serving(pod: Pod, directory: Path) -> None:

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deploy.agreement import GROUP_LABEL
+from deploy.agreement import GROUP_LABEL, check_hardening, check_images
 from deploy.manifests import DEPLOY, copy, render
 from deploy.operator_schemas import Manifest
 from deploy.worker_manifest import Pod, all_of, only
+
+from stream_apple.cli.compare import command as compare
+from stream_apple.config import load
 
 GROUPS = ("clicks", "clicks-next")
 FOLDER = "overlays/two-groups"
@@ -52,6 +55,40 @@ def test_groups_share_nothing_that_one_of_them_writes(kubectl: str, tmp_path: Pa
         assert getattr(one.topics, name) != getattr(other.topics, name)
     assert one.worker.group != other.worker.group
     assert one.worker.transactional_id != other.worker.transactional_id
+
+
+def test_one_process_compares_them(kubectl: str, tmp_path: Path) -> None:
+    """It has the configuration of either as its workers have it, is scraped, and is asked where it listens."""
+    manifests = render(kubectl, DEPLOY / FOLDER)
+    (deployment,) = all_of(manifests, "Deployment")
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    command, *options = container["args"]
+    parsed = compare.make_context(command, [*options]).params
+    assert command == "compare"
+    assert parsed["follow"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    maps = {one["metadata"]["name"]: one["data"] for one in all_of(manifests, "ConfigMap")}
+    sets = {one["metadata"]["labels"][GROUP_LABEL]: one for one in all_of(manifests, "StatefulSet")}
+    found = {each["name"]: each["configMap"]["name"] for each in template["spec"]["volumes"] if "configMap" in each}
+    for side, group in zip(("champion", "challenger"), GROUPS, strict=True):
+        volumes = sets[group]["spec"]["template"]["spec"]["volumes"]
+        (name,) = (each["configMap"]["name"] for each in volumes if "configMap" in each)
+        assert found[side] == name
+        (file,) = maps[name]
+        assert str(parsed[side]) == f"{mounted[side]}/{file}"
+        (tmp_path / side).write_text(maps[name][file], encoding="utf-8")
+        assert load(tmp_path / side, {}).worker.group == group
+    assert container["ports"] == [{"name": "http", "containerPort": parsed["port"]}]
+    for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "http"}
+    labels = template["metadata"]["labels"]
+    monitors = [one["spec"]["selector"]["matchLabels"].items() for one in all_of(manifests, "PodMonitor")]
+    assert sum(each <= labels.items() for each in monitors) == 1
+    beside = Pod.of([one for one in manifests if one["metadata"].get("labels", {}).get(GROUP_LABEL) == GROUPS[0]])
+    assert deployment in beside.manifests
+    check_hardening(beside, tmp_path)
+    check_images(beside, tmp_path)
 
 
 def test_a_group_with_components_is_whole(kubectl: str, tmp_path: Path) -> None:

@@ -25,7 +25,11 @@ BUILT_IN = {"__rate_interval", "__interval", "__range", "__all", "__all_variable
 NO_UNIT = {"none", ""}
 
 # Rows that are about other processes than workers, each with the variable that chooses these.
-PROCESSES = {"Do replicas answer?": "$replica", "Do examples come of impressions?": "$joiner"}
+PROCESSES = {
+    "Do replicas answer?": "$replica",
+    "Do examples come of impressions?": "$joiner",
+    "Is the challenger better?": "$comparison",
+}
 
 
 def variables() -> list[dict[str, Any]]:
@@ -202,6 +206,7 @@ def test_variables_are_used_and_used_ones_exist() -> None:
         "job",
         "replica",
         "joiner",
+        "comparison",
     ]
 
 

@@ -39,10 +39,9 @@ GROUP = "stream-apple"
 # Series that only trouble makes.
 OF_TROUBLE = {"ALERTS"}
 
-OF_COMPARE = "stream_apple_comparison_"
-OF_REPLICAS = "stream_apple_serve_"
-OF_JOINERS = "stream_apple_join_"
-"""Here is none that serves: `tests/end_to_end/test_serving.py` sees that its series are there."""
+OF_OTHERS = ("stream_apple_comparison_", "stream_apple_serve_", "stream_apple_join_", "job:stream_apple_joiners:")
+"""Here are workers alone. Tests of the commands see that the series of these are there."""
+CHOOSE_OTHERS = ("$comparison", "$replica", "$joiner")
 
 
 class Watched(NamedTuple):
@@ -96,6 +95,8 @@ def filled_in(expression: str) -> str:
     values = {
         "instance": ".+",
         "replica": ".+",
+        "joiner": ".+",
+        "comparison": ".+",
         "partition": ".+",
         "topic": TOPIC,
         "group": GROUP,
@@ -126,7 +127,7 @@ def test_every_query_of_the_dashboard_has_data(watched: Watched) -> None:
     of_trouble: list[Place] = []
     for where, expression in panel_expressions() + annotation_expressions():
         named = {selector.name for selector in selectors(expression)}
-        absent = named & OF_TROUBLE or any(name.startswith((OF_REPLICAS, OF_JOINERS)) for name in named)
+        absent = named & OF_TROUBLE or any(variable in expression for variable in CHOOSE_OTHERS)
         (of_trouble if absent else asked).append(Place(where, filled_in(expression)))
     assert len(asked) > 50
     wait_for_numbers(watched, asked)
@@ -136,20 +137,18 @@ def test_every_query_of_the_dashboard_has_data(watched: Watched) -> None:
 
 def test_every_recording_rule_records(watched: Watched) -> None:
     """Each gives numbers, under the name that alerts look for."""
-    wait_for_numbers(watched, [Place("record", rule["record"]) for rule in rules() if "record" in rule])
+    recorded = [rule["record"] for rule in rules() if "record" in rule]
+    wait_for_numbers(watched, [Place("record", name) for name in recorded if not name.startswith(OF_OTHERS)])
 
 
 def test_everything_that_alerts_look_at_is_there(watched: Watched) -> None:
-    """An alert on a series, or on a label's value, that does not exist would be quiet for ever.
-
-    What `stream-apple compare` exports, `tests/end_to_end/test_compare_command.py` looks at.
-    """
+    """An alert on a series, or on a label's value, that does not exist would be quiet for ever."""
     looked_at = {
         Place(rule["alert"], text)
         for rule in rules()
         if "alert" in rule
         for selector in selectors(rule["expr"])
-        if not selector.name.startswith((OF_REPLICAS, OF_JOINERS, OF_COMPARE))
+        if not selector.name.startswith(OF_OTHERS)
         for text in spelt_out(selector)
     }
     wait_for_numbers(watched, sorted(looked_at))
@@ -187,7 +186,7 @@ def test_the_variables_find_the_worker(watched: Watched) -> None:
         assert asked
         found[variable["name"]] = watched.server.label_values(filled_in(asked[1]), asked[2])
     assert found.pop("instance") == {each.labels["instance"] for each in watched.server.query("up")}
-    assert found.pop("replica") == set()  # nobody serves
+    assert [found.pop(name) for name in ("replica", "joiner", "comparison")] == [set(), set(), set()]
     assert found == {"topic": {TOPIC}, "group": {GROUP}, "partition": {"0", "1"}, "job": {JOB}}
 
 

@@ -28,8 +28,10 @@ from stream_apple.stream.loop.loop import SAVING_S
 DOCKER = REPOSITORY / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 CONFIG = load(DOCKER / "stream_apple.toml", {})
+CHALLENGER = load(DOCKER / "challenger.toml", {})
 LOOP = ("serve", "join", "site")
-OURS = ("topics", "worker", "traffic", *LOOP)
+COMPARE = ("challenger-topics", "challenger", "compare")
+OURS = ("topics", "worker", "traffic", *LOOP, *COMPARE)
 
 Compose = dict[str, Any]
 
@@ -71,7 +73,7 @@ def check_order(compose: Compose) -> None:
         assert services[name]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
     assert services["prometheus"]["depends_on"]["worker"] == {"condition": "service_healthy"}
     assert services["grafana"]["depends_on"]["prometheus"] == {"condition": "service_healthy"}
-    endless = set(services) - {"topics"}
+    endless = set(services) - {"topics", "challenger-topics"}
     assert {name for name, service in services.items() if service["restart"] == "unless-stopped"} == endless
 
 
@@ -122,8 +124,10 @@ def check_commands(compose: Compose) -> None:
         command = cli.main.get_command(click.Context(cli.main), verb)
         assert command is not None, f"no command {verb}"
         command.make_context(verb, list(options))
-        path = options[options.index("--config") + 1]
-        assert (DOCKER / mounts(service)[path]).samefile(DOCKER / "stream_apple.toml")
+        names = ("--champion", "--challenger") if verb == "compare" else ("--config",)
+        files = [(DOCKER / mounts(service)[options[options.index(each) + 1]]).name for each in names]
+        theirs = ["challenger.toml"] if name in COMPARE else ["stream_apple.toml"]
+        assert files == (["stream_apple.toml", *theirs] if verb == "compare" else theirs), name
 
 
 def check_kafka(compose: Compose) -> None:
@@ -181,8 +185,28 @@ def check_monitoring(compose: Compose) -> None:
     services = compose["services"]
     prometheus, grafana = services["prometheus"], services["grafana"]
     settings = _yaml(mounts(prometheus)["/etc/prometheus/prometheus.yml"])
-    (job,) = settings["scrape_configs"]
-    assert job["static_configs"] == [{"targets": [f"worker:{CONFIG.http.port}"]}]
+    workers, *others = settings["scrape_configs"]
+    assert workers["static_configs"] == [{"targets": [f"worker:{CONFIG.http.port}"]}]
+    comparing = services["compare"]["command"]
+    ports = {
+        "serve": CONFIG.serve.port,
+        "join": CONFIG.http.port,
+        "challenger": CHALLENGER.http.port,
+        "compare": int(comparing[comparing.index("--serve") + 1]),
+    }
+    # By their names, which there are only with the profile: else they would be missed where nobody asked for them.
+    found = {}
+    for job in others:
+        (asked,) = job["dns_sd_configs"]
+        (name,) = asked["names"]
+        found[name] = asked["port"]
+        assert asked["type"] == "A"
+        assert job["relabel_configs"] == [{"source_labels": ["__meta_dns_name"], "target_label": "instance"}]
+        assert services[name]["profiles"]
+        # What tells groups and commands apart, here as on Kubernetes.
+        assert job["job_name"] == (CHALLENGER.worker.group if name == "challenger" else f"stream-apple-{name}")
+    assert found == ports
+    assert workers["job_name"] == CONFIG.worker.group
     (rules,) = settings["rule_files"]
     folder, _, pattern = rules.rpartition("/")
     assert sorted((DOCKER / mounts(prometheus)[folder]).resolve().glob(pattern)) == RULES
@@ -199,8 +223,7 @@ def check_monitoring(compose: Compose) -> None:
 def check_loop(compose: Compose) -> None:
     """The loop is started when it is asked for: a site asks the server, and what it writes is joined."""
     services = compose["services"]
-    assert {name for name, service in services.items() if service.get("profiles")} == set(LOOP)
-    assert all(services[name]["profiles"] == ["loop"] for name in LOOP)
+    assert {name for name, service in services.items() if service.get("profiles") == ["loop"]} == set(LOOP)
     assert CONFIG.joining  # or `topics` would not create what it needs
     assert CONFIG.join.default_label == 0  # the label of no click, as `generate` has it
     site, serve, join = (services[name] for name in ("site", "serve", "join"))
@@ -213,6 +236,26 @@ def check_loop(compose: Compose) -> None:
     assert f"http://127.0.0.1:{CONFIG.http.port}/readyz'" in join["healthcheck"]["test"][-1]
     assert serve["mem_limit"] == services["worker"]["mem_limit"]  # it has a model of each partition, too
     assert join["stop_grace_period"] == services["worker"]["stop_grace_period"]
+
+
+def check_comparison(compose: Compose) -> None:
+    """The challenger is a group of its own on the same examples, and what compares it knows both."""
+    services = compose["services"]
+    assert {name for name, service in services.items() if service.get("profiles") == ["compare"]} == set(COMPARE)
+    assert {name for name, service in services.items() if service.get("profiles")} == {*LOOP, *COMPARE}
+    assert CHALLENGER.kafka == CONFIG.kafka
+    assert CHALLENGER.topics.examples == CONFIG.topics.examples
+    assert not {*CHALLENGER.topics.names(merging=False)[1:]} & {*CONFIG.topics.names(merging=False)}
+    assert CHALLENGER.worker.group != CONFIG.worker.group
+    assert CHALLENGER.learner.loss == CONFIG.learner.loss  # or nothing could be compared
+    assert CHALLENGER.model_settings() != CONFIG.model_settings()
+    challenger, worker, comparing = (services[name] for name in ("challenger", "worker", "compare"))
+    for name in ("healthcheck", "stop_grace_period", "mem_limit"):
+        assert challenger[name] == worker[name]
+    command = comparing["command"]
+    port = command[command.index("--serve") + 1]
+    assert comparing["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert f"http://127.0.0.1:{port}/livez'" in comparing["healthcheck"]["test"][-1]
 
 
 def check_exposure(compose: Compose) -> None:
@@ -230,6 +273,7 @@ CHECKS = [
     check_worker,
     check_monitoring,
     check_loop,
+    check_comparison,
     check_exposure,
 ]
 
@@ -332,6 +376,13 @@ MISTAKES: list[tuple[Callable[[Compose], None], tuple[str, ...], object]] = [
     (check_loop, ("site", "depends_on", "join"), {"condition": "service_started"}),
     (check_loop, ("serve", "healthcheck", "test"), ["CMD", "x", "http://127.0.0.1:8080/readyz"]),
     (check_loop, ("serve", "mem_limit"), "100m"),
+    (check_loop, ("compare", "profiles"), ["loop"]),
+    (check_comparison, ("challenger", "profiles"), None),
+    (check_comparison, ("challenger", "mem_limit"), "100m"),
+    (check_comparison, ("compare", "ports"), ["127.0.0.1:9402:9402"]),
+    (check_monitoring, ("compare", "command"), ["compare", "--follow", "--serve", "9402"]),
+    (check_monitoring, ("join", "profiles"), None),
+    (check_commands, ("challenger", "command"), ["run", "--config", "/etc/stream-apple/stream_apple.toml"]),
     (check_exposure, ("grafana", "ports"), ["3000:3000"]),
 ]
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 
 import structlog
@@ -19,12 +20,14 @@ from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
 from stream_apple.app.worker import SWITCH_S, spare_the_collector
 from stream_apple.config import Config
+from stream_apple.errors import ConfigurationError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.following.replicas import Replicas
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up
-from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.lineage import OtherSettingsError, Provenance
 
 _KAFKA_S = 10.0  # for an answer; replicas go on asking
 _AHEAD_KIB = 4 << 10
@@ -39,9 +42,7 @@ def serve(config: Config, signals: Signals) -> int:
         logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
         with closing(logs), closing(sources_of(config, logs)) as sources:
             numbers = logs.chosen([])
-            for number, committed in logs.committed(numbers).items():
-                if committed is not None:
-                    sources.provenance.read_metadata(number, committed)  # a group of other settings is told at once
+            _check_group(sources.provenance, logs.committed(numbers))
             settings = settings_of(config)
             reader = InstanceReader(settings)
             warm_up(settings, settings.decoder())
@@ -55,7 +56,7 @@ def serve(config: Config, signals: Signals) -> int:
             mapped = settings.mapping is not None or settings.schemas is not None
             questions = Questions(told.max_instances, mapped=mapped)
             bounds = RequestBounds(told.max_body_bytes)
-            application = Application(config.worker.group, answering, questions, bounds, metrics)
+            application = Application(config.served_as, answering, questions, bounds, metrics)
             server = ServingServer(application.routes())
             signals.call(server.stop)
             spare_the_collector()
@@ -65,6 +66,19 @@ def serve(config: Config, signals: Signals) -> int:
                 server.serve_on(listener)
     _log.info("stopped")
     return 0
+
+
+def _check_group(provenance: Provenance, committed: Mapping[int, Committed | None]) -> None:
+    """ConfigurationError if the group's models are of other settings, which is told at once."""
+    for number, position in committed.items():
+        if position is not None:
+            try:
+                provenance.read_metadata(number, position)
+            except OtherSettingsError as error:
+                raise ConfigurationError(
+                    f"worker.group: expected the models of group {provenance.group} to be of this configuration, which "
+                    f"has to be its workers' own; found others: {error}"
+                ) from error
 
 
 def settings_digest(provenance: Provenance) -> str:

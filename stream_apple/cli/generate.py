@@ -97,7 +97,7 @@ def command(
             writer = TopicWriter(config.kafka, config.join.impressions)
             what = "impressions"
             _announce(rate, what, writer)
-            with closing(Asker(server, config.worker.group)) as asker:
+            with closing(Asker(server, config.served_as)) as asker:
                 site = Site(visits, asker.ask, config.join.wait, seed)
                 outcomes = TopicWriter(config.kafka, config.join.outcomes)
                 totals = _run_site(site, writer, outcomes, limiter, signals.stopping)

@@ -17,10 +17,10 @@ from stream_apple.config import conceal, load
 def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> None:
     """Answer over HTTP with models that follow those of the workers, until stopped.
 
-    POST /v1/models/GROUP:predict with {"instances": [{"features": {"price": 1.5}, "key": "u1"}]}, JSON or msgpack;
-    GROUP is worker.group. Each answer names the partition and the offset of the model that gave it, by which
-    `stream-apple score` makes it again. The process joins no group and writes nothing to Kafka: there may be any number
-    of them. See docs/serving.md.
+    POST /v1/models/NAME:predict with {"instances": [{"features": {"price": 1.5}, "key": "u1"}]}, JSON or msgpack;
+    NAME is serve.name, or worker.group. Each answer names the partition and the offset of the model that gave it, by
+    which `stream-apple score` makes it again. The process joins no group and writes nothing to Kafka: there may be any
+    number of them. See docs/serving.md.
 
     Exits with 0 after SIGTERM or SIGINT; with 69 if Kafka can't be reached at the start, 78 for what is wrong with the
     configuration.
@@ -32,7 +32,7 @@ def _serve(path: Path | None, log_format: logs.LogFormat, from_model: Path | Non
     config = started_from_model(load(path), from_model)
     url = config.serve.address
     sentences: dict[str, logs.Sentence] = {
-        "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.worker.group}:predict"
+        "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.served_as}:predict"
     }
     logs.configure(log_format, {"group": config.worker.group}, conceal, sentences)
     from stream_apple.signals import Signals

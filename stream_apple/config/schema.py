@@ -62,6 +62,13 @@ WorkerName = Annotated[
         json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -, or nothing for an automatic one"},
     ),
 ]
+ModelName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-zA-Z0-9._-]{0,200}$",
+        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -, or nothing for that of the group"},
+    ),
+]
 GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
     BeforeValidator(_names_of_gaps),
@@ -313,6 +320,9 @@ def _local_address(host: str, port: int) -> str:
 class ServeSettings(Section):
     """Replicas of the models that answer over HTTP: what `stream-apple serve` does. Workers look at none of it."""
 
+    name: ModelName = ""
+    """The name of the model in addresses, `/v1/models/NAME:predict`; nothing for `worker.group`. With a name, another
+    group can take over and nobody who asks has to know: see `docs/comparing-models.md`."""
     follow: Literal["log", "snapshots"] = Field(default="log")
     """`log`: a replica learns each example as soon as the group has committed its prediction, and is behind by about
     `worker.commit_interval`. `snapshots`: it takes over the group's snapshots, and costs next to nothing, but is behind
@@ -415,6 +425,11 @@ class Config(Section):
     def merging(self) -> bool:
         """Whether the models of all partitions become one now and then."""
         return self.merge.mode != "off"
+
+    @property
+    def served_as(self) -> str:
+        """The name under which replicas answer."""
+        return self.serve.name or self.worker.group
 
     @property
     def joining(self) -> bool:

@@ -111,6 +111,7 @@ class TestDefaults:
             },
             "http": {"host": "0.0.0.0", "port": 9400},
             "serve": {
+                "name": "",
                 "follow": "log",
                 "host": "0.0.0.0",
                 "port": 8080,
@@ -269,6 +270,15 @@ class TestViews:
             for worker in ("0", "1")
         }
         assert len(ids) == 4
+
+    def test_a_model_is_served_as_its_group_or_as_it_is_called(self) -> None:
+        """Who asks need not know which group answers; an address must be one."""
+        config = load(None, {"STREAM_APPLE_WORKER__GROUP": "clicks-7"})
+        assert config.served_as == "clicks-7"
+        named = load(None, {"STREAM_APPLE_WORKER__GROUP": "clicks-7", "STREAM_APPLE_SERVE__NAME": "clicks"})
+        assert (named.served_as, named.worker.group) == ("clicks", "clicks-7")
+        with pytest.raises(ConfigurationError, match="or nothing for that of the group"):
+            load(None, {"STREAM_APPLE_SERVE__NAME": "clicks/7"})
 
     def test_sections_are_checked_without_a_file_too(self) -> None:
         """A section built in code has the same bounds."""

@@ -15,6 +15,7 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "discretise_namespaces",
     "personalise",
     "from_model",
+    "name",
     "impressions",
     "outcomes",
 }

@@ -1,10 +1,11 @@
 """Several groups in one namespace, rendered: nothing of one has the name, or selects the pods, of another."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
-from deploy.agreement import GROUP_LABEL, check_hardening, check_images
+from deploy.agreement import GROUP_LABEL, NAME_LABEL, check_hardening, check_images
 from deploy.manifests import DEPLOY, copy, render
 from deploy.operator_schemas import Manifest
 from deploy.worker_manifest import Pod, all_of, only
@@ -89,6 +90,23 @@ def test_one_process_compares_them(kubectl: str, tmp_path: Path) -> None:
     assert deployment in beside.manifests
     check_hardening(beside, tmp_path)
     check_images(beside, tmp_path)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_page_s_patch_exchanges_the_group_that_is_served(kubectl: str, tmp_path: Path, group: str) -> None:
+    """With it, and with the one name in it changed, replicas have the configuration of the group that it names."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = copy(tmp_path) / FOLDER / "kustomization.yaml"
+    kustomization = yaml.safe_load(file.read_text(encoding="utf-8"))
+    kustomization |= yaml.safe_load(block.replace("stream-apple-clicks", f"stream-apple-{group}"))
+    file.write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    manifests = render(kubectl, file.parent)
+    spec = only(manifests, "Deployment", "stream-apple-serve")["spec"]["template"]["spec"]
+    of_group = [one for one in manifests if one["metadata"].get("labels", {}).get(GROUP_LABEL) == group]
+    assert spec["serviceAccountName"] == only(of_group, "ServiceAccount")["metadata"]["name"]
+    config, _ = spec["volumes"]
+    assert config["configMap"]["name"] == only(of_group, "ConfigMap")["metadata"]["name"]
+    assert only(manifests, "Service", "stream-apple-serve")["spec"]["selector"][NAME_LABEL] == "stream-apple-serve"
 
 
 def test_a_group_with_components_is_whole(kubectl: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Two groups with different settings learn one topic on a real broker: `compare` finds the better one."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from support.topics import TopicFactory, create_worker_topics, read_all
 from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
+
+from stream_apple.config import load
+from stream_apple.config.sources import variable
+from stream_apple.errors import ConfigurationError
 
 COUNT, LATER, PARTITIONS = 6_000, 1_000, 2
 
@@ -45,8 +50,40 @@ def _is_ready(port: int) -> bool:
     return False
 
 
+def _served(config: Path, log: Path) -> dict[str, Any]:
+    """What a replica of this group's models says under a name that is not the group's."""
+    settings = {"STREAM_APPLE_SERVE__NAME": "clicks", "STREAM_APPLE_SERVE__PORT": "0"}
+    asked = {"instances": [{"features": {"device": "phone", "country": "de"}, "partition": 1}]}
+    with WorkerProcess(config, log, settings=settings, command="serve") as replica:
+        port = replica.http_port
+        replica.wait_until(lambda: fetch(port, "/v2/models/clicks/ready").status == HTTPStatus.OK, "it was ready")
+        reply = fetch(port, "/v1/models/clicks:predict", "POST", json.dumps(asked).encode())
+        assert replica.terminate() == 0
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def _promote(paths: dict[str, Path], directory: Path) -> None:
+    """A replica that is given the challenger's configuration answers in its place, where it was asked before.
+
+    The challenger's group with the champion's settings is refused.
+    """
+    before, after = (_served(paths[name], directory / f"serve-{name}.log") for name in ("champion", "challenger"))
+    assert before["model"] != after["model"]
+    assert before["as_of"][0]["offset"] == after["as_of"][0]["offset"]
+    # Only a product decides: to the linear model it is about even.
+    assert after["predictions"][0]["probability"] > 0.9 > before["predictions"][0]["probability"]
+
+    group = load(paths["challenger"], {}).worker.group
+    refused = run_command(
+        "serve", "--config", paths["champion"], environment={**os.environ, variable("worker", "group"): group}
+    )
+    assert refused.returncode == ConfigurationError.exit_code
+    assert f"expected the models of group {group} to be of this configuration" in refused.stderr
+
+
 def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
-    """At rest, with weights, and while both learn on; with metrics, and a table."""
+    """At rest, with weights, and while both learn on; with metrics, and a table. Then it is promoted."""
     shared = create_worker_topics(topic, PARTITIONS)
     paths: dict[str, Path] = {}
     for name, method in (("champion", "linear"), ("challenger", "apple")):
@@ -114,3 +151,4 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
         output, _ = follower.communicate(timeout=DEADLINE_S)
     assert follower.returncode == 0
     assert "challenger is better by" in output
+    _promote(paths, tmp_path)

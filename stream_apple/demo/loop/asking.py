@@ -15,7 +15,7 @@ class Asker:
     """Asks for the predictions of one model; `close` it in the end.
 
     address    of the server, such as http://127.0.0.1:8080
-    model      its name, which is the workers' group
+    model      its name: serve.name, or the workers' group
     partition  whose model is to answer; None: that of the impression's key
     """
 

@@ -1,18 +1,24 @@
 """Replicas beside workers on a real broker, all of them killed: each answer can be made again, to the bit."""
 
+import itertools
 import json
 import random
 import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import pytest
+from end_to_end.broker_restart import restart_between_decisions
 from end_to_end.chaos_feed import Flood
 from support.command import run_command
+from support.kafka.broker import Broker
 from support.local_http import fetch, metric
-from support.topics import FOREVER, TopicFactory, create_worker_topics
+from support.topics import FOREVER, TopicFactory, create_worker_topics, unique_topics
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -21,7 +27,7 @@ from stream_apple.adapters.serving.answering import prediction_facts
 from stream_apple.app.models import settings_of
 from stream_apple.app.replica import sources_of
 from stream_apple.config import Config, load
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError, FencedError
 from stream_apple.monitoring.definitions import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.stream.following.as_of import Moment
@@ -143,58 +149,142 @@ def is_ready(port: int) -> bool:
     return fetch(port, "/v2/health/ready").status == 200
 
 
-def ask_through_kills(
-    path: Path, config: Config, directory: Path, kafka: str, kills: int, snapshots: int, workers: int = 1
-) -> Client:
-    """Kill a worker and the replica in turn, while examples and requests come; all that has been asked."""
-    client, log = Client(config.worker.group, 5), directory / "serving.log"
-    running: list[WorkerProcess] = []
+class Trial(NamedTuple):
+    """What workers, replica and broker go through.
 
-    def start(name: str, command: str = "run") -> WorkerProcess:
-        running.append(WorkerProcess(path, log, name, command=command))
-        return running[-1]
+    kills      of a worker and of the replica in turn, at least
+    snapshots  that the replica has to be held against between two of them
+    seconds    for which this goes on, at least
+    broker     that is restarted, too, now and then; None: it is everybody's
+    """
 
-    draw = random.Random(kills)
-    try:
-        with Flood(kafka, config.topics.examples, PARTITIONS, 1_500, 9) as flood, client:
-            group = [start(f"worker-{number}") for number in range(workers)]
-            replica = start("replica", "serve")
-            for turn in range(kills + 1):
-                client.port = replica.http_port
-                replica.wait_until(lambda: is_ready(client.port), "it was ready")
-                asked, checked = len(client.asked) + 20, checks(client.port, "equal") + snapshots
-                replica.wait_until(lambda: checks(client.port, "equal") >= checked, "it was checked")  # noqa: B023
-                replica.wait_until(lambda: len(client.asked) >= asked, "it had answered")  # noqa: B023
-                assert not checks(client.port, "different")
-                assert "replica_dropped" not in replica.events(), replica.tail()
-                if turn == kills:
-                    shown = fetch(client.port, "/metrics").body.decode()
-                    assert [row.name for row in SERVING_METRICS if f"\n{PREFIX}{row.name}" not in shown] == []
-                    break
-                if turn % 2 == 0:
-                    number = draw.randrange(workers)
-                    group[number].kill()
-                    group[number] = start(f"worker-{number}")
-                else:
-                    client.port = 0
-                    replica.kill()
-                    replica = start("replica", "serve")
-            flood.finish(flood.sent)
-            assert replica.terminate() == 0
-            client.port = 0
-            for worker in group:
-                worker.wait_for_event("started")
-                assert worker.terminate() == 0
-    finally:
-        for each in running:
+    kills: int
+    snapshots: int
+    workers: int = 1
+    seconds: float = 0.0
+    broker: Broker | None = None
+
+
+TAKEOVER_TURNS, RESTART_TURNS = 6, 14
+"""Where the trial has a broker of its own: in so many turns, one worker is away until another has its partitions, and
+the broker dies once.
+"""
+
+
+class Stage:
+    """A group of workers and a replica, with all that happens to them. `done` counts it."""
+
+    def __init__(self, path: Path, config: Config, directory: Path, trial: Trial) -> None:
+        self.client = Client(config.worker.group, 5)
+        self.done = Counter[str]()
+        self._path = path
+        self._log = directory / "serving.log"
+        self._trial = trial
+        self._draw = random.Random(trial.kills)
+        self._processes: list[WorkerProcess] = []
+        self._workers = [self._start(f"worker-{number}") for number in range(trial.workers)]
+        self._replica = self._start("replica", "serve")
+
+    def _start(self, name: str, command: str = "run") -> WorkerProcess:
+        self._processes.append(WorkerProcess(self._path, self._log, name, command=command))
+        return self._processes[-1]
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        for each in self._processes:
             each.close()
-    return client
+
+    def run(self) -> None:
+        """Let it all happen; between two accidents the replica answers, and is the workers' model at snapshots."""
+        end = time.monotonic() + self._trial.seconds
+        for turn in itertools.count():
+            self._check()
+            if turn >= self._trial.kills and time.monotonic() >= end:
+                return
+            if self._trial.broker is not None and turn % RESTART_TURNS == RESTART_TURNS - 1:
+                self._restart_broker(self._trial.broker)
+            elif turn % 2:
+                self._kill_replica()
+            else:
+                self._kill_worker(takeover=self._trial.broker is not None and turn % TAKEOVER_TURNS == 0)
+
+    def _check(self) -> None:
+        client, replica = self.client, self._replica
+        client.port = replica.http_port
+        self._until(lambda: is_ready(client.port), "it was ready")
+        asked, checked = len(client.asked) + 20, checks(client.port, "equal") + self._trial.snapshots
+        self._until(lambda: checks(client.port, "equal") >= checked, "it was checked")
+        self._until(lambda: len(client.asked) >= asked, "it had answered")
+        assert not checks(client.port, "different")
+        assert "replica_dropped" not in replica.events(), replica.tail()
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait for the replica, while a worker that has lost its broker is started again, as Kubernetes does."""
+
+        def looked() -> bool:
+            for number, worker in enumerate(self._workers):
+                if not worker.running:
+                    code = worker.process.returncode
+                    assert code in {BrokerError.exit_code, FencedError.exit_code}, worker.tail()
+                    self.done[f"exit {code}"] += 1
+                    self._workers[number] = self._start(worker.name)
+            return done()
+
+        self._replica.wait_until(looked, what)
+
+    def _kill_replica(self) -> None:
+        self.client.port = 0
+        self._replica.kill()
+        self._replica = self._start("replica", "serve")
+        self.done["replica killed"] += 1
+
+    def _kill_worker(self, *, takeover: bool) -> None:
+        number = self._draw.randrange(len(self._workers))
+        self._workers[number].kill()
+        if takeover:
+            (left,) = (worker for worker in self._workers if worker.running)
+            left.wait_until(
+                lambda: metric(left.http_port, "stream_apple_owned_partitions") == [PARTITIONS], "it had them all", 0.1
+            )
+            self.done["taken over"] += 1
+        self._workers[number] = self._start(f"worker-{number}")
+        self.done["worker killed"] += 1
+
+    def _restart_broker(self, broker: Broker) -> None:
+        """Who asks has answers while there is none: from the models that are there, as of where these stand."""
+        asked, kill = len(self.client.asked), self.done["broker killed"] <= self.done["broker stopped"]
+        restart_between_decisions(broker, self._workers, kill=kill)
+        assert len(self.client.asked) > asked
+        self.done["broker killed" if kill else "broker stopped"] += 1
+
+    def finish(self) -> None:
+        """All of them stop in order, and the replica has shown all that it measures."""
+        shown = fetch(self.client.port, "/metrics").body.decode()
+        assert [row.name for row in SERVING_METRICS if f"\n{PREFIX}{row.name}" not in shown] == []
+        self.client.port = 0
+        assert self._replica.terminate() == 0
+        for worker in self._workers:
+            worker.wait_for_event("started")
+            assert worker.terminate() == 0
+
+
+def ask_through_kills(path: Path, config: Config, directory: Path, kafka: str, trial: Trial) -> Stage:
+    """Go through the trial, while examples and requests come."""
+    stage = Stage(path, config, directory, trial)
+    try:
+        with Flood(kafka, config.topics.examples, PARTITIONS, 1_500, 9) as flood, stage.client:
+            stage.run()
+            flood.finish(flood.sent)
+            stage.finish()
+    finally:
+        stage.close()
+    return stage
 
 
 def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """A worker and a replica are killed; what was answered is what `score --as-of` says, and states are equal."""
     path, config = configure(tmp_path, kafka, topic)
-    client = ask_through_kills(path, config, tmp_path, kafka, kills=2, snapshots=2)
+    client = ask_through_kills(path, config, tmp_path, kafka, Trial(kills=2, snapshots=2)).client
     assert client.refused <= {503}
     sample = random.Random(1).sample(client.asked, min(len(client.asked), 60))
     assert len(sample) == 60
@@ -215,20 +305,33 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
 def test_merged_models_are_served(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """Two workers that merge, one of which is killed: replicas adopt what these adopted, and answers are made again."""
     path, config = configure(tmp_path, kafka, topic, merge={"mode": "average", "patience": "500ms", "max_hold": "5s"})
-    client = ask_through_kills(path, config, tmp_path, kafka, kills=1, snapshots=2, workers=2)
+    client = ask_through_kills(path, config, tmp_path, kafka, Trial(kills=1, snapshots=2, workers=2)).client
     assert client.refused <= {503}
     sample = random.Random(1).sample(client.asked, 40)
     assert made_again(config, sample) > 1  # how many is a matter of the machine's speed
 
 
+@pytest.fixture
+def broker(jars: Path, tmp_path: Path) -> Iterator[Broker]:
+    """One that this test may kill."""
+    broker = Broker(tmp_path / "kafka", jars)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", ["off", "average"])
-def test_ten_minutes_of_kills(kafka: str, topic: TopicFactory, tmp_path: Path, mode: str) -> None:
-    """Two workers and a replica, killed sixty times in all; a thousand of the answers are made again, to the bit."""
+def test_ten_minutes_of_kills(broker: Broker, tmp_path: Path, mode: str) -> None:
+    """Workers, replica and broker die for ten minutes; a thousand of the answers are made again, to the bit."""
     merge = {"merge": {"mode": mode, "patience": "500ms", "max_hold": "5s"}} if mode != "off" else {}
-    path, config = configure(tmp_path, kafka, topic, **merge)
-    client = ask_through_kills(path, config, tmp_path, kafka, kills=60, snapshots=3, workers=2)
-    assert client.refused <= {503}
-    models = made_again(config, random.Random(2).sample(client.asked, 1_000))
-    print(f"{len(client.asked):,} answers; 1,000 of them made again by {models} models")
+    path, config = configure(tmp_path, broker.bootstrap, unique_topics(broker.bootstrap), **merge)
+    trial = Trial(kills=60, snapshots=3, workers=2, seconds=600.0, broker=broker)
+    stage = ask_through_kills(path, config, tmp_path, broker.bootstrap, trial)
+    assert stage.client.refused <= {503}
+    assert stage.done.keys() >= {"worker killed", "replica killed", "taken over", "broker killed", "broker stopped"}
+    models = made_again(config, random.Random(2).sample(stage.client.asked, 1_000))
+    print(f"{len(stage.client.asked):,} answers, {dict(stage.done)}; 1,000 of them made again by {models} models")

@@ -171,8 +171,9 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "adapters.registry": {"core.codec", "core.input", "config", "errors"},
+    # Of the other server it has what browsers are told, and the looks of its page.
     "adapters.serving": _CORE
-    | {"monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
+    | {"adapters.http", "monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
     "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM

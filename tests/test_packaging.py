@@ -21,6 +21,7 @@ from support.local_http import fetch
 from support.required import unavailable
 
 from stream_apple.adapters.http.pages import _ASSETS
+from stream_apple.adapters.serving.page import PAGE
 from stream_apple.cli import SUMMARIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,6 +120,7 @@ def test_the_wheel_has_what_the_package_needs(distributions: Distributions) -> N
     modules = {f"stream_apple/{name}" for name in _sources_below(ROOT / "stream_apple") if name.endswith(".py")}
     assert modules - held == set()
     assert {f"stream_apple/adapters/http/static/{name}" for name, _ in _ASSETS.values()} - held == set()
+    assert {f"{package.replace('.', '/')}/static/{name}" for package, name, _ in PAGE.values()} - held == set()
     assert "stream_apple/py.typed" in held
     assert [name for name in held if name.endswith("licenses/LICENSE")]
     assert {name.partition("/")[0].partition("-")[0] for name in held} == {"stream_apple"}

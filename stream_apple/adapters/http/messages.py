@@ -25,20 +25,19 @@ _ACCEPT = re.compile(rb"^accept:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _CLOSE = re.compile(rb"^connection:[^\r\n]*\bclose\b", re.IGNORECASE | re.MULTILINE)
 _BODY = re.compile(rb"^(?:transfer-encoding:|content-length:(?![ \t]*0+[ \t]*\r?$))", re.IGNORECASE | re.MULTILINE)
 _HOST = re.compile(r"\Ahttp://[^/?#]*", re.IGNORECASE)
-_ALWAYS = "".join(
-    f"{name}: {value}\r\n"
-    for name, value in {
-        "Cache-Control": "no-store",
-        # Names and messages of untrusted records are shown: a browser that is fooled may still do nothing with them.
-        "Content-Security-Policy": (
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        ),
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-    }.items()
-)
+PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    # Names and messages of untrusted records are shown: a browser that is fooled may still do nothing with them.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""What browsers are told with every reply of a page's server."""
+_ALWAYS = "".join(f"{name}: {value}\r\n" for name, value in PAGE_HEADERS.items())
 
 
 class Request(NamedTuple):

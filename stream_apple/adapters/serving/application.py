@@ -1,4 +1,4 @@
-"""The routes of `serve`, as KServe's protocols have them: V1 for predictions, V2 for health and metadata.
+"""The routes of `serve`, as KServe's protocols have them: V1 for predictions, V2 for health and metadata; and a page.
 
 An error is `{"error": "..."}`, with the faulty instances beside it: a request with one of them is refused as a whole.
 """
@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stream_apple.adapters.serving.answering import Answering
+from stream_apple.adapters.serving.page import explain_routes
 from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.errors import ModelError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
@@ -70,6 +71,7 @@ class Application:
                 Route("/v2/models/{name}", self._metadata),
                 Route("/v2/models/{name}/ready", self._model),
                 Route("/metrics", self._scrape),
+                *explain_routes(),
             ],
             exception_handlers={HTTPException: _as_error},
         )

@@ -6,6 +6,8 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+import yaml
+from deploy.manifests import DEPLOY
 from deploy.monitoring.queries import (
     DASHBOARD,
     Place,
@@ -98,10 +100,16 @@ def test_what_is_seen_first_asks_questions() -> None:
 
 
 def test_alerts_are_listed_where_they_are_seen() -> None:
-    """Those of the chosen group, and only what asks for somebody, above everything that is drawn over time."""
+    """Those of the chosen group and of what has a job of its own, and only what asks for somebody, above all curves."""
     (listed,) = [panel for panel in dashboard()["panels"] if panel["type"] == "alertlist"]
     assert listed["gridPos"]["y"] < min(panel["gridPos"]["y"] for panel in PANELS if panel["type"] == "timeseries")
-    assert listed["options"]["alertInstanceLabelFilter"] == '{job=~"${job:regex}"}'
+    monitors = (DEPLOY / "components" / "monitoring").glob("pod-monitor-*.yaml")
+    others = {yaml.safe_load(file.read_text(encoding="utf-8"))["metadata"]["name"] for file in monitors}
+    filtered = re.fullmatch(
+        r'\{job=~"\$\{job:regex\}\|stream-apple-\((.*)\)"\}', listed["options"]["alertInstanceLabelFilter"]
+    )
+    assert filtered
+    assert {f"stream-apple-{name}" for name in filtered[1].split("|")} == others
     assert all(alert["alert"].startswith(listed["options"]["alertName"]) for alert in alerts())
     assert {state for state, shown in listed["options"]["stateFilter"].items() if shown} == {
         "firing",

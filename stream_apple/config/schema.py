@@ -282,6 +282,13 @@ class JoinSettings(Section):
     several: Literal["first", "last", "sum", "max"] = "last"
     """Which of several outcomes of one impression counts, by their times: label and weight of the `first` or the
     `last`, or of that with the largest label; or the `sum` of the labels, with the weight of the last."""
+    emit: Literal["when_due", "on_outcome"] = "when_due"
+    """When an impression with an outcome becomes an example. `when_due`: after `wait`, as all others, in their order.
+    `on_outcome`: as soon as its outcome is there, which biases what is learned
+    ([what that costs](late-labels.md#positives-at-once)); needs `several` to be `first`."""
+    max_impressions: Integer = Field(default=200_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "impressions"})
+    """Impressions of a partition that `on_outcome` has in memory, some 900 bytes each and the record. Of more, the
+    outcomes are seen when there is room; none is forgotten."""
     max_outcomes: Integer = Field(default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes"})
     """Outcomes of a partition that are held in memory, some 250 bytes each. If the `wait` has more, the partition
     stands still, and says so; none is forgotten."""
@@ -532,6 +539,11 @@ class Config(Section):
             raise ValueError(
                 f"join.outcome_id, outcome_label, outcome_weight, outcome_timestamp: expected another field for each, "
                 f"found {twice!r} twice"
+            )
+        if self.join.emit == "on_outcome" and self.join.several != "first":
+            raise ValueError(
+                f"join.emit, join.several: expected several = first with emit = on_outcome, which can't take back what "
+                f"it has sent when a further outcome comes, found {self.join.several}"
             )
         known = self.input.label_map
         if known and default is not None and default not in known.values():

@@ -109,6 +109,8 @@ class TestDefaults:
                 "tolerance": "1m",
                 "default_label": "none",
                 "several": "last",
+                "emit": "when_due",
+                "max_impressions": 200_000,
                 "max_outcomes": 2_000_000,
                 "outcome_id": "",
                 "outcome_label": "",
@@ -383,6 +385,7 @@ class TestShapesOfWhatIsJoined:
             ('[input]\nid = ""', "input.id: expected the path of a field, by which"),
             ('[input]\nlabel = ""', "input.label: expected the path of a field, where the label"),
             ('[input]\nweight = ""\n[join]\noutcome_weight = "w"', "input.weight: expected the path of a field, where"),
+            ('[join]\nemit = "on_outcome"', "join.emit, join.several: expected several = first"),
             ('[join]\noutcome_id = "label"', "join.outcome_id, .* found 'label' twice"),
             (
                 "[input]\nlabel_map = {yes = 1, no = 0}\n[join]\ndefault_label = -1",

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from prometheus_client.parser import text_string_to_metric_families
 from support.local_http import fetch
-from support.oracles.offline_join import Example, Rule, content_of, joined_by_times, joined_in_sequence
+from support.oracles.offline_join import Example, Rule, content_of, joined_at_once, joined_by_times, joined_in_sequence
 from support.topics import FOREVER, TopicFactory, read_to_end, unique_topics
 from support.waiting import wait_until
 from support.worker_config import write_config
@@ -125,6 +125,20 @@ def _origin(letter: Message) -> tuple[str, int, int]:
     return origin.topic, origin.partition, origin.offset
 
 
+def check_at_once(bootstrap: str, topics: Topics) -> None:
+    """Examples are those of an offline join, each once; those with an outcome are in the topic sooner than others."""
+    examples = read_to_end(bootstrap, topics.examples, PARTITIONS)
+    impressions = read_to_end(bootstrap, topics.impressions, PARTITIONS)
+    outcomes = read_to_end(bootstrap, topics.outcomes, PARTITIONS)
+    for number in range(PARTITIONS):
+        whole = [each for each in impressions[number] if each.value() != b"\xc1"]
+        wanted = joined_at_once(RULE, whole, outcomes[number])  # type: ignore[arg-type]
+        found = [Example(each.key(), content_of(each.value()), each.timestamp()[1]) for each in examples[number]]
+        places = {each.key: place for place, each in enumerate(wanted)}
+        assert sorted(found, key=lambda each: places[each.key]) == wanted
+        assert found != wanted
+
+
 def check(bootstrap: str, topics: Topics) -> None:
     """Examples and dead letters are those of an offline join of the two topics."""
     examples = read_to_end(bootstrap, topics.examples, PARTITIONS)
@@ -183,16 +197,21 @@ class TestJoining:
         check(kafka, topics)
         assert {"started", "join_assigned", "join_live", "stop_requested", "stopped"} <= set(joiner.events())
 
+    @pytest.mark.parametrize("emit", ["when_due", "on_outcome"])
     def test_kills_and_rebalances(
-        self, kafka: str, topics: Topics, config_file: Path, tmp_path: Path, processes: ExitStack
+        self, kafka: str, topics: Topics, config_file: Path, tmp_path: Path, processes: ExitStack, emit: str
     ) -> None:
         """Two joiners, of which now one, now the other is killed, leaves, or comes back."""
         draw = random.Random(7)
+        settings = {"STREAM_APPLE_JOIN__EMIT": emit}
+        settings |= {"STREAM_APPLE_JOIN__SEVERAL": "first"} if emit == "on_outcome" else {}
 
         def start(name: str) -> WorkerProcess:
             on_stop = draw.choice(["stay", "leave"])
             log = tmp_path / f"{name}.log"
-            return processes.enter_context(WorkerProcess(config_file, log, name, on_stop, command="join"))
+            return processes.enter_context(
+                WorkerProcess(config_file, log, name, on_stop, settings=settings, command="join")
+            )
 
         joiners = [start("joiner-0"), start("joiner-1")]
         feed = Feed(kafka, topics, seed=2)
@@ -208,7 +227,7 @@ class TestJoining:
             joiners[which] = start(f"joiner-{which}")
         feed.flush()
         wait_until(lambda: joined(kafka, topics) == feed.number, "all were joined", DEADLINE_S, 0.5)
-        check(kafka, topics)
+        check(kafka, topics) if emit == "when_due" else check_at_once(kafka, topics)
         assert any("join_live" in joiner.events() for joiner in joiners)
 
 

@@ -43,12 +43,14 @@ class HeldOutcomes:
     covered  heartbeats that may cover impressions yet to come
     outcomes how many are held, without heartbeats
     by_id    the outcomes of each id, in the order of their offsets
+    pinned_from  what is at this offset or behind it is not forgotten yet, however old; None: all may be
     """
 
     def __init__(self, clock: OutcomeClock, hold_ms: int, tolerance_ms: int) -> None:
         self.clock = self.before = clock
         self.covered: deque[Held] = deque()
         self.outcomes = 0
+        self.pinned_from: int | None = None
         self._hold_ms = hold_ms
         self._tolerance_ms = tolerance_ms
         self._log: deque[Held] = deque()
@@ -69,13 +71,26 @@ class HeldOutcomes:
         found = self.by_id[key]
         return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
 
+    @property
+    def latest(self) -> Held:
+        """Return what has been taken in last."""
+        return self._log[-1]
+
+    def all_of(self, key: bytes) -> Iterable[Held]:
+        """Return all outcomes of an id, in the order of their offsets."""
+        found = self.by_id.get(key, ())
+        return (found,) if isinstance(found, Held) else found
+
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
         """Return what the clock will be behind the next record of the log."""
         move = self.clock.at_outcome if isinstance(entry, OutcomeEntry) else self.clock.at_heartbeat
         return move(entry.time_ms, self._tolerance_ms)
 
     def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
-        """Take in the next record, behind which `clock` stands; return how many unmatched outcomes are forgotten."""
+        """Take in the next record, behind which `clock` stands; return how many unmatched outcomes are forgotten.
+
+        matched  of an outcome; if UNKNOWN, it was held at the last commit, and so was all behind it: none is forgotten
+        """
         back, self.clock = clock.now < self.clock.now, clock
         held = Held(entry)
         held.matched = matched
@@ -95,7 +110,7 @@ class HeldOutcomes:
                 self._ahead_from = held.time_ms
             if self._ahead_from <= clock.now:
                 self._count_from([each for each in self._ahead if each.time_ms <= clock.now], clock.now)
-        return self._forget()
+        return 0 if matched == UNKNOWN else self._forget()
 
     def _count_from(self, some: list[Held], now: int) -> None:
         for each in some:
@@ -105,7 +120,8 @@ class HeldOutcomes:
 
     def _forget(self) -> int:
         log, gone, unmatched = self._log, self.clock.now - self._hold_ms, 0
-        while log and _UNTIMED < log[0].since_ms < gone:
+        pinned = log[-1].offset + 1 if self.pinned_from is None else self.pinned_from
+        while log and _UNTIMED < log[0].since_ms < gone and log[0].offset < pinned:
             held = log.popleft()
             if held.id is None:
                 self.before = self.before.at_heartbeat(held.time_ms, self._tolerance_ms)

@@ -53,8 +53,9 @@ class JoinedPartition:
         AbortableError if what comes next is gone from a log: where to go on is to be found anew.
         """
         join = self.join
-        if join.waiting_impressions < most and not join.restoring:
-            join.offer_impressions(self._records.impressions(self._impressions.fetch(most)))
+        if join.wants_impressions(most):
+            some = self._records.impressions(self._impressions.fetch(most))
+            join.offer_impressions(some, self._impressions.position, self._impressions.log_end)
         if join.waiting_outcomes < most and not join.full:
             join.offer_outcomes(self._records.outcomes(self._outcomes.fetch(most)))
         return join.advance(most)

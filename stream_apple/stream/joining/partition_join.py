@@ -13,6 +13,8 @@ the tolerance, and its own plus the wait. An impression whose turn comes when th
 late: of its outcomes, some may have been forgotten, so nobody knows its label. So are outcomes that come when no
 impression can need them any more.
 
+Where impressions are sent as soon as they have an outcome (`early.py`), their turn passes them over.
+
 So what comes out depends on the records of the two logs, in their order, and on the rule: neither on when they are
 read, nor in what portions, nor on restarts.
 """
@@ -27,6 +29,7 @@ from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
+from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
 from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
@@ -93,12 +96,22 @@ class PartitionJoin:
         self._next_outcome = position.held_from
         self._known_until = position.outcomes
         self._complete_from = position.complete_from
+        self._doubted = position.doubted
         self._full = False
+        # Those that were seen are sent early, also where no others are any more: else it could not be told which were.
+        self._seen = position.seen if position.seen > position.impressions else 0
+        self._early: EarlyImpressions | None = None
+        if rule.on_outcome or self._seen:
+            self._early = EarlyImpressions(None if rule.on_outcome else self._seen)
+        self._early_fingerprint = rule.early_fingerprint
+        self._offered: deque[Impression] = deque()
+        self._read_to, self._looked_to = position.impressions, self._seen
+        self._log_end = 0
 
     @property
     def restoring(self) -> bool:
-        """Return whether outcomes that a predecessor had taken in are still to be taken in again."""
-        return self._next_outcome < self._known_until
+        """Return whether a predecessor had seen more: outcomes to be taken in again, or impressions."""
+        return self._next_outcome < self._known_until or self._read_to < self._seen
 
     @property
     def full(self) -> bool:
@@ -109,6 +122,14 @@ class PartitionJoin:
     def waiting_impressions(self) -> int:
         """Return how many impressions have been offered and not been joined."""
         return len(self._impressions)
+
+    def wants_impressions(self, most: int) -> bool:
+        """Return whether further impressions should be read, `most` at a time."""
+        if self._read_to < self._seen:
+            return True
+        if self.restoring:
+            return False
+        return len(self._impressions) < max(most, self._rule.max_impressions if self._rule.on_outcome else 0)
 
     @property
     def waiting_outcomes(self) -> int:
@@ -127,18 +148,29 @@ class PartitionJoin:
     def position(self) -> JoinPosition:
         """Return what a successor has to know to go on from here."""
         first = self.held.first_offset
-        outcomes = max(self._next_outcome, self._known_until)
+        seen = self._looked_to if self._rule.on_outcome else self._seen
+        in_doubt = seen > self._next_impression
         return JoinPosition(
             self._next_impression,
-            outcomes,
+            max(self._next_outcome, self._known_until),
             self._next_outcome if first is None else first,
             self.held.before,
             self._complete_from,
+            seen if in_doubt else 0,
+            self._early_fingerprint if in_doubt else "",
+            self._doubted if self._doubted > self._next_impression else 0,
         )
 
-    def offer_impressions(self, some: Sequence[Impression | Unusable]) -> None:
-        """Take the next records of the log of impressions."""
+    def offer_impressions(self, some: Sequence[Impression | Unusable], read_to: int = 0, log_end: int = 0) -> None:
+        """Take the next records of the log of impressions.
+
+        read_to, log_end  all below the one has been offered, and the log ends at the other, as far as is known; needed
+                          where impressions are sent early
+        """
         self._impressions.extend(some)
+        self._read_to, self._log_end = max(self._read_to, read_to), log_end
+        if self._early is not None:
+            self._offered.extend(each for each in some if isinstance(each, Impression))
 
     def offer_outcomes(self, some: Sequence[Entry]) -> None:
         """Take the next records of the log of outcomes."""
@@ -147,10 +179,11 @@ class PartitionJoin:
     def advance(self, most: int) -> Joined:
         """Decide what can be decided, in at most `most` steps: a record of either log is taken in each."""
         made = Joined()
-        while self.restoring and self._outcomes:
-            self._take_in(self._outcomes.popleft(), Joined(), None)
+        if self.restoring:
+            self._restore()
         if self.restoring:
             return made
+        self._look_at(self._read_to, made)
         outcomes, left, self._full = self._outcomes, most, False
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
@@ -163,9 +196,58 @@ class PartitionJoin:
             if isinstance(entry, OutcomeEntry) and self.held.outcomes >= self._rule.max_outcomes:
                 self._full = True
                 break
+            if self._lacks_impressions:
+                break
             self._take_in(outcomes.popleft(), made, clock)
             left -= 1
+        if self._early is not None and not self._rule.on_outcome and self._next_impression >= self._seen:
+            self._early, self._seen, self.held.pinned_from = None, 0, None
+            self._offered.clear()
         return made
+
+    @property
+    def _lacks_impressions(self) -> bool:
+        """Return whether impressions are not read yet that are in the log, and that the next outcome may be for."""
+        early = self._early
+        if early is None or not self._rule.on_outcome or len(self._impressions) >= self._rule.max_impressions:
+            return False
+        return self._read_to < min(early.covered_to, self._log_end)
+
+    def _restore(self) -> None:
+        """Take in again what had been taken in; what was sent is not sent again."""
+        if self._read_to < self._seen:
+            return
+        nothing = Joined()
+        self._look_at(self._seen, nothing)
+        while self._next_outcome < self._known_until and self._outcomes:
+            self._take_in(self._outcomes.popleft(), nothing, None)
+
+    def _look_at(self, below: int, made: Joined) -> None:
+        """Send impressions below an offset, of those that were offered, that have an outcome already."""
+        while self._early is not None and self._offered and self._offered[0].offset < below:
+            waiting = self._early.add(self._offered.popleft())
+            if waiting is not None:
+                self._send_if_known(waiting, made)
+        self._looked_to = max(self._looked_to, below)
+
+    def _send_if_known(self, waiting: Waiting, made: Joined) -> None:
+        # Not only some of them: which these are depends on when the impression is read.
+        for outcome in self.held.all_of(waiting.impression.outer.id):
+            if self._send_early(waiting, outcome, made):
+                return
+
+    def _send_early(self, waiting: Waiting, outcome: Held, made: Joined) -> bool:
+        """Send an impression if the outcome is of its window; return whether it is."""
+        (impression, time_ms), rule, known_from = waiting, self._rule, self._complete_from
+        from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
+        if not from_ms <= outcome.time_ms <= to_ms or self.held.clock.now < 0 or impression.offset < self._doubted:
+            return False
+        if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
+            return False  # outcomes before this one may be gone
+        assert self._early is not None
+        self._early.sent(waiting, outcome.offset)
+        self._label(impression, (outcome,), made)
+        return True
 
     def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
         """Join `most` impressions at most, up to the first that is not due at `now`, or not below offset `covers`.
@@ -184,7 +266,8 @@ class PartitionJoin:
                     time_ms = covered[0].time_ms
                 if time_ms >= due_before or first.offset >= covers:
                     break
-                self._join(first, time_ms, made)
+                if self._early is None or not self._early.turn(first):
+                    self._join(first, time_ms, made)
             else:
                 self._refuse_impression(first.record, first.reason, made, first.place, first.fault)
             self._next_impression = first.offset + 1
@@ -211,14 +294,26 @@ class PartitionJoin:
         if isinstance(entry, OutcomeEntry) and entry.time_ms < now - self._rule.hold_ms:
             made.refused.append(Refused(self._rule.outcomes, entry.record, Reason.LATE))
             return
-        behind = self.held.clock_behind(entry) if clock is None else clock
+        behind, early = self.held.clock_behind(entry) if clock is None else clock, self._early
+        if early is not None:
+            self.held.pinned_from = early.needed_from(self._next_impression)
         made.unmatched += self.held.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
+        if early is None:
+            return
+        if isinstance(entry, HeartbeatEntry):
+            for waiting in early.cover(entry):
+                self._send_if_known(waiting, made)
+        else:
+            for waiting in early.of(entry.id):
+                self._send_early(waiting, self.held.latest, made)
 
     def _join(self, impression: Impression, time_ms: int, made: Joined) -> None:
         rule, known_from, outer = self._rule, self._complete_from, impression.outer
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if self.held.clock.now > to_ms + 2 * rule.tolerance_ms or (
-            known_from and (from_ms < known_from or known_from == NOT_KNOWN)
+        if (
+            impression.offset < self._doubted
+            or self.held.clock.now > to_ms + 2 * rule.tolerance_ms
+            or (known_from and (from_ms < known_from or known_from == NOT_KNOWN))
         ):
             self._refuse_impression(impression.record, Reason.LATE, made)
             return
@@ -280,7 +375,12 @@ class PartitionJoin:
         made.refused.append(Refused(self._rule.impressions, record, reason, place, fault))
 
     def _chosen(self, found: Sequence[Held]) -> tuple[float, float | None]:
-        """Return label and weight of several outcomes: by their times, those of equal times by their offsets."""
+        """Return label and weight of several outcomes: by their times, those of equal times by their offsets.
+
+        Where an impression is sent at once, the first of the log.
+        """
+        if self._rule.on_outcome:
+            return found[0].label, found[0].weight
         match self._rule.several:
             case "first":
                 chosen = min(found, key=lambda each: each.time_ms)

@@ -21,6 +21,9 @@ class JoinPosition(NamedTuple):
     held_from    the offset of the first outcome that is still held; `outcomes` if none is
     clock        of the outcomes, before `held_from`
     complete_from  before this time outcomes are gone from their log, unseen; 0: none are; NOT_KNOWN
+    seen          impressions below this offset have been looked at, and were sent early if they had an outcome; 0: none
+    early         the rule by which that was, as of `JoinRule.early_fingerprint`
+    doubted       which impressions below this offset were sent early, nobody knows: outcomes are gone that would tell
     """
 
     impressions: int
@@ -28,10 +31,13 @@ class JoinPosition(NamedTuple):
     held_from: int
     clock: OutcomeClock
     complete_from: int = 0
+    seen: int = 0
+    early: str = ""
+    doubted: int = 0
 
     def to_committed(self, outcomes_topic: str, fingerprint: str) -> Committed:
         """Return what is committed with a transaction."""
-        content = {
+        content: dict[str, object] = {
             "v": FORMAT,
             "topic": outcomes_topic,
             "rule": fingerprint,
@@ -40,6 +46,8 @@ class JoinPosition(NamedTuple):
             "clock": self.clock,
             "complete_from": self.complete_from,
         }
+        if self.seen or self.doubted:
+            content |= {"seen": self.seen, "early": self.early, "doubted": self.doubted}
         return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
 
 
@@ -60,6 +68,9 @@ class _StoredPosition(Stored):
     held_from: Offset
     clock: tuple[int, int, int]
     complete_from: int
+    seen: Offset = 0
+    early: str = ""
+    doubted: Offset = 0
 
 
 def read_position(committed: Committed, outcomes_topic: str, place: str) -> NotedPosition:
@@ -78,6 +89,13 @@ def read_position(committed: Committed, outcomes_topic: str, place: str) -> Note
             f"use {advice}"
         )
     position = JoinPosition(
-        committed.offset, found.outcomes, found.held_from, OutcomeClock(*found.clock), found.complete_from
+        committed.offset,
+        found.outcomes,
+        found.held_from,
+        OutcomeClock(*found.clock),
+        found.complete_from,
+        found.seen,
+        found.early,
+        found.doubted,
     )
     return NotedPosition(position, found.rule)

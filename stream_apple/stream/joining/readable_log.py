@@ -32,6 +32,11 @@ class ReadableLog:
         self._withheld: list[Record] = []
 
     @property
+    def position(self) -> int:
+        """Return the offset below which all that is there has been returned."""
+        return self._withheld[0].offset() if self._withheld else self._reader.position
+
+    @property
     def log_end(self) -> int:
         """Return the end of the log, as of when it was last read."""
         return self._reader.log_end

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stream_apple.config import Config
@@ -23,6 +24,8 @@ class JoinRule(NamedTuple):
     several        which of several outcomes of one impression counts
     max_outcomes   that are held in memory, of a partition; what is more waits in the log
     max_bytes      of a record's value
+    on_outcome     whether an impression is sent as soon as it has an outcome
+    max_impressions  that are held in memory for that, of a partition
     impression_shape, outcome_shape  which fields of records are what; None: records are the product's own messages
     """
 
@@ -36,6 +39,8 @@ class JoinRule(NamedTuple):
     max_bytes: int
     impression_shape: InputMapping | None = None
     outcome_shape: InputMapping | None = None
+    on_outcome: bool = False
+    max_impressions: int = 0
 
     @classmethod
     def of(cls, config: Config) -> "JoinRule":
@@ -52,6 +57,8 @@ class JoinRule(NamedTuple):
             config.limits.max_record_bytes,
             config.impression_shape,
             config.outcome_shape,
+            join.emit == "on_outcome",
+            join.max_impressions,
         )
 
     @property
@@ -62,5 +69,13 @@ class JoinRule(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Return 16 hex digits, which differ between rules that may join the same logs differently."""
-        deciding = self._replace(max_outcomes=0)
-        return hashlib.sha256(json.dumps([FORMAT, *deciding], default=dict).encode()).hexdigest()[:16]
+        return _digest(self._replace(max_outcomes=0, max_impressions=0))
+
+    @property
+    def early_fingerprint(self) -> str:
+        """Return 16 hex digits, which differ between rules that may send other impressions early."""
+        return _digest((self.wait_ms, self.tolerance_ms, self.max_bytes, self.impression_shape, self.outcome_shape))
+
+
+def _digest(deciding: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([FORMAT, *deciding], default=dict).encode()).hexdigest()[:16]

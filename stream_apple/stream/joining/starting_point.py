@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import structlog
 
-from stream_apple.errors import GapError
+from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition, read_position
 from stream_apple.stream.joining.rule import JoinRule
@@ -74,9 +74,17 @@ def found_starting_point(
     position, fingerprint = read_position(committed, rule.outcomes, place)
     gap = gone = None
     low, high = logs.impressions
-    if position.impressions > high:
+    if position.impressions < position.seen and position.early != rule.early_fingerprint:
+        raise ConfigurationError(
+            f"{place}@{position.impressions}: expected join.wait, tolerance, outcome_..., [input], [registry] and "
+            f"limits.max_record_bytes as they were when impressions below offset {position.seen} were sent as soon as "
+            f"they had an outcome, found others. Set them back, and join.emit = when_due; change them when these are "
+            f"joined, which takes one wait"
+        )
+    reached = max(position.impressions, position.seen)
+    if reached > high:
         raise GapError(
-            f"expected {place} to reach the committed offset {position.impressions}, found its end at {high}: "
+            f"expected {place} to reach the committed offset {reached}, found its end at {high}: "
             f"the topic has been made anew, or has lost records; use a new join.group to begin again"
         )
     if position.impressions < low:
@@ -90,7 +98,8 @@ def found_starting_point(
         position = position._replace(impressions=low)
     if position.held_from < logs.outcomes.low:
         gone = position.held_from, logs.outcomes.low
-        position = _without_outcomes(position.impressions, logs.outcomes.low, NOT_KNOWN)
+        doubted = max(position.seen, position.doubted)
+        position = _without_outcomes(position.impressions, logs.outcomes.low, NOT_KNOWN)._replace(doubted=doubted)
     return StartingPoint(position, fingerprint != rule.fingerprint, gap, gone)
 
 

@@ -1,4 +1,7 @@
-"""The joiner's loop on records of other shapes, some of whose schemas come late, with crashes at any of its calls."""
+"""The joiner's loop on records of other shapes, some of whose schemas come late, with crashes at any of its calls.
+
+And where impressions are sent as soon as they have an outcome.
+"""
 
 import random
 
@@ -10,16 +13,18 @@ from simulation.log import Message
 from simulation.member_process import End
 from stream.joining.other_shapes import IMPRESSION, OUTCOME, KnownSchemas, in_other_shapes, led_back, without_the_rest
 from stream.joining.two_logs import RULE, SECOND, START, make_logs
-from support.oracles.offline_join import Example, content_of, joined_in_sequence
+from support.oracles.offline_join import Example, Joined, content_of, joined_at_once, joined_in_sequence
 
 OTHER = JOIN_RULE._replace(impression_shape=IMPRESSION, outcome_shape=OUTCOME)
 MOST_TURNS = 4_000
 
 
+@pytest.mark.parametrize("emit", ["when_due", "on_outcome"])
 @pytest.mark.parametrize("seed", range(12))
-def test_crashes_change_nothing(seed: int) -> None:
+def test_crashes_change_nothing(seed: int, emit: str) -> None:
     """Each joiner fails somewhere, and its successor goes on; what is joined is what an offline join gives."""
-    draw = random.Random(seed)
+    draw, at_once = random.Random(seed), emit == "on_outcome"
+    rule = OTHER._replace(on_outcome=at_once, max_impressions=draw.choice([5, 1_000]))
     topics = (OTHER.impressions, OTHER.outcomes, OUTPUTS.examples, OUTPUTS.dead_letters)
     cluster, now = MemoryCluster(dict.fromkeys(topics, 1)), START / SECOND
     own = make_logs(seed, 60, heartbeats=False)
@@ -38,11 +43,11 @@ def test_crashes_change_nothing(seed: int) -> None:
 
     def start() -> JoinerProcess:
         if not coming:  # the last ones do no harm
-            return JoinerProcess(cluster, "joiner", lambda: now, rule=OTHER, schemas=KnownSchemas())
+            return JoinerProcess(cluster, "joiner", lambda: now, rule=rule, schemas=KnownSchemas())
         kinds = (Kind.ABORTABLE, Kind.CRASH)
         faults = [Fault(draw.randrange(20, 400), kind, draw.choice(list(When))) for kind in kinds]
         schemas = KnownSchemas(draw.randrange(20))
-        return JoinerProcess(cluster, "joiner", lambda: now, faults, rule=OTHER, schemas=schemas)
+        return JoinerProcess(cluster, "joiner", lambda: now, faults, rule=rule, schemas=schemas)
 
     joiner, lives, last = start(), 1, False
     for _ in range(MOST_TURNS):
@@ -66,10 +71,18 @@ def test_crashes_change_nothing(seed: int) -> None:
     shown, said = (cluster.log(topic, 0).committed() for topic in topics[:2])
     impressions = [originals[OTHER.impressions, each.at]._replace(at=each.at) for each in shown]
     outcomes = [originals.get((OTHER.outcomes, each.at), each)._replace(at=each.at) for each in said]
-    wanted = without_the_rest(joined_in_sequence(RULE, impressions, outcomes))
+    if at_once:
+        wanted = without_the_rest(Joined(joined_at_once(RULE, impressions, outcomes), [], []))
+    else:
+        wanted = without_the_rest(joined_in_sequence(RULE, impressions, outcomes))
     committed = cluster.log(OUTPUTS.examples, 0).committed()
     examples = [Example(each.named, content_of(each.payload), each.time_ms) for each in committed]
-    assert led_back(examples) == wanted.examples
+    found = led_back(examples)
+    if at_once:
+        assert [each.key for each in found] != [each.key for each in wanted.examples]
+        places = {each.key: place for place, each in enumerate(wanted.examples)}
+        found.sort(key=lambda each: places[each.key])
+    assert found == wanted.examples
     assert len(wanted.examples) == len(impressions)
     assert lives > 1
     assert joiner.ended is End.STOPPED

@@ -107,7 +107,8 @@ class Harness:
             before = self.join.position
             impressions = self._next(self._logs.impressions, 0)
             outcomes = self._next(self._logs.outcomes, 1)
-            self.join.offer_impressions(self._records.impressions(impressions))
+            end = self._logs.impressions[-1].at + 1
+            self.join.offer_impressions(self._records.impressions(impressions), self._read[0], end)
             self.join.offer_outcomes(self._records.outcomes(outcomes))
             self._keep(self.join.advance(self._draw.choice([1, 3, 1000])))
             whole = all(log[-1].at < read for log, read in zip(self._logs, self._read, strict=True))

@@ -94,6 +94,20 @@ def joined_by_times(rule: Rule, impressions: Sequence[Record], outcomes: Sequenc
     return [example for example in found if example is not None]
 
 
+def joined_at_once(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> list[Example]:
+    """The same where impressions are sent on their first outcome, that of the log; in the order of the impressions."""
+    heartbeats = [each for each in outcomes if _is_heartbeat(each)]
+    found = []
+    for impression in impressions:
+        time, name = _bound(impression, heartbeats), content_of(impression.value())["id"]
+        window = range(time - rule.tolerance, time + rule.wait + 1)
+        own = [
+            each for each in outcomes if content_of(each.value()).get("id") == name and each.timestamp()[1] in window
+        ]
+        found.append(_labelled(impression, own[:1], rule))
+    return [example for example in found if example is not None]
+
+
 def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> Joined:
     """What the sequence of two well-formed logs gives, as far as it is decided."""
     now, votes, rival, taken = -1, 0, -1, 0

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -171,6 +172,17 @@ the broker dies once.
 """
 
 
+def _code_of(worker: WorkerProcess) -> int:
+    """How a worker has ended that nobody has killed: without its broker, or fenced when that came back."""
+    code = worker.process.returncode
+    if code == -signal.SIGABRT:
+        # A client of librdkafka may abort where it is destroyed while it still asks for offsets (`rd_kafka_enq_once`).
+        # By then the worker has said how it ends.
+        code = next((event["exit_code"] for event in worker.history() if event.get("event") == "failed"), code)
+    assert code in {BrokerError.exit_code, FencedError.exit_code}, worker.tail()
+    return code
+
+
 class Stage:
     """A group of workers and a replica, with all that happens to them. `done` counts it."""
 
@@ -224,9 +236,7 @@ class Stage:
         def looked() -> bool:
             for number, worker in enumerate(self._workers):
                 if not worker.running:
-                    code = worker.process.returncode
-                    assert code in {BrokerError.exit_code, FencedError.exit_code}, worker.tail()
-                    self.done[f"exit {code}"] += 1
+                    self.done[f"exit {_code_of(worker)}"] += 1
                     self._workers[number] = self._start(worker.name)
             return done()
 

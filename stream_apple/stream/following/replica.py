@@ -37,6 +37,9 @@ _AT_ONCE = 200  # records of a fetch: the client makes them while it keeps the i
 _RETRY_S = 5.0
 _PATIENCE_S = 0.002  # for which questions go first
 _BEHIND_S = 1.0  # from where on learning is as urgent
+GONE_S = 30.0
+"""For how long a group must have no offset any more before that is believed: a broker that is just coming back may know
+of none, and give no error."""
 
 _log = structlog.get_logger()
 
@@ -88,6 +91,7 @@ class Replica:
         self._place = f"{sources.provenance.topics.examples}-{number}"
         self._retry_at = float("-inf")
         self._told: Committed | None = None
+        self._gone_since: float | None = None
         self._reader: Reader | None = None
         self._waiting: deque[Record] = deque()
         self._portion = _FEWEST_RECORDS
@@ -103,8 +107,12 @@ class Replica:
     def tell(self, committed: Committed | None) -> None:
         """Tell what the group has committed by now."""
         if committed is None and self._told is not None:
+            if self._gone_since is None:
+                self._gone_since = self._now()
+            if self._now() - self._gone_since < GONE_S:
+                return
             self._drop("expected what the group has committed to stay, found that it is gone")
-        self._told = committed
+        self._told, self._gone_since = committed, None
         if committed is not None:
             self.own_lag.tell(committed.offset)
             # Now, when the cluster has answered: a reader that hears nothing takes the last end for that of today.

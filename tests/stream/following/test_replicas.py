@@ -18,7 +18,7 @@ from support.records import TOPIC, FakeRecord
 from stream_apple.errors import ConfigurationError, GapError, ModelError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
-from stream_apple.stream.following.replica import DigestCheck
+from stream_apple.stream.following.replica import GONE_S, DigestCheck
 from stream_apple.stream.following.replicas import NoModelError, Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -113,6 +113,28 @@ def _one(records: int) -> tuple[MemoryCluster, list[FakeRecord]]:
 def _loaded(cluster: MemoryCluster, records: list[FakeRecord], setup: Setup = SETUP) -> None:
     cluster.load(TOPIC, records)
     complete(cluster, Process(cluster, setup=setup))
+
+
+def test_a_broker_that_knows_of_no_offset_is_believed_after_a_while() -> None:
+    """One that is just coming back may say so: the model stays. A group that is gone for long has none any more."""
+    cluster, records = _one(60)
+    _loaded(cluster, records)
+    recorder = Recorder()
+    replicas = follow(cluster, SETUP, recorder)  # whose clock goes on by a second at each look
+    settle(replicas, recorder)
+    (replica,) = replicas.by_partition.values()
+    model, committed = replica.model, replicas._sources.logs.committed([0])[0]
+    assert model is not None
+    for _ in range(2):
+        for _ in range(int(GONE_S / 4)):
+            replica.tell(None)
+        assert replica.model is model
+        replica.tell(committed)
+    for _ in range(int(GONE_S) + 1):
+        replica.tell(None)
+    assert replica.model is None
+    settle(replicas, recorder)
+    assert replica.model is not None
 
 
 def test_a_skipped_record_and_a_gap() -> None:
@@ -216,7 +238,7 @@ def test_a_group_that_begins_anew() -> None:
     settle(replicas, recorder)
     offsets = cluster.group(GROUP, TOPIC).offsets
     before = offsets.pop(0)
-    for _ in range(5):
+    for _ in range(int(GONE_S)):  # seconds at least
         replicas.step()
     assert replicas.by_partition[0].model is None
     offsets[0] = before

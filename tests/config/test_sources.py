@@ -21,6 +21,9 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
 }
 FIELDS = {"label", "weight", "id", "timestamp", "features", "separator", "ignore", "categories", "numbers", "times"}
 """Of the section `input`: any text is the path of a field."""
+PATHS = {("input", key) for key in FIELDS} | {
+    ("join", f"outcome_{key}") for key in ("id", "label", "weight", "timestamp")
+}
 WRONG = {"from_model": "two\nlines"}
 """What is refused of those that take white space."""
 NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
@@ -37,8 +40,8 @@ class TestSources:
             config = load(None, {variable(section, key): "some-name", **NEEDED.get(key, {})})
             assert getattr(getattr(config, section), key) == "some-name"
         wrong = WRONG.get(key, "white space" if key in TEXTS else "many")
-        if section == "input" and key in FIELDS:
-            assert load(None, {variable(section, key): "a b"}).input != load(None, {}).input
+        if (section, key) in PATHS:
+            assert getattr(load(None, {variable(section, key): "a b"}), section) != getattr(load(None, {}), section)
             wrong = "two\nlines"
         (fault,) = faults_of(None, {variable(section, key): wrong, **NEEDED.get(key, {})})
         assert fault.startswith(f"{section}.{key} (from {variable(section, key)}): expected ")

@@ -25,7 +25,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
 
-_LONG = {"simulation", "end_to_end"}
+_LONG = {"simulation", "end_to_end", "stream"}
 _OWN_BROKER = pytest.StashKey[str | None]()
 
 

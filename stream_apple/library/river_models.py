@@ -24,8 +24,6 @@ from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
-_BOOLEANS = (False, True)
-
 
 class _Apple(base.Estimator):
     """What both models have in common. The learner is made with the first example, or when it is asked before."""

@@ -60,6 +60,11 @@ def possible(name: str, kind: Kind, when: When) -> bool:
     return kind is Kind.CRASH or name not in QUIET_CALLS
 
 
+def struck(calls: Sequence[str], kind: Kind, when: When) -> list[int]:
+    """Return the numbers of the calls that such a fault can strike: at another it would strike the next of these."""
+    return [number for number, name in enumerate(calls) if possible(name, kind, when)]
+
+
 class Fault(NamedTuple):
     """Strikes the first call from number `call` on that it can strike, once."""
 

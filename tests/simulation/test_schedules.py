@@ -7,7 +7,7 @@ byte, and every bit of every model's state, live and as restored from its last s
 from functools import cache
 
 import pytest
-from simulation.faults import Fault, Kind, When, possible
+from simulation.faults import Fault, Kind, When, struck
 from simulation.history import parts, run_all
 from simulation.member_process import End
 from simulation.process import GROUP, TOPICS, Process
@@ -29,13 +29,12 @@ def script_calls(*, late: bool) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(process.broker.calls) for process in Script(late=late).run().processes)
 
 
-def struck(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
+def places_of(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
     """(process, call) of every call of the script that such a fault can strike."""
     return [
         (process, number)
         for process, calls in enumerate(script_calls(late=late))
-        for number, name in enumerate(calls)
-        if possible(name, kind, when)
+        for number in struck(calls, kind, when)
     ]
 
 
@@ -64,7 +63,7 @@ class TestEveryCall:
         With learning threads that have done their work when it is asked for, and, at every fourth call, with such as
         have not.
         """
-        places = struck(kind, when, late=late)[::every]
+        places = places_of(kind, when, late=late)[::every]
         assert places
         for process, call in places:
             try:

@@ -1,6 +1,7 @@
 """Monomials are taken apart into what they were made of."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -99,10 +100,16 @@ def test_a_lost_base_feature_leaves_a_gap_that_its_key_closes() -> None:
     assert taken_apart(Factors(table, np.array([lost], np.uint64))) == before
 
 
+@cache
+def overflowing(bits: int) -> Learner:
+    """A learner whose table may have been too small, which nobody changes."""
+    return learned("apple", bits=bits, seed=5, names=30)
+
+
 @given(st.lists(st.integers(1, 2**64 - 1), max_size=40), st.integers(8, 14))
 def test_places_are_those_of_the_table(strangers: list[int], bits: int) -> None:
     """Every key of a table that has overflowed or not is found at its slot, and no other key is."""
-    learner = learned("apple", bits=bits, seed=5, names=30)
+    learner = overflowing(bits)
     slots = learner.slots()
     at = np.flatnonzero(slots["key"][:-1])
     own = slots["key"][at]

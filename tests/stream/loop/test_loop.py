@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.faults import CrashError, Fault, Kind, When
+from simulation.faults import CrashError, Fault, Kind, When, struck
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import Outputs, outputs_of
 from stream.one_worker import (
@@ -60,7 +60,7 @@ class TestExactlyOnce:
     def test_a_transaction_fails_at_any_call(self, expected: Outputs, when: When) -> None:
         """An abortable error in call k leaves the same worker to do it again; so does one in doubt."""
         calls = calls_of_a_run()
-        for call in range(len(calls)):
+        for call in struck(calls, Kind.ABORTABLE, when):
             cluster = cluster_of_all()
             worker = Worker(cluster, [Fault(call, Kind.ABORTABLE, when)]).run()
             if call >= len(calls) - calls[::-1].index("fetch"):  # on its way out: a successor has to do the rest

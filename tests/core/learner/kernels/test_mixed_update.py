@@ -35,7 +35,8 @@ def settled(learner: Learner) -> Table:
 def states_of(learner: Learner, values: dict[Monomial, np.float32]) -> dict[Monomial, State]:
     """Of the monomials that have slots."""
     table = settled(learner)
-    places = {int(key): at for at, key in enumerate(table.slots["key"]) if key}
+    taken = np.flatnonzero(table.slots["key"])
+    places = dict(zip(table.slots["key"][taken].tolist(), taken.tolist(), strict=True))
     places[0] = len(table.slots) - 1
     found = {}
     for monomial in values:

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -175,10 +174,6 @@ the broker dies once.
 def _code_of(worker: WorkerProcess) -> int:
     """How a worker has ended that nobody has killed: without its broker, or fenced when that came back."""
     code = worker.process.returncode
-    if code == -signal.SIGABRT:
-        # A client of librdkafka may abort where it is destroyed while it still asks for offsets (`rd_kafka_enq_once`).
-        # By then the worker has said how it ends.
-        code = next((event["exit_code"] for event in worker.history() if event.get("event") == "failed"), code)
     assert code in {BrokerError.exit_code, FencedError.exit_code}, worker.tail()
     return code
 

@@ -78,10 +78,11 @@ class WorkerProcess:
 
         return wait_until(done_while_running, lambda: f"{what}:\n{self.tail()}", DEADLINE_S, pause_s)
 
-    def wait_for_event(self, name: str) -> dict[str, Any]:
-        """Wait until the worker has logged such an event; the first one."""
+    def wait_for_event(self, name: str, **facts: object) -> dict[str, Any]:
+        """Wait until the worker has logged such an event with these facts; the first one."""
+        wanted = {"event": name, **facts}
         found = self.wait_until(
-            lambda: [event for event in self.history() if event.get("event") == name], f"it had logged {name}"
+            lambda: [event for event in self.history() if wanted.items() <= event.items()], f"it had logged {wanted}"
         )
         return found[0]
 

@@ -31,7 +31,7 @@ _EXTRA = "install the extra `registry`: pip install 'stream-apple[registry]'"
 class _Asked(NamedTuple):
     """A schema that is not known yet.
 
-    fault   why
+    fault   why; "" until the registry has answered, or failed to
     again   seconds of the clock at which it is asked for again; infinite while it is
     wait_s  between the last two times
     """
@@ -58,14 +58,14 @@ class SchemaRegistry:
         if schema in self._parsers:
             return True
         with self._lock:
-            last = self._asked.get(schema, _Asked("it has not answered yet", self._now(), _AGAIN_S))
+            last = self._asked.get(schema, _Asked("", self._now(), _AGAIN_S))
             if last.again <= self._now():
                 self._asked[schema] = last._replace(again=float("inf"))
                 threading.Thread(target=self._ask, args=(schema, last), name="schema", daemon=True).start()
         return False
 
     def fault(self, schema: int) -> str:
-        """Return why the schema is not known yet."""
+        """Return why the schema is not known yet; "" while the first answer is awaited."""
         asked = self._asked.get(schema)
         return "" if asked is None else asked.fault
 
@@ -102,7 +102,7 @@ class SchemaRegistry:
             if self._now() > deadline:
                 raise BrokerError(
                     f"registry.url: expected schema {schema} from {self._url} within {PATIENCE_S:g} s, "
-                    f"found: {self.fault(schema)}"
+                    f"found: {self.fault(schema) or 'no answer'}"
                 )
             time.sleep(0.02)
         return self._parsers[schema]

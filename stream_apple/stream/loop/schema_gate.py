@@ -27,9 +27,11 @@ def still_awaited(awaited: AwaitedSchema, partition: int, schemas: Schemas, now:
         if awaited.told:
             _log.info("schema_found", partition=partition, offset=offset, schema=schema, seconds=round(waited_s, 1))
         return None
-    if awaited.told or waited_s < TOLD_AFTER_S:
+    fault = schemas.fault(schema)
+    # Without a fault the first answer is still on its way: an operator can do nothing yet, and the metric counts.
+    if awaited.told or waited_s < TOLD_AFTER_S or not fault:
         return awaited
-    _log.warning("schema_awaited", partition=partition, offset=offset, schema=schema, error=schemas.fault(schema))
+    _log.warning("schema_awaited", partition=partition, offset=offset, schema=schema, error=fault)
     return awaited._replace(told=True)
 
 

@@ -11,7 +11,7 @@ So what is learned depends on the records alone: 1 and 2 workers must come to th
     read        bytes a round and partition: its contribution by the leader, and its share of the merged model, which
                 each worker reads once
 
-With `--timeline`, the time of a hold besides, cut at what workers log: seconds from each moment to the next, medians over
+With `--timeline`, the time of a hold besides, cut at what workers log: seconds from each moment to the next, medians of
 rounds; each stage ends when the last partition has come so far.
 
 Workers write no snapshots but those of merging. The last round is not merged: nothing comes after it. Broker, producer,

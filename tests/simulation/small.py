@@ -19,7 +19,7 @@ def small(block_slots: int = 64) -> Iterator[None]:
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_SLOTS", block_slots)
-        patch.setattr(writer, "MOST_IN_FLIGHT", 2)
+        patch.setattr(writer, "MOST_IN_FLIGHT", 700)
         patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)

@@ -34,9 +34,10 @@ from stream_apple.stream.loop.transaction import LoopSettings, Transaction
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergingFactory, no_merging
 from stream_apple.stream.model.model_image import ModelImage
-from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 FETCH_TIMEOUT_S = 0.1
@@ -174,14 +175,24 @@ class Loop:
 
     def _save_what_is_due(self) -> None:
         """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
-        due = self._writer.due(self._owned, self._merging.unsaved)
+        # What a state has learned will have been sent by the time that it comes.
+        for urgent in self._writer.due_at_once(self._merging.unsaved):
+            self._writer.expect_at_once(urgent)
+            self._learning.ask(urgent, partial(_encoded, urgent.model), partial(self._save_encoded, urgent))
+        due = self._writer.due(self._owned)
         if due is not None:
-            self._writer.expect()
-            # What the state has learned will have been sent by the time that it comes.
+            self._writer.expect(due)
             self._learning.ask(due, due.model.copied_image, partial(self._save, due))
-        if self._writer.busy:
+        if self._writer.sending:
             self._writer.send_on()
             self._budget.lap(Phase.SNAPSHOT)
+
+    def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:
+        """Begin to send the snapshot of a model that stands still for others."""
+        image, snapshot = encoded
+        self._transaction.begin()
+        self._writer.begin_encoded(partition, snapshot)
+        self._merging.saving(partition, image)
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
         """Begin to send the partition's snapshot in the transaction."""
@@ -208,7 +219,7 @@ class Loop:
         if not self._transaction.open or self._writer.busy:
             return False
         # Readers have waited for a recovery, or its snapshot for a commit: not any longer.
-        waited_for = any(each.written is not None or each.awaited for each in self._owned)
+        waited_for = self._writer.awaited or any(each.written is not None or each.awaited for each in self._owned)
         return waited_for or self._transaction.due
 
     def _commit(self) -> None:
@@ -268,3 +279,8 @@ class Loop:
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")
         self._budget.lap(Phase.REBALANCE)
+
+
+def _encoded(model: PartitionModel) -> tuple[ModelImage, Snapshot]:
+    """Return the state of a model that stands still, and its snapshot."""
+    return model.image(), encode_snapshot(model)

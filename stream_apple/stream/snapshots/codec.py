@@ -86,6 +86,11 @@ class Snapshot(NamedTuple):
     digest: str
     messages: list[bytes]
 
+    @property
+    def message_count(self) -> int:
+        """Return how many messages there are."""
+        return len(self.messages)
+
 
 def encode_snapshot(model: PartitionModel) -> Snapshot:
     """The state of `model` now; ModelError if a weight is not finite, which must never be kept."""
@@ -101,7 +106,7 @@ class SnapshotEncoder:
     image  of its state, that nobody changes before the last message is made
 
     at      the first offset that the state has not learned
-    count   how many messages there are
+    message_count  how many there are
     digest  of the state; "" before the last message is made
     """
 
@@ -111,7 +116,7 @@ class SnapshotEncoder:
         self._model = model
         self._image = image
         self._blocks = blocks_of(image.table)
-        self.count = len(self._blocks) + 1
+        self.message_count = len(self._blocks) + 1
         self._learner_digest = StateDigest()
         self._compressor = compressor()
 
@@ -137,7 +142,7 @@ class SnapshotEncoder:
                     "model": self._image.lineage.model,
                     "at": self.at,
                     "index": index,
-                    "of": self.count,
+                    "of": self.message_count,
                     "data": self._compressor.compress(data),
                 }
             )

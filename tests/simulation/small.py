@@ -25,9 +25,10 @@ def small(block_slots: int = 64) -> Iterator[None]:
         patch.setattr(loop, "WORTH_SAVING", 3)
         patch.setattr(merge_log, "_MESSAGES", 2)
         patch.setattr(leader, "POLL_S", 0.0)
-        patch.setattr(leader, "OPEN_POLL_S", 0.0)
+        patch.setattr(leader, "LEAST_POLL_S", 0.0)
         patch.setattr(leader, "ENDS_S", 0.0)
         patch.setattr(merging, "POLL_S", 0.0)
+        patch.setattr(merging, "LEAST_POLL_S", 0.0)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:
             yield

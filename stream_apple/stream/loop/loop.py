@@ -138,7 +138,8 @@ class Loop:
     def _fetch(self) -> bool:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
-        timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
+        busy = self._writer.sending or self._merging.busy
+        timeout = 0.0 if waiting else BUSY_S if busy else min(FETCH_TIMEOUT_S, self._merging.due_in_s)
         records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._outputs.topics_in_doubt:
@@ -178,7 +179,11 @@ class Loop:
         # What a state has learned will have been sent by the time that it comes.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
             self._writer.expect_at_once(urgent)
-            self._learning.ask(urgent, partial(_encoded, urgent.model), partial(self._save_encoded, urgent))
+            self._learning.ask(
+                urgent,
+                partial(_encoded, urgent.model, self._merging.blocks(urgent)),
+                partial(self._save_encoded, urgent),
+            )
         due = self._writer.due(self._owned)
         if due is not None:
             self._writer.expect(due)
@@ -281,6 +286,6 @@ class Loop:
         self._budget.lap(Phase.REBALANCE)
 
 
-def _encoded(model: PartitionModel) -> tuple[ModelImage, Snapshot]:
+def _encoded(model: PartitionModel, blocks: Sequence[bytes]) -> tuple[ModelImage, Snapshot]:
     """Return the state of a model that stands still, and its snapshot."""
-    return model.image(), encode_snapshot(model)
+    return model.image(), encode_snapshot(model, blocks)

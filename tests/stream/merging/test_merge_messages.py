@@ -17,6 +17,7 @@ from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, 
 from stream_apple.stream.merging.merge_messages import MergeDecoder, encode_merge, merge_key, read_manifest
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots import blocks
+from stream_apple.stream.snapshots.codec import encode_snapshot
 
 ADOPTED = AdoptionRecord(2, 117, 3, BoundaryState.ADOPTED, True, MergedPointer(3, 4, 9), "a" * 32, "b" * 32)  # noqa: FBT003
 SKIPPED = AdoptionRecord(1, 90, 3, BoundaryState.SKIPPED, False, None, None, "c" * 32)  # noqa: FBT003
@@ -29,7 +30,7 @@ def _many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def messages() -> list[bytes]:
     """Those of the merged model."""
-    return encode_merge(GROUP, manifest(), merged().model)
+    return encode_merge(GROUP, manifest(), merged().model).messages
 
 
 def decoded(values: list[bytes]) -> MergeDecoder:
@@ -66,6 +67,15 @@ class TestMergedModels:
         own = learned(2).learner
         adopt(own, decoder.model, included=True, roster_size=2)
         assert merged_digest(own) == manifest().digest
+
+    def test_whoever_adopts_it_is_saved_with_its_blocks(self) -> None:
+        """As they came, or as they were sent: they are what encoding its table anew would make."""
+        sent = encode_merge(GROUP, manifest(), merged().model)
+        decoder = decoded(sent.messages)
+        assert decoder.blocks == sent.blocks
+        model = learned(2)
+        model.adopt(decoder.model, included=True, roster_size=2)
+        assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""

@@ -154,6 +154,8 @@ def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess
     adopted = [event for event in history if event["event"] == "round_adopted"]
     due = 0 if case.mode == "off" else case.partitions * (rounds - 1)
     assert len(adopted) == due, f"{case}: expected {due} adoptions, found {len(adopted)}"
+    late = [(event["round"], event["partition"]) for event in adopted if not event["included"]]
+    assert not late, f"{case}: expected every partition in every merge, found these late: {late}"
     if not due:
         return outcome
 
@@ -172,7 +174,7 @@ def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess
     )
 
 
-def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, directory: Path) -> Outcome:
+def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, directory: Path, patience: str) -> Outcome:
     """Workers that wait for the stream, on topics of their own, and the stream."""
     create = unique_topics(bootstrap)
     topics = create_worker_topics(create, case.partitions) | {"merges": create("merges", 1, FOREVER)}
@@ -184,7 +186,7 @@ def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, dir
         worker={"snapshot_interval": "1h"},
         learner={"bits": BITS},
         epochs={"length": f"{length}ms"},
-        merge={"mode": case.mode, "patience": "forever"},
+        merge={"mode": case.mode, "patience": patience},
     )
     with ExitStack() as stack:
         workers = [
@@ -237,6 +239,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of each case")
     parser.add_argument("--partitions", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--patience", default="forever", help="with less, a partition may be late, which is an error")
     parser.add_argument("--modes", nargs="+", default=["off", "average"])
     parser.add_argument("--timeline", action="store_true", help="where the time of a hold goes")
     asked = parser.parse_args()
@@ -248,7 +251,8 @@ def main() -> None:
     with broker() as (bootstrap, directory):
         for case in itertools.starmap(Case, itertools.product(asked.partitions, asked.workers, asked.modes)):
             outcomes = [
-                run_case(bootstrap, case, messages, asked.rounds, directory) for _ in range(max(asked.repeats, 1))
+                run_case(bootstrap, case, messages, asked.rounds, directory, asked.patience)
+                for _ in range(max(asked.repeats, 1))
             ]
             losses = known.setdefault((case.partitions, case.mode), {outcomes[0].loss})
             losses.update(each.loss for each in outcomes)

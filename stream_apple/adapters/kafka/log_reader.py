@@ -15,6 +15,9 @@ from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
+_POOLED_WAIT_MS = 20
+"""So long the broker may keep an answer back if there is nothing more to read: the client's next reader waits for it."""
+
 
 class ReaderPool:
     """Makes readers of one partition each, on clients that are kept for the next: to connect takes longer than to read.
@@ -24,13 +27,13 @@ class ReaderPool:
     """
 
     def __init__(self, properties: dict[str, Any], most: int) -> None:
-        self._properties = properties
+        self._properties = {**properties, "fetch.wait.max.ms": _POOLED_WAIT_MS} if most else properties
         self._most = most
         self._idle: list[Consumer] = []
 
     def reader(self, topic: str, partition: int, offset: int) -> "PartitionReader":
         """Read this partition from `offset` on."""
-        client = self._idle.pop() if self._idle else None
+        client = self._idle.pop(0) if self._idle else None
         return PartitionReader(self._properties, topic, partition, offset, client, self._take_back)
 
     def _take_back(self, client: Consumer) -> None:

@@ -16,7 +16,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 _POOLED_WAIT_MS = 20
-"""So long the broker may keep an answer back if there is nothing more to read: the client's next reader waits for it."""
+"""So long the broker may keep back the answer to a last question, for which the next reader of the client waits."""
 
 
 class ReaderPool:

@@ -50,7 +50,7 @@ from stream_apple.core.learner.merging.stacks import (
     Stack,
     copy_into,
     empty_stack,
-    fill,
+    fill_stack,
     part_of,
     portions_of,
     settle_stack,
@@ -122,7 +122,7 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     portions = portions_of(out)
     stack = empty_stack(tables, portions[0][1])
     for start, stop in portions:
-        _settle(fill(stack, tables, slice(start, stop)), given)
+        _settle(fill_stack(stack, tables, slice(start, stop)), given)
         merge_buckets(stack, part_of(out, start, stop), election, scratch, counted)
     last = len(out.slots) - 1
     merge_constants(stack_of(tables, slice(last, last + 1)), part_of(out, last, last + 1), scratch)

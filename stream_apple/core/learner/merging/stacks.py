@@ -50,7 +50,7 @@ def empty_stack(tables: Sequence[Table], size: int) -> Stack:
     return Stack(slots=raw.view(SLOT), **named)
 
 
-def fill(stack: Stack, tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
+def fill_stack(stack: Stack, tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
     """Write these slots of all tables to a stack for as many; rows of companions are 0 but for base features.
 
     Memory that is filled again and again is worth more than new memory, which the system would have to clear.
@@ -70,9 +70,9 @@ def fill(stack: Stack, tables: Sequence[Table], where: slice | NDArray[np.int64]
 
 
 def stack_of(tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
-    """Return these slots of all tables, in a stack of their own; see `fill`."""
+    """Return these slots of all tables, in a stack of their own; see `fill_stack`."""
     size = len(range(*where.indices(len(tables[0].slots)))) if isinstance(where, slice) else len(where)
-    return fill(empty_stack(tables, size), tables, where)
+    return fill_stack(empty_stack(tables, size), tables, where)
 
 
 def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:

@@ -18,9 +18,9 @@ from stream_apple.core.codec.outer_map import warm_up_outer_maps
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs, JoinSettings
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
 """What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
@@ -62,9 +62,12 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             kafka,
             rule,
             JoinOutputs(config.topics.examples, config.join.dead_letters),
-            LoopSettings(worker.fetch_records, worker.commit_records, worker.commit_interval / 1000, 0.0),
+            JoinSettings(
+                worker.fetch_records,
+                CommitSettings(worker.commit_records, worker.commit_interval / 1000),
+                worker.accepted_gaps,
+            ),
             JoinMonitoring(metrics, health),
-            worker.accepted_gaps,
             schemas=schemas,
         )
         run_until_stopped(loop, kafka, config, signals)

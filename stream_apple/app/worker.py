@@ -32,9 +32,9 @@ from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.signals import Signals
 from stream_apple.stream.learning.threads import ThreadPool, usable_cores
 from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
@@ -137,8 +137,7 @@ def assemble(
     owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, exceptions, schemas=schemas)
     settings = LoopSettings(
         worker.fetch_records,
-        worker.commit_records,
-        worker.commit_interval / 1000,
+        CommitSettings(worker.commit_records, worker.commit_interval / 1000),
         worker.snapshot_interval / 1000,
         threads_of(config),
     )

@@ -30,7 +30,7 @@ from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
 from stream_apple.stream.loop.life_cycle import LifeCycle
-from stream_apple.stream.loop.transaction import LoopSettings, Transaction
+from stream_apple.stream.loop.transaction import CommitSettings, Transaction
 from stream_apple.stream.model.dead_letters import Reject, dead_letter
 
 IDLE_S = 0.05
@@ -47,13 +47,24 @@ class JoinOutputs(NamedTuple):
     dead_letters: str
 
 
+class JoinSettings(NamedTuple):
+    """How a joiner works.
+
+    fetch_records  how many it reads at once, and decides on in one step of a partition
+    accepted_gaps  of the impressions, each as partition and first missing offset
+    """
+
+    fetch_records: int
+    commits: CommitSettings
+    accepted_gaps: Collection[tuple[int, int]] = ()
+
+
 class JoinLoop:
     """A member of the joiners' consumer group. `run` is its life; `stop` may be called from a signal handler.
 
-    accepted_gaps  of the impressions, each as partition and first missing offset
-    now            monotonic seconds
-    time_of_day    seconds since 1970
-    schemas        of a registry, for records that are framed
+    now          monotonic seconds
+    time_of_day  seconds since 1970
+    schemas      of a registry, for records that are framed
     """
 
     def __init__(
@@ -61,9 +72,8 @@ class JoinLoop:
         broker: Broker,
         rule: JoinRule,
         outputs: JoinOutputs,
-        settings: LoopSettings,
+        settings: JoinSettings,
         watchers: JoinWatchers,
-        accepted_gaps: Collection[tuple[int, int]] = (),
         now: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], float] = time.time,
         schemas: Schemas | None = None,
@@ -74,11 +84,11 @@ class JoinLoop:
         self._records = JoinInput(rule, schemas)
         self._fingerprint = rule.fingerprint
         self._outputs = outputs
+        self._settings = settings
         self._watchers = watchers
-        self._accepted_gaps = accepted_gaps
         self._now = now
         self._time_of_day = time_of_day
-        self._transaction = Transaction(broker, settings, watchers.metrics, now)
+        self._transaction = Transaction(broker, settings.commits, watchers.metrics, now)
         self._life = LifeCycle(watchers.health)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._dead_letter_partitions = 1
@@ -146,7 +156,7 @@ class JoinLoop:
     def _step(self, partition: JoinedPartition) -> bool:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
-        joined = partition.step(self._transaction.settings.fetch_records)
+        joined = partition.step(self._settings.fetch_records)
         if not partition.told and not partition.join.restoring:
             partition.told = True
             _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
@@ -225,7 +235,7 @@ class JoinLoop:
             logs = JoinLogs(
                 self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
             )
-            position = starting_point(rule, number, committed[number], logs, self._accepted_gaps)
+            position = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
             known = self._kept.get(number)
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)

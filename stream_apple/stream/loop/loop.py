@@ -21,6 +21,7 @@ What is in a transaction never depends on when it is committed: time decides onl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -30,7 +31,7 @@ from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
 from stream_apple.stream.loop.life_cycle import LifeCycle
 from stream_apple.stream.loop.outputs import OutputSender
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings, Transaction
+from stream_apple.stream.loop.transaction import CommitSettings, Transaction
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergingFactory, no_merging
 from stream_apple.stream.model.model_image import ModelImage
@@ -55,6 +56,15 @@ WORTH_SAVING = 20_000
 _log = structlog.get_logger()
 
 
+class LoopSettings(NamedTuple):
+    """How much a worker fetches at once, when it commits, how often it saves models, how many threads learn."""
+
+    fetch_records: int
+    commits: CommitSettings
+    snapshot_interval_s: float
+    threads: int = 1
+
+
 class Loop:
     """A member of the consumer group. `run` is its life; `stop` may be called from a signal handler."""
 
@@ -68,6 +78,7 @@ class Loop:
         now: Callable[[], float] = time.monotonic,
         merging: MergingFactory = no_merging,
     ) -> None:
+        self._settings = settings
         self._broker = broker
         self._owned = owned
         self._outputs = OutputSender(broker, owned.provenance.topics)
@@ -78,7 +89,7 @@ class Loop:
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
-        self._transaction = Transaction(broker, settings, watchers.metrics, now)
+        self._transaction = Transaction(broker, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
         self._life = LifeCycle(watchers.health)
 
@@ -138,7 +149,7 @@ class Loop:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
         timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
-        records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
+        records = self._broker.fetch(self._settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._outputs.topics_in_doubt:
             self._metrics.counted(self._outputs.check_topics())

@@ -19,35 +19,28 @@ MAX_ABORTS = 10
 _log = structlog.get_logger()
 
 
-class LoopSettings(NamedTuple):
-    """How much is fetched at once, what makes a commit due, whichever comes first, how often models are saved.
+class CommitSettings(NamedTuple):
+    """What makes a commit due, whichever comes first: so many outputs, or so many seconds since the first."""
 
-    threads  how many learn
-    """
-
-    fetch_records: int
-    commit_records: int
-    commit_interval_s: float
-    snapshot_interval_s: float
-    threads: int = 1
+    outputs: int
+    interval_s: float
 
 
 class Transaction:
     """Stands for one transaction of the broker after the other, of which at most one is open.
 
-    open      whether there is one
-    settings  of the loop
+    open  whether there is one
     """
 
     def __init__(
         self,
         broker: Broker,
-        settings: LoopSettings,
+        settings: CommitSettings,
         metrics: MemberRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.open = False
-        self.settings = settings
+        self._settings = settings
         self._broker = broker
         self._metrics = metrics
         self._now = now
@@ -59,8 +52,7 @@ class Transaction:
     def due(self) -> bool:
         """Whether it has been open for long enough, or holds enough outputs, to be committed."""
         return self.open and (
-            self._outputs >= self.settings.commit_records
-            or self._now() - self._since >= self.settings.commit_interval_s
+            self._outputs >= self._settings.outputs or self._now() - self._since >= self._settings.interval_s
         )
 
     def begin(self) -> None:

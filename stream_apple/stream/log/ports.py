@@ -114,7 +114,7 @@ class Reader(Protocol):
 
 
 class Broker(Protocol):
-    """Consumer of the examples topic and transactional producer in one."""
+    """Consumer of one topic, the input, and transactional producer in one. A worker's input are examples."""
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; ConfigurationError if it does not exist.
@@ -159,7 +159,7 @@ class Broker(Protocol):
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets, or those of a moment ago: transactions that decide others aren't waited for.
 
-        Of any partitions of the examples topic, whoever owns them.
+        Of any partitions of the input topic, whoever owns them.
         """
         ...
 
@@ -215,7 +215,7 @@ class Broker(Protocol):
         ...
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        """Commit the open transaction with these offsets of the examples topic; when it returns, both are durable."""
+        """Commit the open transaction with these offsets of the input topic; when it returns, both are durable."""
         ...
 
     def abort(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError

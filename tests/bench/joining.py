@@ -33,7 +33,7 @@ from worker import bare_loop
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
+from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
 from stream_apple.stream.joining.rule import JoinRule

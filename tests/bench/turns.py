@@ -21,7 +21,7 @@ from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import FakeRecord
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.learner.state.table import BUCKET

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from typing import NamedTuple
 
-from stream_apple.stream.joining.messages import HeartbeatEntry, Impression
+from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression
 
 
 class Waiting(NamedTuple):

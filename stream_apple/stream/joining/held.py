@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.messages import HeartbeatEntry, OutcomeEntry
+from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
 
 MOST_OF_AN_ID = 1000
 """Outcomes of one id that an impression looks at, the first that are held: no sender of ids can make it take longer."""

@@ -23,7 +23,7 @@ from stream_apple.core.input.framing import Schemas
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value
+from stream_apple.stream.joining.own_messages import heartbeat_value
 from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
@@ -47,7 +47,7 @@ class JoinOutputs(NamedTuple):
     dead_letters: str
 
 
-class JoinSettings(NamedTuple):
+class JoinLoopSettings(NamedTuple):
     """How a joiner works.
 
     fetch_records  how many it reads at once, and decides on in one step of a partition
@@ -72,7 +72,7 @@ class JoinLoop:
         broker: Broker,
         rule: JoinRule,
         outputs: JoinOutputs,
-        settings: JoinSettings,
+        settings: JoinLoopSettings,
         watchers: JoinWatchers,
         now: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], float] = time.time,

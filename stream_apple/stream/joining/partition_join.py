@@ -31,7 +31,7 @@ from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
-from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
+from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record

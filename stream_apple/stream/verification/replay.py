@@ -8,8 +8,8 @@ from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Skip
 from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.verification.comparison import Answer, Answers
 from stream_apple.stream.verification.crossing import Crossing
+from stream_apple.stream.verification.output_check import Answer, Answers
 from stream_apple.stream.verification.partition_report import Unproved
 
 

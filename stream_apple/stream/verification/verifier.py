@@ -16,10 +16,10 @@ from stream_apple.stream.model.partition_model import ModelFactory, PartitionMod
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, behind_gap
 from stream_apple.stream.snapshots.store import Logs, SnapshotStore
 from stream_apple.stream.verification.answer_log import Subject
-from stream_apple.stream.verification.comparison import Comparison
 from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.merges_log import MergesLog
+from stream_apple.stream.verification.output_check import OutputCheck
 from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
 from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
 from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
@@ -274,7 +274,7 @@ class Verifier:
 
     def _compare(
         self, replay: Replay, lineages: Sequence[Lineage], faults: Faults
-    ) -> Generator[PartitionModel, None, tuple[Comparison, Comparison]]:
+    ) -> Generator[PartitionModel, None, tuple[OutputCheck, OutputCheck]]:
         """Learn all records, and hold what was published against the answers."""
         topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
         subject = Subject(
@@ -287,7 +287,7 @@ class Verifier:
         )
         with ExitStack() as opened:
             logs = self._outputs.open_up(opened, subject, faults)
-            predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
+            predictions, letters = (OutputCheck(log, replay.start) for log in logs[:2])
             offsets = range(behind_gap(replay.start, gaps), replay.stop)
             examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
@@ -337,5 +337,5 @@ class Verifier:
         faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
 
 
-def _published(expected: int, comparison: Comparison) -> Published:
-    return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
+def _published(expected: int, check: OutputCheck) -> Published:
+    return Published(expected, check.matched, check.earlier, check.gone, check.foreign)

@@ -10,14 +10,14 @@ from simulation.memory_broker import Member
 from stream.joining.two_logs import RULE, rule_of
 
 from stream_apple.core.input.framing import Schemas
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs, JoinSettings
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.loop.transaction import CommitSettings
 
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
 OUTPUTS = JoinOutputs("examples", "join-dead-letters")
-SETTINGS = JoinSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
+SETTINGS = JoinLoopSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
 
 
 class Watching(NamedTuple):

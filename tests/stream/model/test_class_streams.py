@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream.verification.published_logs import PARTITION, PROVENANCE, MemoryLogs, answer, commit, save
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.config.memory import MemoryLimit, check_models_fit
 from stream_apple.core.codec.decode import Decoder

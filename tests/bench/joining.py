@@ -87,7 +87,7 @@ def alone(impressions: list[Row], outcomes: list[Row], rule: JoinRule = RULE) ->
     join = PartitionJoin(rule, ORIGIN)
     began, made, at, then = time.process_time(), 0, 0, 0
     while made < len(shown):
-        if join.waiting_impressions < BATCH and at < len(shown):
+        if join.wants_impressions(BATCH) and at < len(shown):
             join.offer_impressions(records.impressions(shown[at : at + BATCH]))
             at += BATCH
         if join.waiting_outcomes < BATCH and then < len(done):

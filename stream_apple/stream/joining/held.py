@@ -40,7 +40,7 @@ class HeldOutcomes:
 
     clock    of all that was taken in
     before   of what was forgotten: the clock in front of the first that is held
-    covered  heartbeats that may cover impressions yet to come
+    heartbeats  those that may cover impressions yet to come, in their order
     outcomes how many are held, without heartbeats
     by_id    the outcomes of each id, in the order of their offsets
     pinned_from  what is at this offset or behind it is not forgotten yet, however old; None: all may be
@@ -48,7 +48,7 @@ class HeldOutcomes:
 
     def __init__(self, clock: OutcomeClock, hold_ms: int, tolerance_ms: int) -> None:
         self.clock = self.before = clock
-        self.covered: deque[Held] = deque()
+        self.heartbeats: deque[Held] = deque()
         self.outcomes = 0
         self.pinned_from: int | None = None
         self._hold_ms = hold_ms
@@ -97,7 +97,7 @@ class HeldOutcomes:
         self._log.append(held)
         self._ahead.append(held)
         if held.id is None:
-            self.covered.append(held)
+            self.heartbeats.append(held)
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
@@ -125,8 +125,8 @@ class HeldOutcomes:
             held = log.popleft()
             if held.id is None:
                 self.before = self.before.at_heartbeat(held.time_ms, self._tolerance_ms)
-                if self.covered and self.covered[0] is held:
-                    self.covered.popleft()
+                if self.heartbeats and self.heartbeats[0] is held:
+                    self.heartbeats.popleft()
             else:
                 self.before = self.before.at_outcome(held.time_ms, self._tolerance_ms)
                 self.outcomes -= 1

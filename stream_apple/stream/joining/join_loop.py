@@ -20,18 +20,17 @@ import structlog
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.rejects import explain
 from stream_apple.core.input.framing import Schemas
-from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_value
-from stream_apple.stream.joining.partition_join import Joined
+from stream_apple.stream.joining.partition_join import Refused
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
 from stream_apple.stream.loop.life_cycle import LifeCycle
-from stream_apple.stream.loop.transaction import CommitSettings, Transaction
-from stream_apple.stream.model.dead_letters import Reject, dead_letter
+from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
+from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
 IDLE_S = 0.05
 """To wait for what the group has to tell while there is nothing to join."""
@@ -88,13 +87,17 @@ class JoinLoop:
         self._watchers = watchers
         self._now = now
         self._time_of_day = time_of_day
-        self._transaction = Transaction(broker, settings.commits, watchers.metrics, now)
+        topics = LoopTopics(
+            rule.impressions,
+            (rule.outcomes, outputs.examples),
+            outputs.dead_letters,
+            because=": partition p of one belongs with partition p of the other",
+        )
+        self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
         self._life = LifeCycle(watchers.health)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
-        self._dead_letter_partitions = 1
         self._kept: dict[int, JoinedPartition] = {}
         self._told = False
-        self._topics_in_doubt = False
         self._beaten_at = -HEARTBEAT_S
 
     def stop(self) -> None:
@@ -107,7 +110,7 @@ class JoinLoop:
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
-        self._check_topics()
+        self._transaction.check_topics()
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -117,8 +120,8 @@ class JoinLoop:
             for partition in tuple(self.owned.values()):
                 busy |= self._step(partition)
             self._broker.fetch(1, 0.0 if busy else IDLE_S)
-            if self._topics_in_doubt:
-                self._check_topics()
+            if self._transaction.topics_in_doubt:
+                self._transaction.check_topics()
             self._beat()
             if self._transaction.due:
                 self._commit()
@@ -140,19 +143,6 @@ class JoinLoop:
         self._drop_all()
         self._broker.close()
 
-    def _check_topics(self) -> None:
-        """Raise ConfigurationError if a topic is missing, or the joined ones differ in partitions."""
-        impressions = self._broker.partition_count(self._rule.impressions)
-        for topic in (self._rule.outcomes, self._outputs.examples):
-            found = self._broker.partition_count(topic)
-            if found != impressions:
-                raise ConfigurationError(
-                    f"expected topic {topic} to have {impressions} partitions, as many as {self._rule.impressions}, "
-                    f"found {found}: partition p of one belongs with partition p of the other"
-                )
-        self._dead_letter_partitions = self._broker.partition_count(self._outputs.dead_letters)
-        self._topics_in_doubt = False
-
     def _step(self, partition: JoinedPartition) -> bool:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
@@ -164,23 +154,21 @@ class JoinLoop:
             partition.stands = partition.join.full
             if partition.stands:
                 _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
-        if len(joined):
-            self._transaction.begin()
-            self._send(partition.number, joined)
-            self._transaction.add(len(joined))
+        self._transaction.send(
+            self._outputs.examples,
+            partition.number,
+            joined.keys,
+            joined.values,
+            joined.timestamps_ms,
+            list(map(self._letter, joined.refused)),
+        )
         self._watchers.metrics.joined(partition.number, joined)
         return restoring or partition.join.position != before
 
-    def _send(self, number: int, joined: Joined) -> None:
-        if joined.values:
-            self._broker.send_all(self._outputs.examples, number, joined.keys, joined.values, joined.timestamps_ms)
-        target = number % self._dead_letter_partitions
-        for topic, record, reason, place, fault in joined.refused:
-            message = explain(reason, place, record.value(), self._limits) if fault is None else fault
-            letter = dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
-            self._broker.send(
-                self._outputs.dead_letters, target, letter.key, letter.value, record.timestamp()[1], letter.headers
-            )
+    def _letter(self, refused: Refused) -> DeadLetterMessage:
+        topic, record, reason, place, fault = refused
+        message = explain(reason, place, record.value(), self._limits) if fault is None else fault
+        return dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
 
     def _beat(self) -> None:
         """Write a heartbeat into each partition of the outcomes, if it is time."""
@@ -228,7 +216,7 @@ class JoinLoop:
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Find where to go on with each partition; the group's own client delivers none of it."""
         self._watchers.metrics.rebalanced("assigned")
-        self._topics_in_doubt = True  # partitions may have been added since the last time
+        self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         committed = self._broker.committed(partitions)
         rule = self._rule
         for number in partitions:

@@ -68,9 +68,6 @@ class Joined:
         self.labelled = self.own = self.default = self.dropped = self.refused_impressions = 0
         self.matched = self.repeated = self.unmatched = 0
 
-    def __len__(self) -> int:
-        return len(self.values) + len(self.refused)
-
     def add(self, impression: Impression, value: bytes) -> None:
         """Add an example."""
         self.keys.append(impression.record.key())
@@ -117,11 +114,6 @@ class PartitionJoin:
     def full(self) -> bool:
         """Return whether as many outcomes are held as may be, and the next impression needs more: all stands still."""
         return self._full
-
-    @property
-    def waiting_impressions(self) -> int:
-        """Return how many impressions have been offered and not been joined."""
-        return len(self._impressions)
 
     def wants_impressions(self, most: int) -> bool:
         """Return whether further impressions should be read, `most` at a time."""
@@ -254,16 +246,14 @@ class PartitionJoin:
 
         Return how many more might have been joined.
         """
-        impressions, covered = self._impressions, self.held.covered
+        impressions, heartbeats = self._impressions, self.held.heartbeats
         due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
         while most and impressions:
             first = impressions[0]
             if isinstance(first, Impression):
-                time_ms = first.time_ms
-                while covered and covered[0].covers <= first.offset:
-                    covered.popleft()
-                if covered and covered[0].time_ms < time_ms:
-                    time_ms = covered[0].time_ms
+                while heartbeats and heartbeats[0].covers <= first.offset:
+                    heartbeats.popleft()
+                time_ms = self._time_of(first)
                 if time_ms >= due_before or first.offset >= covers:
                     break
                 if self._early is None or not self._early.turn(first):
@@ -276,10 +266,10 @@ class PartitionJoin:
         return most
 
     def _time_of(self, impression: Impression) -> int:
-        covered = self.held.covered
-        while covered and covered[0].covers <= impression.offset:
-            covered.popleft()
-        return min(impression.time_ms, covered[0].time_ms) if covered else impression.time_ms
+        for heartbeat in self.held.heartbeats:
+            if heartbeat.covers > impression.offset:
+                return min(impression.time_ms, heartbeat.time_ms)
+        return impression.time_ms
 
     def _take_in(self, entry: Entry, made: Joined, clock: OutcomeClock | None) -> None:
         restoring = self.restoring

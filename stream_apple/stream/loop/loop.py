@@ -4,7 +4,7 @@ One thread iterates: fetch, have other threads learn each partition's records (`
 of them, and now and then commit. A transaction holds, in this order:
 
     1. begin      lazily, with the first output, so that an idle worker has none open
-    2. produce    predictions and dead letters, as batches are processed (`outputs.py`)
+    2. produce    predictions and dead letters, as batches are processed (`transaction.py`)
     3. snapshot   of a model, when one is due (`snapshots/writer.py`): of a state whose outputs are all in it or before
                   it; the transaction stays open until it is complete
     4. offsets    of every partition with progress, each with the lineage of its model and where its snapshot is
@@ -27,13 +27,14 @@ import structlog
 
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import Threads
+from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
 from stream_apple.stream.loop.life_cycle import LifeCycle
-from stream_apple.stream.loop.outputs import OutputSender
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import CommitSettings, Transaction
+from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergingFactory, no_merging
+from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
@@ -81,7 +82,7 @@ class Loop:
         self._settings = settings
         self._broker = broker
         self._owned = owned
-        self._outputs = OutputSender(broker, owned.provenance.topics)
+        self._topics = topics = owned.provenance.topics
         self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, watchers.metrics, now)
         self._watchers = watchers
         self._metrics = watchers.metrics
@@ -89,7 +90,9 @@ class Loop:
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
-        self._transaction = Transaction(broker, settings.commits, watchers.metrics, now)
+        alike = (topics.predictions, topics.models)
+        inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
+        self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
         self._life = LifeCycle(watchers.health)
 
@@ -103,7 +106,7 @@ class Loop:
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
-        self._metrics.counted(self._outputs.check_topics())
+        self._metrics.counted(self._transaction.check_topics())
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -151,8 +154,8 @@ class Loop:
         timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
         records = self._broker.fetch(self._settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
-        if self._outputs.topics_in_doubt:
-            self._metrics.counted(self._outputs.check_topics())
+        if self._transaction.topics_in_doubt:
+            self._metrics.counted(self._transaction.check_topics())
         for partition, batch in self._owned.sort(records):
             self._learning.add(partition, batch)
         return bool(records)
@@ -169,11 +172,15 @@ class Loop:
         """Steps 1 and 2: send what came of records that have been learned."""
         self._budget.lap(Phase.WAIT)
         self._owned.pass_on(partition, result)
-        outputs = len(result.predictions) + len(result.rejects)
-        if outputs:
-            self._transaction.begin()
-            self._outputs.send(partition, result)
-            self._transaction.add(outputs)
+        model, limit = partition.lineage.model, partition.model.limits.max_record_bytes
+        self._transaction.send(
+            self._topics.predictions,
+            partition.number,
+            keys_of(result.examples),
+            result.predictions,
+            result.timestamps,
+            [dead_letter(reject, self._topics.examples, model, limit) for reject in result.rejects],
+        )
         self._owned.enter_live_if_replayed(partition)
         if result.boundary is not None:
             self._merging.stopped(partition, result.boundary)
@@ -252,7 +259,7 @@ class Loop:
         """Find a model for each partition; the broker then delivers from where each model stands."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("assigned")
-        self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
+        self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
         self._merging.assigned(self._owned)
         self._budget.lap(Phase.REBALANCE)

@@ -199,10 +199,7 @@ class Replay:
             answers.predictions.append(Answers(model, result.examples, result.predictions))
         for reject in result.rejects:
             letter = dead_letter(reject, topic, model, self.model.limits.max_record_bytes)
-            time_ms = reject.record.timestamp()[1]  # that of the example, as `loop/outputs.py` sends it
-            answers.dead_letters.append(
-                Answer(model, reject.record.offset(), letter.key, letter.value, time_ms, letter.headers)
-            )
+            answers.dead_letters.append(Answer(model, reject.record.offset(), *letter))
         self.records += len(records)
         self.predictions += len(result.predictions)
         self.dead_letters += len(result.rejects)

@@ -13,9 +13,9 @@ from stream_apple.monitoring.inspection import plain
 SIDES = ("champion", "challenger", "weights")
 """Who is paired, in this order; the weights are those of the examples, if they are wanted."""
 
-MOST_HELD = 200_000
+MOST_WAITING = 200_000
 """Items that wait for a partner, of all partitions of a side: some 50 MB. Then the side that is ahead waits."""
-_LEAST_HELD = 1_000  # of a partition
+_LEAST_WAITING = 1_000  # of a partition
 _FETCH = 2_000
 _FETCH_S = 0.05
 _PATIENCE_S = 60.0
@@ -69,16 +69,16 @@ class ComparisonReport(NamedTuple):
 class GroupComparison:
     """Reads all sides, each as far ahead as memory allows, and compares what all of them have."""
 
-    def __init__(self, sources: Sequence[SideSource], request: CompareRequest, most_held: int = MOST_HELD) -> None:
+    def __init__(self, sources: Sequence[SideSource], request: CompareRequest, most: int = MOST_WAITING) -> None:
         self._sources = sources
         self._request = request
         self._partitions = sorted(set.intersection(*(set(source.ranges) for source in sources)))
-        most = max(most_held // len(self._partitions), _LEAST_HELD)
+        most = max(most // len(self._partitions), _LEAST_WAITING)
         self._pairing = Pairing[SideAnswer](len(sources), most)
         self._comparison = LossComparison(request.alpha)
         self._unlabelled = 0
         self._unreadable = [0] * len(sources)
-        self._held: list[set[int]] = [set() for _ in sources]
+        self._paused: list[set[int]] = [set() for _ in sources]
         self._unfinished = set(self._partitions)
         self._deadline = 0.0
 
@@ -109,14 +109,14 @@ class GroupComparison:
 
     def _read(self, side: int) -> set[int]:
         """Take what a side has next; return the partitions of which something came."""
-        source, held = self._sources[side], self._held[side]
+        source, paused = self._sources[side], self._paused[side]
         for number in self._partitions:
-            if number in held and self._pairing.may_go_on(side, number):
-                source.reader.release((source.topic, number))
-                held.discard(number)
-            elif number not in held and self._pairing.must_wait(side, number):
-                source.reader.hold((source.topic, number))
-                held.add(number)
+            if number in paused and self._pairing.may_go_on(side, number):
+                source.reader.resume((source.topic, number))
+                paused.discard(number)
+            elif number not in paused and self._pairing.must_wait(side, number):
+                source.reader.pause((source.topic, number))
+                paused.add(number)
         by_partition = source.fetch(_FETCH, _FETCH_S)
         for number, records in by_partition.items():
             found = list(source.parsed(records))
@@ -141,8 +141,8 @@ class GroupComparison:
     def _is_finished(self, number: int) -> bool:
         """Return whether a side has no more of what a partition had at the start: nothing else of it can be paired."""
         return any(
-            not self._pairing.held(side, number)
-            and number not in self._held[side]
+            not self._pairing.waiting(side, number)
+            and number not in self._paused[side]
             and source.reader.passed({(source.topic, number): source.ranges[number].high})
             for side, source in enumerate(self._sources)
         )

@@ -35,12 +35,12 @@ class PlacesReader(Protocol):
         """Return whether every record below these offsets has been delivered."""
         ...
 
-    def hold(self, place: _Place) -> None:
-        """Deliver nothing of a place until `release`."""
+    def pause(self, place: _Place) -> None:
+        """Deliver nothing of a place until `resume`."""
         ...
 
-    def release(self, place: _Place) -> None:
-        """Go on with a place that was held, from where it was left."""
+    def resume(self, place: _Place) -> None:
+        """Go on with a place that was paused, from where it was left."""
         ...
 
 

@@ -110,7 +110,7 @@ def bytes_of_an_outcome() -> float:
             join.offer_outcomes(read_outcomes([FakeRecord(0, taken, value, START_MS, b"key")], MAX_BYTES))
             join.advance(10)
             taken += 1
-        assert join.held.outcomes == count
+        assert join.window.outcomes == count
         gc.collect()
         sizes.append(process.memory_info().rss)
     grown: int = sizes[-1] - sizes[0]

@@ -29,8 +29,8 @@ class Reader:
 
     def __init__(self, logs: Mapping[int, Sequence[FakeRecord]], pace: int = 100) -> None:
         self.logs = {number: list(records) for number, records in logs.items()}
-        self.held: set[int] = set()
-        self.holds = 0
+        self.paused: set[int] = set()
+        self.pauses = 0
         self._pace = pace
         self._next = dict.fromkeys(logs, 0)
 
@@ -39,12 +39,12 @@ class Reader:
         assert {number for _, number in starts} == set(self.logs)
 
     def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
-        """A portion of each partition that is not held."""
+        """A portion of each partition that is not paused."""
         assert limit > 0
         assert timeout_s > 0
         found: list[tuple[str, Record]] = []
         for number, records in self.logs.items():
-            if number not in self.held:
+            if number not in self.paused:
                 at = self._next[number]
                 found += [("topic", record) for record in records[at : at + self._pace]]
                 self._next[number] = min(at + self._pace, len(records))
@@ -54,15 +54,15 @@ class Reader:
         """Whether all was delivered."""
         return all(self._next[number] >= len(self.logs[number]) for _, number in ends)
 
-    def hold(self, place: tuple[str, int]) -> None:
+    def pause(self, place: tuple[str, int]) -> None:
         """Not twice."""
-        assert place[1] not in self.held
-        self.held.add(place[1])
-        self.holds += 1
+        assert place[1] not in self.paused
+        self.paused.add(place[1])
+        self.pauses += 1
 
-    def release(self, place: tuple[str, int]) -> None:
-        """What was held."""
-        self.held.remove(place[1])
+    def resume(self, place: tuple[str, int]) -> None:
+        """What was paused."""
+        self.paused.remove(place[1])
 
 
 def topic_of(partitions: Mapping[int, Sequence[bytes | None]]) -> dict[int, list[FakeRecord]]:
@@ -79,11 +79,9 @@ def source(reader: Reader) -> SideSource:
     return SideSource("topic", reader, ranges, lambda records: answers_in(records, EXAMPLES))
 
 
-def compared(
-    first: Reader, second: Reader, *others: SideSource, most_held: int = 5_000, **request: Any
-) -> ComparisonReport:
+def compared(first: Reader, second: Reader, *others: SideSource, most: int = 5_000, **request: Any) -> ComparisonReport:
     """What is told in the end."""
-    comparing = GroupComparison([source(first), source(second), *others], CompareRequest(**request), most_held)
+    comparing = GroupComparison([source(first), source(second), *others], CompareRequest(**request), most)
     *_, last = comparing.run(lambda: False)
     assert last.complete
     return last
@@ -126,7 +124,7 @@ def test_whatever_is_missing_pairs_are_those_of_both(sides: list[dict[int, set[i
 
 
 def test_the_side_that_is_ahead_waits() -> None:
-    """Partition by partition: what is held is bounded, and the end is the same."""
+    """Partition by partition: what waits is bounded, and the end is the same."""
     first = Reader(topic_of({number: losses(range(9_000), 0.5, number) for number in range(2)}), pace=900)
     second = Reader(topic_of({number: losses(range(9_000), 0.45, number) for number in range(2)}), pace=20)
     comparing, most = GroupComparison([source(first), source(second)], CompareRequest(), 4_000), 0
@@ -134,8 +132,8 @@ def test_the_side_that_is_ahead_waits() -> None:
         most = max(most, *told.waiting.values())
     assert told.comparison.whole().pairs == 18_000
     assert most <= 2 * (2_000 + 900)
-    assert first.holds > 2
-    assert not second.holds
+    assert first.pauses > 2
+    assert not second.pauses
 
 
 def test_what_others_have_written_is_left_out_and_counted() -> None:

@@ -122,15 +122,15 @@ class MemoryBroker:
             self._cluster.transactions.check(self._live_producer())
         return records
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """If it is ours."""
         if partition in self._partitions.positions:
             self._partitions.positions[partition] = offset
-            self._partitions.held.add(partition)
+            self._partitions.paused.add(partition)
 
-    def release(self, partition: int) -> None:
+    def resume(self, partition: int) -> None:
         """If it is ours."""
-        self._partitions.held.discard(partition)
+        self._partitions.paused.discard(partition)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The end of transactions is waited for; one that is still open is given no more time."""

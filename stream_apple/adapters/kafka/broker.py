@@ -148,19 +148,19 @@ class KafkaBroker:
         if error is not None:
             _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """What has been fetched of it is dropped by the pause."""
         if partition not in self._listener.starts:
             return
         try:
             with as_kafka_exception():
-                self._listener.hold(self._consumer, partition, offset)
+                self._listener.pause(self._consumer, partition, offset)
         except KafkaException as error:
             raise AbortableError(f"holding {self._input_topic}-{partition}@{offset}: {error.args[0].str()}") from error
 
-    def release(self, partition: int) -> None:
-        """What arrives from now on begins at the offset that the partition was assigned, or held, with."""
-        start = self._listener.held.pop(partition, None)
+    def resume(self, partition: int) -> None:
+        """What arrives from now on begins at the offset that the partition was assigned, or paused, with."""
+        start = self._listener.paused.pop(partition, None)
         if start is not None:
             place = TopicPartition(self._input_topic, partition, start)
             # librdkafka notices a resumed partition only when it wakes for another reason, up to a second later. A seek
@@ -194,7 +194,7 @@ class KafkaBroker:
             _, high = self._consumer.get_watermark_offsets(asked, cached=True)
         # There is no position before the first record; where nothing has come, nothing may be waiting either.
         position = found.offset if found.offset >= 0 else self._listener.starts.get(partition, -1)
-        position = self._listener.held.get(partition, position)
+        position = self._listener.paused.get(partition, position)
         return max(high - position, 0) if position >= 0 and high >= 0 else -1
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:

@@ -97,7 +97,7 @@ class JoinLoop:
         self._life = LifeCycle(watchers.health)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._kept: dict[int, JoinedPartition] = {}
-        self._told = False
+        self._assigned = False
         self._beaten_at = -HEARTBEAT_S
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class JoinLoop:
             self._abort(str(error))
             self._transaction.start_over(error)
         self._watchers.metrics.iterated(self.owned)
-        self._watchers.health.iterated(self.owned.values() if self._told else None)
+        self._watchers.health.iterated(self.owned.values() if self._assigned else None)
 
     def drain(self) -> None:
         """Commit what has been sent."""
@@ -147,13 +147,13 @@ class JoinLoop:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
         joined = partition.step(self._settings.fetch_records)
-        if not partition.told and not partition.join.restoring:
-            partition.told = True
+        if not partition.live_logged and not partition.join.restoring:
+            partition.live_logged = True
             _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
-        if partition.join.full != partition.stands:
-            partition.stands = partition.join.full
-            if partition.stands:
-                _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
+        if partition.join.full != partition.full_logged:
+            partition.full_logged = partition.join.full
+            if partition.full_logged:
+                _log.warning("join_full", partition=partition.number, outcomes=partition.join.window.outcomes)
         self._transaction.send(
             self._outputs.examples,
             partition.number,
@@ -211,7 +211,7 @@ class JoinLoop:
     def _drop_all(self) -> None:
         for partition in (*self.owned.values(), *self._kept.values()):
             partition.close()
-        self.owned, self._kept, self._told = {}, {}, False
+        self.owned, self._kept, self._assigned = {}, {}, False
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Find where to go on with each partition; the group's own client delivers none of it."""
@@ -229,13 +229,13 @@ class JoinLoop:
                 self.owned[number] = self._kept.pop(number)
             else:
                 self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position)
-            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
+            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.window_from)
         for partition in self._kept.values():
             partition.close()
         self._kept = {}
-        self._told = True
+        self._assigned = True
         return {
-            number: Start(partition.join.position.impressions, held=True) for number, partition in self.owned.items()
+            number: Start(partition.join.position.impressions, paused=True) for number, partition in self.owned.items()
         }
 
     def revoked(self, partitions: Sequence[int]) -> None:
@@ -245,7 +245,7 @@ class JoinLoop:
             self._commit()
         except AbortableError as error:
             self._abort(str(error))
-        self._told = False
+        self._assigned = False
         for number in partitions:
             partition = self.owned.pop(number, None)
             if partition is not None:

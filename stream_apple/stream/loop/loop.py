@@ -130,7 +130,7 @@ class Loop:
             self._transaction.start_over(error)
         self._owned.progress.iterated(self._owned)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._watchers.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
+        self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what is being learned, and save all models; what was fetched beyond that comes again."""

@@ -82,7 +82,7 @@ class Live:
         self._logs = logs
         self._rule = rule
         self.join = PartitionJoin(rule, position)  # type: ignore[arg-type]
-        self._read = [position.impressions, position.held_from]
+        self._read = [position.impressions, position.window_from]
 
     def step(self) -> Joined:
         """All that can be decided."""

@@ -94,7 +94,7 @@ class Harness:
 
     def _begin(self, position: JoinPosition) -> None:
         self.join = PartitionJoin(self.rule, position)
-        self._read = [position.impressions, position.held_from]
+        self._read = [position.impressions, position.window_from]
 
     def restart(self) -> None:
         """Crash behind a commit, and go on from what was committed."""

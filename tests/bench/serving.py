@@ -43,11 +43,11 @@ from stream_apple.app.serve import settings_digest
 from stream_apple.config import load
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.monitoring.serving_metrics import ServingMetrics
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.verification.replay import Sources
 
 RATE, LEARNED = 1_000, 20_000
 SECONDS, WARM_S, CONNECTIONS, BATCH, ROUNDS = 10.0, 4.0, 16, 100, 3

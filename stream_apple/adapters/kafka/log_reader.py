@@ -16,7 +16,7 @@ from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 
 class PartitionReader:
-    """`log_scan.LogReader` on librdkafka: one partition of any topic, from `offset` on.
+    """`ports.Reader` on librdkafka: one partition of any topic, from `offset` on.
 
     properties  those of `reader_properties`
     """

@@ -30,6 +30,7 @@ from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.stream.verification.faults import Kind
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 CLASSES, COUNT = 3, 500
@@ -157,7 +158,7 @@ def test_verification_sees_class_and_probability(field: str) -> None:
     commit(logs, model, pointer)
 
     def verified() -> Any:
-        return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify(PARTITION, None)
+        return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify(PARTITION, None)
 
     assert verified().fault_count == 0
     log = logs.logs["predictions", PARTITION]

@@ -6,11 +6,10 @@ from stream_apple.app.interpreter import spare_the_collector
 from stream_apple.config import Config
 from stream_apple.errors import FencedError
 from stream_apple.signals import Signals
-from stream_apple.stream.joining.join_loop import JoinLoop
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.life_cycle import MemberLoop
 
 
-def run_until_stopped(loop: Loop | JoinLoop, kafka: KafkaBroker, config: Config, signals: Signals) -> None:
+def run_until_stopped(loop: MemberLoop, kafka: KafkaBroker, config: Config, signals: Signals) -> None:
     """Run the loop until a signal comes; StreamAppleError if going on makes no sense."""
 
     def finish() -> None:

@@ -28,7 +28,7 @@ from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
-from stream_apple.stream.loop.life_cycle import LifeCycle
+from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
@@ -58,8 +58,8 @@ class JoinLoopSettings(NamedTuple):
     accepted_gaps: Collection[tuple[int, int]] = ()
 
 
-class JoinLoop:
-    """A member of the joiners' consumer group. `run` is its life; `stop` may be called from a signal handler.
+class JoinLoop(MemberLoop):
+    """A member of the joiners' consumer group.
 
     now          monotonic seconds
     time_of_day  seconds since 1970
@@ -77,6 +77,7 @@ class JoinLoop:
         time_of_day: Callable[[], float] = time.time,
         schemas: Schemas | None = None,
     ) -> None:
+        super().__init__(watchers.health)
         self.owned: dict[int, JoinedPartition] = {}
         self._broker = broker
         self._rule = rule
@@ -94,19 +95,10 @@ class JoinLoop:
             because=": partition p of one belongs with partition p of the other",
         )
         self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
-        self._life = LifeCycle(watchers.health)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._kept: dict[int, JoinedPartition] = {}
         self._assigned = False
         self._beaten_at = -HEARTBEAT_S
-
-    def stop(self) -> None:
-        """Commit what has been sent, and leave."""
-        self._life.stop()
-
-    def run(self) -> None:
-        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""

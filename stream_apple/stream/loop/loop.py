@@ -29,7 +29,7 @@ from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import Threads
 from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
-from stream_apple.stream.loop.life_cycle import LifeCycle
+from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
@@ -66,8 +66,8 @@ class LoopSettings(NamedTuple):
     threads: int = 1
 
 
-class Loop:
-    """A member of the consumer group. `run` is its life; `stop` may be called from a signal handler."""
+class Loop(MemberLoop):
+    """A worker: a member of the consumer group that learns and publishes."""
 
     def __init__(
         self,
@@ -79,6 +79,7 @@ class Loop:
         now: Callable[[], float] = time.monotonic,
         merging: MergingFactory = no_merging,
     ) -> None:
+        super().__init__(watchers.health)
         self._settings = settings
         self._broker = broker
         self._owned = owned
@@ -94,15 +95,6 @@ class Loop:
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
-        self._life = LifeCycle(watchers.health)
-
-    def stop(self) -> None:
-        """Finish the batches in hand, commit, save the models and leave."""
-        self._life.stop()
-
-    def run(self) -> None:
-        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""

@@ -11,7 +11,7 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
-from stream_apple.app.membership import run_until_stopped
+from stream_apple.app.service import run_until_stopped
 from stream_apple.config import Config
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.core.codec.outer_map import warm_up_outer_maps

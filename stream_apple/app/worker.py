@@ -13,9 +13,8 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.app.interpreter import SWITCH_S
-from stream_apple.app.membership import run_until_stopped
 from stream_apple.app.model_factories import model_factory, settings_of
+from stream_apple.app.service import SWITCH_S, run_until_stopped
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config

@@ -25,7 +25,7 @@ from support.records import SETTINGS
 
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
-from stream_apple.app.interpreter import spare_the_collector
+from stream_apple.app.service import spare_the_collector
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example

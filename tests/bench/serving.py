@@ -37,9 +37,9 @@ from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application, RequestBounds
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.adapters.serving.uvicorn_server import ServingServer
-from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.serve import settings_digest
+from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import load
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.monitoring.serving_metrics import ServingMetrics

@@ -20,8 +20,8 @@ from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import TOPIC
 
-from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
 from stream_apple.app.model_factories import model_factory, settings_of
+from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example

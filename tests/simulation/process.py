@@ -24,7 +24,7 @@ from stream_apple.stream.model.partition_model import ModelSettings, PartitionMo
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")

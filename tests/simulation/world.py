@@ -15,7 +15,7 @@ from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 SETUP = Setup(
     SETTINGS._replace(options=replace(SETTINGS.options, bits=8)),

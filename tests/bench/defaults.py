@@ -4,11 +4,11 @@
 
 The sets are those that ship with scikit-learn and River, streams that River makes, and FILES in svmlight (two labels,
 or amounts); of each the first 8,000 examples, shuffled if no time is in their order, once through, in six epochs, with
-no setting but the loss; with --squared two labels are 0 and 1, and learned with the squared loss. *Flipped* sets have all labels turned over in their middle. For each variant it prints
-geometric means over the sets, of what it makes in place of the default's 1: progressive error (of amounts: squared
-loss), progressive loss, loss of the last fifth, features, and processor time of an example. Above them stands each set
-by the default, and by the first defaults, with the examples after a flip until the error of 250 is within a tenth of
-what it was before.
+no setting but the loss; with --squared two labels are 0 and 1, and learned with the squared loss. *Flipped* sets have
+all labels turned over in their middle. For each variant it prints geometric means over the sets, of what it makes in
+place of the default's 1: progressive error (of amounts: squared loss), progressive loss, loss of the last fifth,
+features, and processor time of an example. Above them stands each set by the default, and by the first defaults, with
+the examples after a flip until the error of 250 is within a tenth of what it was before.
 """
 
 import argparse

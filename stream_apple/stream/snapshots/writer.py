@@ -22,10 +22,10 @@ from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
-MOST_IN_FLIGHT = 8 << 20
+MOST_IN_FLIGHT = 16 << 20
 """Bytes of messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
-MOST_AT_ONCE = 4
-"""Snapshots that others wait for, encoded or being encoded, and not sent yet: their messages are in memory."""
+MOST_AT_ONCE = 96 << 20
+"""Bytes of the tables of which snapshots are encoded at once for those who wait; compressed, they are in memory."""
 GATHERING_S = 1.0
 """After so long no more of these join a transaction: who is in it already need not wait for them."""
 _SEND_S = 0.02
@@ -94,10 +94,16 @@ class SnapshotWriter:
         """Return those of these partitions, for whose snapshots others wait, whose are to be encoded now."""
         if self._is_full:
             return []
-        room = MOST_AT_ONCE - len(self._awaited) - sum(not each.sent for each in self._transfers)
-        known = self._expected | self._awaited | {each.partition for each in self._transfers}
-        ready = [p for p in urgent if p.state in ANSWERING and p.written is None and p not in known]
-        return ready[: max(room, 0)]
+        encoded = self._awaited | {each.partition for each in self._transfers if not each.sent}
+        known = encoded | self._expected | {each.partition for each in self._transfers}
+        room, found = MOST_AT_ONCE - sum(map(_table_bytes, encoded)), list[Partition]()
+        for partition in urgent:
+            if partition.state in ANSWERING and partition.written is None and partition not in known:
+                room -= _table_bytes(partition)
+                if room < 0 and (encoded or found):
+                    break
+                found.append(partition)
+        return found
 
     def _overdue(self, partition: Partition) -> float:
         """Return by how many seconds the newest snapshot is older than it may be."""
@@ -176,6 +182,10 @@ class SnapshotWriter:
             bytes=transfer.bytes,
             seconds=round(seconds, 3),
         )
+
+
+def _table_bytes(partition: Partition) -> int:
+    return int(partition.model.learner.table.slots.nbytes)
 
 
 class _Transfer:

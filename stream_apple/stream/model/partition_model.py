@@ -306,7 +306,7 @@ class PartitionModel:
         replayed = len(records) - len(rejects)
         return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
-    def process(self, records: Sequence[Record], look: Callable[[Batch, int, int], None] | None = None) -> BatchResult:
+    def process(self, records: Sequence[Record], look: Look | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
 
         look  is called before each run of rows; the model is then as it is when it scores the first of them

@@ -1,7 +1,7 @@
 """How the cost of learning grows: `python tests/bench/growth.py [EXAMPLES [TABLE ...]]`.
 
-Four tables, each with the straight line that fits it best (least squares), its R^2, and its residual: the root mean
-square of the distances from it, as a share of the mean cost.
+Tables, of which all but the last have the straight line that fits best (least squares), its R^2, and its residual: the
+root mean square of the distances from it, as a share of the mean cost.
 
     features  microseconds an example against the number of its features: examples of 28, 57, 114 and 228 base
               features. For linear, apple (combine = off) and the mixture the abscissa is the number that has a slot
@@ -12,6 +12,8 @@ square of the distances from it, as a share of the mean cost.
               with one score; tables of 2^18 slots
     length    EXAMPLES (20,000) are learned, with the ends of epochs; then ten times as many without, so that the model
               grows no more: the time so far against the number of examples, and nanoseconds a feature by tenths
+    ends      for how long an epoch's end holds up a mixture, whose table is three quarters full: milliseconds to let it
+              grow, and to take its digest, beside those to read the table's slots once
 
 In the first three tables, what is timed is the last half of EXAMPLES (quadratic: of a twentieth), without ends of
 epochs in it. Medians of interleaved rounds. TABLE: those that are named, instead of all.
@@ -25,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import planted
+from feeds.full_table import fill
 from report import figure, header
 
 from stream_apple.core.batch import Batch
@@ -44,6 +47,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 FEWER = {"quadratic": 20}
 CLASSES, CLASS_BITS = (2, 5, 10, 20), 18
+FULL, OFTEN = 0.75, 10  # ends of epochs in each round
 ONE_SCORE = 1  # in place of a number of classes: the logistic loss
 
 _Case = TypeVar("_Case", bound=Hashable)
@@ -220,6 +224,39 @@ def by_length(count: int) -> None:
         show(f"{method}, by length", fitted([*range(1, TENTHS + 1)], so_far.tolist()), "us/example")
 
 
+def by_ends(count: int) -> None:
+    """The last table."""
+    batch = planted.batch(count)
+    for bits in BITS[1:]:
+        learner = grown(Options(bits=bits), batch, count)
+        fill(learner.table, FULL, degree=2)
+        found: dict[str, list[float]] = {"grow": [], "digest": [], "read": []}
+        for start in range(OFTEN * ROUNDS):
+            learned(learner, batch, start * 100 % count, start * 100 % count + 100)
+            for name, costs in found.items():
+                begin = time.perf_counter()
+                if name == "grow":
+                    learner.end_epoch()
+                elif name == "digest":
+                    learner.digest()
+                else:
+                    learner.table.slots.view(np.uint64).sum()
+                costs.append((time.perf_counter() - begin) * 1e3)
+        grow, digest, read = (figure(f"epoch's end, 2^{bits} slots: {name}", found[name], "ms") for name in found)
+        both = [a + b for a, b in zip(found["grow"], found["digest"], strict=True)]
+        total = figure(f"epoch's end, 2^{bits} slots", both, "ms")
+        over = figure(
+            f"epoch's end, 2^{bits} slots, over a read",
+            [a / b for a, b in zip(both, found["read"], strict=True)],
+            "ratio",
+        )
+        print(
+            f"  2^{bits} slots: {total:7.2f} ms, grow {grow:.2f}, digest {digest:.2f}; reading the slots"
+            f" {read:.2f} ms, ratio {over:.2f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print the tables that are named, or all."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLES
@@ -228,6 +265,7 @@ def main() -> None:
         "bits": ("", by_bits),
         "classes": (f", 2^{CLASS_BITS} slots", by_classes),
         "length": (f", 2^{LENGTH_BITS} slots", by_length),
+        "ends": (f", {FULL:.0%} full", by_ends),
     }
     print(header("numba", "numpy"))
     Learner(Options()).warm_up()

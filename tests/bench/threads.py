@@ -2,6 +2,9 @@
 
 The real loop of a worker, with a recorded feed in place of Kafka: records that the client has delivered already, and
 predictions that nobody takes. So all that this machine does is the worker's own work. Four partitions, or one.
+
+Before that, what two threads are worth if there is nothing but learning: two models of 2^18 and of 2^22 slots learn the
+same examples, one after the other, and both at once.
 """
 
 import logging
@@ -10,8 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import planted
 import structlog
@@ -23,8 +27,11 @@ from support.records import TOPIC
 from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
 from stream_apple.app.models import model_factory, settings_of
 from stream_apple.config import Config, load
+from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
 from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
@@ -93,6 +100,32 @@ def show_parts(spent: list[Spent]) -> None:
         print(f"  ns an example, one thread, the {who}: {shown}", flush=True)
 
 
+def learn_two(options: Options, batch: Batch, threads: int) -> float:
+    """How long two models take to learn, which have learned the first half of the examples, on so many threads."""
+    half, size = len(batch.labels) // 2, len(batch.labels)
+    learners = [Learner(options), Learner(options)]
+    for learner in learners:
+        learner.learn(batch, 0, half, Scores.empty(size))
+        learner.end_epoch()
+    with ThreadPoolExecutor(threads) as pool:
+        begin = time.perf_counter()
+        for done in [pool.submit(learner.learn, batch, half, size, Scores.empty(size)) for learner in learners]:
+            done.result()
+        return time.perf_counter() - begin
+
+
+def kernels_alone(method: str) -> None:
+    """Interleave one thread and two."""
+    batch = planted.batch(EXAMPLES // 5)
+    for bits in (18, 22):
+        options = Options(method=cast("Any", method), bits=bits)
+        times = [(learn_two(options, batch, 1), learn_two(options, batch, 2)) for _ in range(ROUNDS)]
+        gain = figure(
+            f"{method}, two models of 2^{bits} slots, two threads", [one / two for one, two in times], "ratio"
+        )
+        print(f"{method}, two models of 2^{bits} slots: two threads {gain:.2f} times one", flush=True)
+
+
 def main() -> None:
     """Interleave the numbers of threads."""
     method = sys.argv[1] if len(sys.argv) > 1 else "apple"
@@ -104,6 +137,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_S)
     config = load(None, {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_EPOCHS__LENGTH": "10s"})
     warm_up(settings_of(config), Decoder(settings_of(config).limits))
+    kernels_alone(method)
     for partitions in (1, 4):
         batches = recorded(messages, partitions)
         spare_the_collector()

@@ -56,7 +56,7 @@ def process_classes(
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
         learning, example = is_learned(batch, row, learn), row_features(batch, row)
-        old, wanted = expand(model, example, learning, work, None)
+        old, wanted = expand(model, example, learning, work, None, None)
         base, wider = gather_classes(model, features, old, class_work)
         finite = True
         for which in range(predictors):

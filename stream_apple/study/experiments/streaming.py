@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -116,41 +116,63 @@ def _key(learner: StreamLearner, data_set: DataSet, examples: int, seed: int) ->
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def findings_of(measures: Mapping[str, Mapping[str, list[PassMeasures]]]) -> Iterator[StudyFinding]:
-    """Tables of set -> learner -> a pass for each seed: errors, examples a second, memory."""
-    labels = tuple(next(iter(measures.values())))
-    errors = {
-        name: {label: float(np.mean([each.error for each in found[label]])) for label in labels}
+_Measures = Mapping[str, Mapping[str, list[PassMeasures]]]
+"""Set -> learner -> a pass for each seed."""
+
+
+def findings_of(measures: _Measures) -> Iterator[StudyFinding]:
+    """Yield the tables: errors, examples a second, memory."""
+    yield _errors_table(measures)
+    yield _rates_table(measures)
+    yield _memory_table(measures)
+
+
+def _means(
+    measures: _Measures, mean: Callable[[list[float]], np.floating[Any]], value: Callable[[PassMeasures], float]
+) -> dict[str, dict[str, float]]:
+    """Return set -> learner -> the mean of a value over its passes."""
+    return {
+        name: {label: float(mean([value(each) for each in passes])) for label, passes in found.items()}
         for name, found in measures.items()
     }
+
+
+def _errors_table(measures: _Measures) -> StudyFinding:
+    errors = _means(measures, np.mean, lambda each: each.error)
+    labels = _labels(measures)
     seeds = len(next(iter(next(iter(measures.values())).values())))
     rows: list[tuple[TableCell, ...]] = [(name, *row.values()) for name, row in errors.items()]
     level = {label: sum(row[label] <= row[RIVAL] for row in errors.values()) for label in labels}
     told = (None if label == RIVAL else f"{count} of {len(errors)}" for label, count in level.items())
     rows.append((f"at or below {RIVAL}", *told))
-    yield StudyFinding(
+    return StudyFinding(
         "errors",
         f"Progressive error of the first {EXAMPLES:,} examples, nothing tuned, mean of {seeds} shuffles",
         ("set", *labels),
         tuple(rows),
         "River's forest: covtype .282, magic04 .171, letter .153, a9a .189, adult .186.",
     )
-    rates = {
-        name: {label: float(np.median([each.examples / each.seconds for each in found[label]])) for label in labels}
-        for name, found in measures.items()
-    }
+
+
+def _rates_table(measures: _Measures) -> StudyFinding:
+    rates = _means(measures, np.median, lambda each: each.examples / each.seconds)
+    labels = _labels(measures)
     faster = [min(row[label] / row[RIVAL] for row in rates.values()) for label in labels]
-    rows = [(name, *(round(rate) for rate in row.values())) for name, row in rates.items()]
+    rows: list[tuple[TableCell, ...]] = [(name, *(round(rate) for rate in row.values())) for name, row in rates.items()]
     rows.append((f"least, over {RIVAL}", *(f"{times:,.1f}" for times in faster)))
-    yield StudyFinding(
+    return StudyFinding(
         "rates",
         "Examples a second; the product's is of the quickest of three passes",
         ("set", *labels),
         tuple(rows),
         "River's forest about 1,000 a second.",
     )
-    measured = [label for label in labels if next(iter(measures.values()))[label][0].megabytes is not None]
-    yield StudyFinding(
+
+
+def _memory_table(measures: _Measures) -> StudyFinding:
+    first = next(iter(measures.values()))
+    measured = [label for label in first if first[label][0].megabytes is not None]
+    return StudyFinding(
         "memory",
         "Megabytes of a model: River's, by which its process has grown; the product's, of a table that is full",
         ("set", *measured),
@@ -159,6 +181,10 @@ def findings_of(measures: Mapping[str, Mapping[str, list[PassMeasures]]]) -> Ite
             for name, found in measures.items()
         ),
     )
+
+
+def _labels(measures: _Measures) -> tuple[str, ...]:
+    return tuple(next(iter(measures.values())))
 
 
 EXPERIMENT = Experiment(_run, SETS, ("river",))

@@ -1,6 +1,7 @@
 """The reservoir of examples on which cuts are fitted, the first of a stream or a sample; and the fit."""
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,59 +110,41 @@ def fit(
     before  the current intervals: the cuts of a feature stay if they still fit
     cut     otherwise numbers are centred, and none is cut
     """
-    examples = len(reservoir.sizes)
-    rows = np.repeat(np.arange(examples), reservoir.sizes)
-    classes_of = _classes(reservoir.labels, several=options.classes > 0)
-    order = np.argsort(reservoir.keys, kind="stable")
-    features, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
-    numeric: list[tuple[int, NDArray[np.int64], NDArray[np.bool_]]] = []
-    fewest = FEWEST_OF_BOTH if options.discretise == "auto" else FEWEST
-    fewest = fewest if cut else FEWEST_TO_CENTRE
-    for at in np.flatnonzero(counts >= fewest).tolist():
-        mine = order[starts[at] : starts[at] + counts[at]]
-        values = reservoir.values[mine]
-        if values.min() == values.max() or (len(spaces) and reservoir.spaces[mine[0]] not in spaces):
-            continue
-        present = np.zeros(examples, np.bool_)
-        present[rows[mine]] = True
-        numeric.append((at, mine, present))
-    common = sum(bool(present.mean() >= COMMON) for _, _, present in numeric)
+    rows = np.repeat(np.arange(len(reservoir.sizes)), reservoir.sizes)
+    fewest = FEWEST_TO_CENTRE if not cut else FEWEST_OF_BOTH if options.discretise == "auto" else FEWEST
+    numeric = list(_numeric_features(reservoir, rows, spaces, fewest))
+    common = sum(bool(each.present.mean() >= COMMON) for each in numeric)
     if common < TABLE * len(numeric):
         return no_intervals()
-    known = {} if before is None else _features_of(before)
-    found: list[tuple[int, int, _FeatureCuts]] = []
-    for at, mine, present in numeric:
-        earlier = known.get(int(features[at]))
-        values, classes = reservoir.values[mine], classes_of[rows[mine]]
-        dense = _is_dense(float(present.mean()), earlier)
-        if dense:
-            values = np.concatenate([values, np.zeros(examples - int(present.sum()), np.float32)])
-            classes = np.concatenate([classes, classes_of[~present]])
-        mdl, kept = options.discretise == "mdl", _kept(options, reservoir.labels, dense=dense)
-        cuts = values[:0]
-        if cut:
-            cuts = mdl_cuts(values, classes) if mdl else quantile_cuts(values, int(options.bins or 0))
-        elif kept != CENTRED:
-            continue
-        made = _FeatureCuts(cuts + np.float32(0.0), kept, dense, *_centred(options, values, cuts))
-        if earlier is not None and _still_fits(earlier, made, values, classes if mdl else None):
-            made = earlier
-        if len(made.cuts) or not cut:
-            found.append((at, int(mine[0]), made))
+    earlier = {} if before is None else _features_of(before)
+    classes = _classes(reservoir.labels, several=options.classes > 0)
+    cuts_of_feature = ((each, _fitted(reservoir, rows, classes, options, each, earlier, cut=cut)) for each in numeric)
+    found = [(each, made) for each, made in cuts_of_feature if made is not None]
     if not found:
         return no_intervals()
-    numbers, first = np.array([each[0] for each in found]), np.array([each[1] for each in found])
+    first = np.array([each.entries[0] for each, _ in found])
     return Intervals(
-        features[numbers],
-        np.cumsum([len(each[2].cuts) for each in found]),
-        np.concatenate([each[2].cuts for each in found]),
-        np.array([each[2].dense for each in found], np.uint8),
-        np.array([each[2].kept for each in found], np.uint8),
+        reservoir.keys[first],
+        np.cumsum([len(made.cuts) for _, made in found]),
+        np.concatenate([made.cuts for _, made in found]),
+        np.array([made.dense for _, made in found], np.uint8),
+        np.array([made.kept for _, made in found], np.uint8),
         reservoir.spaces[first],
         reservoir.attributes[first],
-        np.array([each[2].centre for each in found], np.float32),
-        np.array([each[2].width for each in found], np.float32),
+        np.array([made.centre for _, made in found], np.float32),
+        np.array([made.width for _, made in found], np.float32),
     )
+
+
+class _NumericFeature(NamedTuple):
+    """A feature that has several values.
+
+    entries  int64[k], where it stands among the reservoir's features
+    present  bool[r], whether an example has it
+    """
+
+    entries: NDArray[np.int64]
+    present: NDArray[np.bool_]
 
 
 class _FeatureCuts(NamedTuple):
@@ -172,6 +155,59 @@ class _FeatureCuts(NamedTuple):
     dense: bool
     centre: np.float32
     width: np.float32
+
+
+def _numeric_features(
+    reservoir: Reservoir, rows: NDArray[np.int64], spaces: NDArray[np.uint64], fewest: int
+) -> Iterator[_NumericFeature]:
+    """Yield the numeric features that were seen at least `fewest` times, in the order of their keys.
+
+    rows  int64[m], the example of each entry
+    """
+    order = np.argsort(reservoir.keys, kind="stable")
+    _, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
+    for at in np.flatnonzero(counts >= fewest).tolist():
+        entries = order[starts[at] : starts[at] + counts[at]]
+        values = reservoir.values[entries]
+        if values.min() == values.max() or (len(spaces) and reservoir.spaces[entries[0]] not in spaces):
+            continue
+        present = np.zeros(len(reservoir.sizes), np.bool_)
+        present[rows[entries]] = True
+        yield _NumericFeature(entries, present)
+
+
+def _fitted(
+    reservoir: Reservoir,
+    rows: NDArray[np.int64],
+    classes: NDArray[np.generic],
+    options: Options,
+    feature: _NumericFeature,
+    earlier_cuts: Mapping[int, _FeatureCuts],
+    *,
+    cut: bool,
+) -> _FeatureCuts | None:
+    """Return the cuts of a feature, its earlier ones if they still fit; None if it is neither cut nor centred.
+
+    classes  [r], the class of each example
+    """
+    entries, present = feature
+    earlier = earlier_cuts.get(int(reservoir.keys[entries[0]]))
+    dense = _is_dense(float(present.mean()), earlier)
+    kept = _kept(options, reservoir.labels, dense=dense)
+    if not cut and kept != CENTRED:
+        return None
+    values, their_classes = reservoir.values[entries], classes[rows[entries]]
+    if dense:
+        values = np.concatenate([values, np.zeros(int((~present).sum()), np.float32)])
+        their_classes = np.concatenate([their_classes, classes[~present]])
+    mdl = options.discretise == "mdl"
+    cuts = values[:0]
+    if cut:
+        cuts = mdl_cuts(values, their_classes) if mdl else quantile_cuts(values, int(options.bins or 0))
+    made = _FeatureCuts(cuts + np.float32(0.0), kept, dense, *_centred(options, values, cuts))
+    if earlier is not None and _still_fits(earlier, made, values, their_classes if mdl else None):
+        made = earlier
+    return made if len(made.cuts) or not cut else None
 
 
 def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:

@@ -106,7 +106,7 @@ class Progress:
 
 
 def measured_record(site: Site, method: str, bits: int) -> dict[str, float]:
-    """One worker and one partition, live before they come: microseconds of processor a record, by process; and bytes."""
+    """One worker and one partition, live before records come: microseconds of processor a record, and bytes."""
     examples = site.filled(1, FIRST)
     path, topics = site.configured(examples, 1, bits, method=method)
     progress = Progress(path)
@@ -159,6 +159,7 @@ def bare_commits(site: Site, examples: str, partitions: int) -> float:
     consumer.assign([TopicPartition(examples, number, 0) for number in range(partitions)])
     seconds = []
     for _ in range(12):
+        time.sleep(0.2)  # as a worker's: the end of the one before is not waited for
         producer.begin_transaction()
         for number in range(partitions):
             producer.produce(target, bytes(120), partition=number)

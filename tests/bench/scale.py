@@ -3,10 +3,13 @@
     python tests/bench/scale.py record            # processor time and bytes of a record, a snapshot's bytes
     python tests/bench/scale.py commit            # a commit of 1 to 256 partitions
     python tests/bench/scale.py fleet [256 [4]]   # partitions, workers: start, kill, rebalance, exactly once
+    python tests/bench/scale.py memory            # of a model beside its table
+    python tests/bench/scale.py leader            # its look at what is noted of 1,000 and of 10,000 partitions
     python tests/bench/scale.py moves             # how many partitions have another owner after a worker has gone
 
 What `docs/scale.md` is computed from. Broker and workers share this machine. Yardsticks, in the same run: a loop that
-only consumes and produces, and commits, as many records; for a commit, one of the client alone with as many partitions.
+only consumes and produces, and commits, as many records, and Vowpal Wabbit with a file of them; for a commit, one of
+the client alone with as many partitions.
 Processor time is that of the processes, so that it says little of what else the machine does. Needs Java 17 and Maven,
 or STREAM_APPLE_TEST_BOOTSTRAP, and then says nothing of the broker's own time and disk.
 """
@@ -21,25 +24,36 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import planted
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
-from feeds.streams import broker, fill
+from feeds.streams import START_MS, broker, fill
 from report import figure, header
 from support.local_http import metric
+from support.records import FakeRecord
 from support.topics import FOREVER, create_worker_topics, read_to_end, unique_topics
 from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 from worker import bare_loop
+from yardsticks import vowpal_wabbit
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.models import model_factory, settings_of
 from stream_apple.app.verify import verify
 from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.leader import _Watch
+from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.merging.open_rounds import OpenRounds
+from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
+from stream_apple.stream.positions.merge_note import MergeNote
+from stream_apple.stream.positions.merge_settings import MergeSettings
 
 EXAMPLES = 60_000
 FIRST, RECORDS = 5_000, 250_000
@@ -147,6 +161,21 @@ def record(site: Site) -> None:
             print(f"  {method:7} {name:24} {value:12,.1f} {unit}", flush=True)
         ratio = figure(f"{method}: over the bare loop", [run["worker"] / run["bare loop"] for run in runs], "ratio")
         print(f"  {method:7} {'worker over bare loop':24} {ratio:12.2f}", flush=True)
+
+
+def vowpal_wabbit_seconds(path: Path, arguments: list[str]) -> float:
+    """Microseconds of processor an example, of both threads of Vowpal Wabbit, from the planted file."""
+    own = time.process_time()
+    vowpal_wabbit(path, 18, arguments)
+    return 1e6 * (time.process_time() - own) / EXAMPLES
+
+
+def beside(path: Path) -> None:
+    """What Vowpal Wabbit takes, which only learns: no Kafka, no answers, nothing that outlives it."""
+    for name, arguments in (("linear", []), ("--stage_poly", ["--stage_poly"])):
+        found = [vowpal_wabbit_seconds(path, arguments) for _ in range(ROUNDS)]
+        value = figure(f"Vowpal Wabbit {name}", found, "us a record")
+        print(f"  Vowpal Wabbit {name:18} {value:12,.1f} us a record", flush=True)
 
 
 def bare_commits(site: Site, examples: str, partitions: int) -> float:
@@ -338,12 +367,74 @@ def moves() -> None:
         )
 
 
+def memory() -> None:
+    """Resident bytes of a model that has learned 600 planted examples, in a process with thirty of them."""
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        messages = [encode_example(each) for each in read_examples(planted.write(600, directory / "planted.vw"))]
+        records = [FakeRecord(0, at, message, START_MS + at * 1000) for at, message in enumerate(messages)]
+        for bits in (12, 18):
+            config = load(write_config(directory / "worker.toml", None, learner={"bits": bits}), {})
+            settings = settings_of(config)
+            make = model_factory("examples", settings, settings.decoder())
+            lineage = Lineage(0, "0" * 16)
+            models = [make(0, lineage).begin()]
+            models[0].process(records)
+            before = psutil.Process().memory_info().rss
+            for number in range(30):
+                models.append(make(number, lineage).begin())
+                models[-1].process(records)
+            size = (psutil.Process().memory_info().rss - before) / 30e6
+            table = (1 << bits) * 49.3 / 1e6
+            figure(f"2^{bits} slots: a model", [size], "MB")
+            print(f"  2^{bits} slots: {size:.1f} MB a partition, of which {table:.1f} MB are a full table's")
+
+
+class Noted:
+    """Tells a leader what is committed of so many partitions, which have answered one record more each time."""
+
+    def __init__(self, provenance: Provenance, partitions: int) -> None:
+        assert provenance.merging is not None
+        self._texts = [
+            OffsetMetadata(
+                provenance.lineage(number, 0), SnapshotPointer(900, 10, 20, "f" * 32), MergeNote.of(provenance.merging)
+            ).to_text()
+            for number in range(partitions)
+        ]
+        self._offset = 1_000
+
+    def partition_count(self, _topic: str) -> int:
+        """As many."""
+        return len(self._texts)
+
+    def peek(self, _partitions: Any) -> dict[int, Committed]:
+        """All."""
+        self._offset += 1
+        return {number: Committed(self._offset, text) for number, text in enumerate(self._texts)}
+
+
+def leader() -> None:
+    """One look in ten a second, of a leader whose partitions have all gone on since the last."""
+    provenance = Provenance("group", Topics("e", "p", "d", "m", "r"), {}, MergeSettings(1, "votes", 30.0, 60.0))
+    for partitions in (1_000, 10_000):
+        noted: Any = Noted(provenance, partitions)
+        watch, rounds, seconds = _Watch(noted, provenance, time.monotonic), OpenRounds(30.0), []
+        for _ in range(12):
+            began = time.perf_counter()
+            rounds.observe(watch.standings(), MergeHistory(), time.monotonic())
+            rounds.closed(time.monotonic())
+            seconds.append(time.perf_counter() - began)
+        look = figure(f"{partitions} partitions: a look", [1e3 * each for each in seconds[2:]], "ms")
+        print(f"  {partitions:6,} partitions: {look:.1f} ms a look")
+
+
 def main() -> None:
     """Bring a broker, or use the one named."""
     what, *sizes = sys.argv[1:] or ["record"]
     print(header("confluent-kafka", "numba", "numpy"))
-    if what == "moves":
-        moves()
+    local = {"moves": moves, "memory": memory, "leader": leader}
+    if what in local:
+        local[what]()
         return
     with broker() as (bootstrap, directory):
         path = planted.write(EXAMPLES, directory / "planted.vw")
@@ -353,6 +444,8 @@ def main() -> None:
             fleet(site, partitions, workers)
         else:
             {"record": record, "commit": commit}[what](site)
+            if what == "record":
+                beside(path)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ ROUNDS = 3
 COMMITS = (1, 16, 64, 256)
 EXAMPLES_OF_A_PARTITION = 300
 SESSION_S = 10.0
+SNAPSHOTS = "10s"  # of the fleet, so that what moves is restored
 DEADLINE_S = 600.0
 
 
@@ -77,7 +78,9 @@ class Site(NamedTuple):
         fill(self.bootstrap, topic, itertools.islice(itertools.cycle(self.messages), count), partitions=partitions)
         return topic
 
-    def configured(self, examples: str, partitions: int, bits: int, **learner: str) -> tuple[Path, dict[str, str]]:
+    def configured(
+        self, examples: str, partitions: int, bits: int, snapshot_interval: str = "5m", **learner: str
+    ) -> tuple[Path, dict[str, str]]:
         """The configuration of workers on that topic, and the names of their topics."""
         topics = {**create_worker_topics(unique_topics(self.bootstrap), partitions), "examples": examples}
         path = write_config(
@@ -85,7 +88,7 @@ class Site(NamedTuple):
             self.bootstrap,
             kafka={"session.timeout.ms": int(SESSION_S * 1000)},
             topics=topics,
-            worker={"group": uuid.uuid4().hex},
+            worker={"group": uuid.uuid4().hex, "snapshot_interval": snapshot_interval},
             learner={"bits": bits, **learner},
             epochs={"length": f"{EXAMPLES // 6}ms"},
         )
@@ -289,7 +292,7 @@ def fleet(site: Site, partitions: int, workers: int) -> None:
     """Start, learn, kill and be back, kill for good, verify."""
     count = partitions * EXAMPLES_OF_A_PARTITION
     examples = site.filled(partitions, 2 * count)
-    path, _ = site.configured(examples, partitions, 16)
+    path, _ = site.configured(examples, partitions, 16, SNAPSHOTS)
     progress, names = Progress(path), [f"worker-{number}" for number in range(workers)]
     case = f"{partitions} partitions, {workers} workers"
     with ExitStack() as stack:

@@ -158,8 +158,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     # It knows replicas, which the other numbers do not.
     "monitoring.serving_metrics": {"monitoring", "stream.following"},
-    # Two groups compared by what they have published: pure, but for how messages are read.
-    "comparing": set(),
+    # Two groups compared by what they have published, which is read through a port.
+    "comparing": _CORE | {"stream.log", "monitoring", "errors"},
     "monitoring.comparison_metrics": {"monitoring", "comparing"},
     "adapters": set(),
     "adapters.kafka": _CORE | {"stream.log", "config", "errors"},

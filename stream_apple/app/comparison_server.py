@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import METRICS_PATH, Server, facts_route, metrics_route, probe_routes
-from stream_apple.app.compare import Told
+from stream_apple.comparing.group_comparison import ComparisonReport
 from stream_apple.config import Config
 from stream_apple.monitoring.comparison_metrics import ComparisonMetrics
 from stream_apple.monitoring.health import STUCK_AFTER_S, Verdict
@@ -31,7 +31,7 @@ class ComparisonView:
         self._turned_at = self._now()
         return False
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: ComparisonReport) -> None:
         """Show how the comparison stands, once a second at most, and whenever all has been read."""
         self._caught_up |= told.complete
         if told.complete or self._now() - self._told_at >= _TELL_S:

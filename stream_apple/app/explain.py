@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder
@@ -24,12 +24,13 @@ from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.monitoring.explanation import Explanation, explain_scores
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import Sources, rebuild
+from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Origin, origin_of_prediction
 from stream_apple.stream.snapshots.store import Logs, StoredModel
 from stream_apple.stream.verification.output_logs import scan_of
+from stream_apple.stream.verification.replay import Sources
 
 _SCANNED = 50_000  # predictions: to read so many takes less than to ask where to begin once more
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.model_files import open_model_file, write_model_file
-from stream_apple.app.models import onlooker_factory, settings_of
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder

@@ -11,16 +11,16 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
-from stream_apple.app.membership import run_until_stopped
+from stream_apple.app.service import run_until_stopped
 from stream_apple.config import Config
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.core.codec.outer_map import warm_up_outer_maps
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
 """What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
@@ -62,9 +62,12 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             kafka,
             rule,
             JoinOutputs(config.topics.examples, config.join.dead_letters),
-            LoopSettings(worker.fetch_records, worker.commit_records, worker.commit_interval / 1000, 0.0),
+            JoinLoopSettings(
+                worker.fetch_records,
+                CommitSettings(worker.commit_records, worker.commit_interval / 1000),
+                worker.accepted_gaps,
+            ),
             JoinMonitoring(metrics, health),
-            worker.accepted_gaps,
             schemas=schemas,
         )
         run_until_stopped(loop, kafka, config, signals)

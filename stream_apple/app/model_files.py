@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.app.models import onlooker_factory, settings_of
+from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit

@@ -8,8 +8,8 @@ from typing import Any
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts, read_instances
 from stream_apple.adapters.serving.questions import Questions
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, InputFileError
 from stream_apple.stream.following.as_of import Moment

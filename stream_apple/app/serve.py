@@ -15,10 +15,10 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application, RequestBounds
 from stream_apple.adapters.serving.questions import Questions
-from stream_apple.adapters.serving.server import ServingServer
-from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.adapters.serving.uvicorn_server import ServingServer
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
+from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.monitoring.serving_metrics import ServingMetrics

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import onlooker_factory
-from stream_apple.app.starting_model import starting_model
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.verification.partition_report import Report, ReportProgress
 from stream_apple.stream.verification.verifier import Verifier
 
@@ -26,9 +24,8 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
                 f"expected offsets of {topic} that group {group} has committed, found none: "
                 f"no worker has published anything with this configuration"
             )
-        provenance = Provenance.of(config)
-        new_model = onlooker_factory(config, starting_model(config, provenance))
-        with closing(Verifier(logs, provenance, new_model, config.worker.fetch_records, progress)) as verifier:
+        with closing(sources_of(config, logs)) as sources:
+            verifier = Verifier(sources, progress)
             if not partitions and to is None:
                 return verifier.verify_all()
             return verifier.verify_each(numbers, to)

@@ -13,9 +13,8 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.app.interpreter import SWITCH_S
-from stream_apple.app.membership import run_until_stopped
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
+from stream_apple.app.service import SWITCH_S, run_until_stopped
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config
@@ -32,9 +31,9 @@ from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.signals import Signals
 from stream_apple.stream.learning.threads import ThreadPool, usable_cores
 from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
@@ -137,8 +136,7 @@ def assemble(
     owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, exceptions, schemas=schemas)
     settings = LoopSettings(
         worker.fetch_records,
-        worker.commit_records,
-        worker.commit_interval / 1000,
+        CommitSettings(worker.commit_records, worker.commit_interval / 1000),
         worker.snapshot_interval / 1000,
         threads_of(config),
     )

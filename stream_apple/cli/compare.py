@@ -18,10 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple import logs
-from stream_apple.app.compare import CompareRequest, Told, compare_groups
+from stream_apple.app.compare import compare_groups
 from stream_apple.app.comparison_server import ComparisonView, serving
 from stream_apple.cli.output import say, table_console
-from stream_apple.comparing.comparison import LossStanding
+from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport
+from stream_apple.comparing.loss_comparison import LossStanding
 from stream_apple.config import conceal, load
 from stream_apple.signals import Signals
 
@@ -111,7 +112,7 @@ def command(
     sys.exit(0)
 
 
-def _show_last(found: Iterator[Told], names: tuple[str, str], *, as_json: bool) -> None:
+def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_json: bool) -> None:
     """Print what is known in the end, or when a signal has come."""
     newest = deque(found, maxlen=1)
     if not newest:
@@ -123,7 +124,7 @@ def _show_last(found: Iterator[Told], names: tuple[str, str], *, as_json: bool) 
         table_console().print(_table(last, names))
 
 
-def _follow(found: Iterator[Told], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
+def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
     """Show what is known as it comes: a table on a terminal, lines elsewhere, at once when the verdict changes."""
     console = table_console()
     with ExitStack() as opened:
@@ -141,12 +142,12 @@ def _follow(found: Iterator[Told], view: ComparisonView, names: tuple[str, str],
                 show(told)
 
 
-def _on(live: Live, names: tuple[str, str]) -> Callable[[Told], None]:
+def _on(live: Live, names: tuple[str, str]) -> Callable[[ComparisonReport], None]:
     return lambda told: live.update(_table(told, names), refresh=True)
 
 
-def _in_lines(names: tuple[str, str], *, as_json: bool) -> Callable[[Told], None]:
-    def show(told: Told) -> None:
+def _in_lines(names: tuple[str, str], *, as_json: bool) -> Callable[[ComparisonReport], None]:
+    def show(told: ComparisonReport) -> None:
         if as_json:
             say(json.dumps({"champion_group": names[0], "challenger_group": names[1], **told.facts()}))
         else:
@@ -156,7 +157,7 @@ def _in_lines(names: tuple[str, str], *, as_json: bool) -> Callable[[Told], None
     return show
 
 
-def _table(told: Told, names: tuple[str, str]) -> Group:
+def _table(told: ComparisonReport, names: tuple[str, str]) -> Group:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("epoch")
     for name in ("pairs", "champion's loss", "challenger's loss", "gain", "\u00b1", "better"):
@@ -182,11 +183,11 @@ def _cells(standing: LossStanding) -> tuple[str, ...]:
     )
 
 
-def _counts(told: Told) -> str:
+def _counts(told: ComparisonReport) -> str:
     return f"{told.comparison.whole().pairs:,} pairs" + ("" if told.complete else " so far")
 
 
-def _remarks(told: Told) -> Iterator[str]:
+def _remarks(told: ComparisonReport) -> Iterator[str]:
     """Yield a remark for each kind of answers that have no part in the pairs."""
     if told.comparison.unbounded:
         yield (

@@ -44,7 +44,7 @@ def command(target: str | None) -> None:
     if target is not None:
         aim_at(target)
     # Not before: kernels are bound to a type of processor when they are imported.
-    from stream_apple.app.models import settings_of
+    from stream_apple.app.model_factories import settings_of
     from stream_apple.core.codec.outer_map import warm_up_outer_maps
     from stream_apple.stream.model.warmup import warm_up
 

@@ -16,8 +16,8 @@ from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
 from stream_apple.demo.child import ChildEndedError
 from stream_apple.demo.loop.looks import LOOP_LOOK, loop_summary
-from stream_apple.demo.loop.session import LoopSession
-from stream_apple.demo.loop.state import broken_loop_promises
+from stream_apple.demo.loop.loop_report import broken_loop_promises
+from stream_apple.demo.loop.loop_session import LoopSession
 from stream_apple.demo.picture import LOOK, summary
 from stream_apple.demo.screen import Appearance, LineScreen, LiveScreen, NullScreen, Screen, SomeView
 from stream_apple.demo.session import Session

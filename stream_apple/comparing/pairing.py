@@ -2,7 +2,7 @@
 
 The answers of a group are in the order of their examples in each partition. So what one side has behind an example that
 it has not answered will never have a partner: it has a dead letter there, or had not begun. Only what one side is ahead
-is held; who is too far ahead is told to wait, partition by partition, so that no side waits for one that waits.
+waits for a partner; who is too far ahead has to wait, partition by partition, so that no side waits for one that waits.
 """
 
 from collections import defaultdict, deque
@@ -32,23 +32,23 @@ class Pairing(Generic[Paired]):
         self.unpaired = [0] * sides
         self.repeated = [0] * sides
         self._most = most
-        self._held: list[dict[int, deque[Placed[Paired]]]] = [defaultdict(deque) for _ in range(sides)]
+        self._waiting: list[dict[int, deque[Placed[Paired]]]] = [defaultdict(deque) for _ in range(sides)]
         self._last: list[dict[int, int]] = [defaultdict(lambda: -1) for _ in range(sides)]
 
     def put(self, side: int, partition: int, items: Iterable[Placed[Paired]]) -> None:
         """Take what a side has next in a partition."""
-        held, last = self._held[side][partition], self._last[side][partition]
+        queue, last = self._waiting[side][partition], self._last[side][partition]
         for each in items:
             if each.offset <= last:
                 self.repeated[side] += 1
             else:
                 last = each.offset
-                held.append(each)
+                queue.append(each)
         self._last[side][partition] = last
 
     def take(self, partition: int) -> list[tuple[Paired, ...]]:
         """Return what all sides have of a partition, in the order of the examples: an item of each side."""
-        queues = [held[partition] for held in self._held]
+        queues = [each[partition] for each in self._waiting]
         found = []
         while all(queues):
             newest = max(queue[0].offset for queue in queues)
@@ -62,16 +62,16 @@ class Pairing(Generic[Paired]):
 
     def must_wait(self, side: int, partition: int) -> bool:
         """Return whether a side is to wait for the others in a partition."""
-        return self.held(side, partition) > self._most
+        return self.waiting(side, partition) > self._most
 
     def may_go_on(self, side: int, partition: int) -> bool:
         """Return whether a side that has waited may go on: half of what made it wait is gone."""
-        return self.held(side, partition) <= self._most // 2
+        return self.waiting(side, partition) <= self._most // 2
 
-    def held(self, side: int, partition: int) -> int:
+    def waiting(self, side: int, partition: int) -> int:
         """Return how many items a side is ahead in a partition."""
-        return len(self._held[side][partition]) if partition in self._held[side] else 0
+        return len(self._waiting[side][partition]) if partition in self._waiting[side] else 0
 
     def ahead(self) -> Sequence[int]:
         """Return how many items each side is ahead in all partitions together."""
-        return [sum(map(len, held.values())) for held in self._held]
+        return [sum(map(len, queues.values())) for queues in self._waiting]

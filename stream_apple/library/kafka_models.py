@@ -3,8 +3,8 @@
 from contextlib import closing, suppress
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.preparation.preparation import ngrams_of

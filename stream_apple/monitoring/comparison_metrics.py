@@ -4,7 +4,7 @@ import math
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from stream_apple.comparing.comparison import LossStanding
+from stream_apple.comparing.loss_comparison import LossStanding
 from stream_apple.monitoring.definitions import Metric, register
 
 COMPARISON_METRICS = (

@@ -96,12 +96,12 @@ class JoinMetrics(MemberMetrics):
         for number, partition in owned.items():
             join, label = partition.join, str(number)
             due = join.due_ms
-            self._all["join_held_outcomes"].labels(label).set(join.held.outcomes)
+            self._all["join_held_outcomes"].labels(label).set(join.window.outcomes)
             self._all["join_full"].labels(label).set(join.full)
             self._all["join_lag_records"].labels(label).set(partition.backlog)
             self._all["join_overdue_seconds"].labels(label).set(0.0 if due is None else max(now - due / 1000, 0.0))
             self._all["schema_wait_seconds"].labels(label).set(partition.schema_wait_s)
-            self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.held.clock.now, 0) / 1000)
+            self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.window.clock.now, 0) / 1000)
 
     def joined(self, partition: int, joined: Joined) -> None:
         """A step of the partition has been sent."""

@@ -19,8 +19,8 @@ from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
 from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import StreamAppleError
 from stream_apple.stream.log.columns import keys_of, values_of
-from stream_apple.stream.log.log_scan import LogReader, LogScan
-from stream_apple.stream.log.ports import AbortableError, LogRange
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import AbortableError, LogRange, Reader
 
 NEWEST = 50_000
 """Examples that are looked through."""
@@ -52,7 +52,7 @@ class ExampleLogs(Protocol):
         """Return which offsets of a partition the log has."""
         ...
 
-    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Read what is committed from `offset` on."""
         ...
 

@@ -1,217 +1,21 @@
-"""Two sides are read as far ahead as memory allows, whatever is in their topics, and compared by pairs."""
+"""Two configurations can be compared or are refused, and what is known of a comparison is shown on a port."""
 
-import json
-import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.records import DECODER, FakeRecord
 from support.worker_config import write_config
 
-from stream_apple.app.compare import (
-    CompareRequest,
-    Comparing,
-    SideSource,
-    Told,
-    answers_in,
-    check_comparable,
-    weights_in,
-)
+from stream_apple.app.compare import check_comparable
 from stream_apple.app.comparison_server import ComparisonView
+from stream_apple.comparing.group_comparison import ComparisonReport
+from stream_apple.comparing.loss_comparison import LossComparison, PairedLoss
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import LogRange, Record
-
-EXAMPLES = "examples"
-
-
-def prediction(partition: int, at: int, loss: Any, **fields: Any) -> bytes:
-    """A message as workers publish it, or with other fields."""
-    told = {"prediction": 0.5, "label": 1.0, "loss": loss, "epoch": at // 1_000, "model": "f" * 16}
-    told |= {"topic": EXAMPLES, "partition": partition, "offset": at}
-    return bytes(msgpack.packb(told | fields))
-
-
-class Reader:
-    """Delivers the logs of a topic by turns, `pace` records at a time; a test sees how far ahead it is."""
-
-    def __init__(self, logs: Mapping[int, Sequence[FakeRecord]], pace: int = 100) -> None:
-        self.logs = {number: list(records) for number, records in logs.items()}
-        self.held: set[int] = set()
-        self.holds = 0
-        self._pace = pace
-        self._next = dict.fromkeys(logs, 0)
-
-    def begin(self, starts: Mapping[tuple[str, int], int]) -> None:
-        """From the first record."""
-        assert {number for _, number in starts} == set(self.logs)
-
-    def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
-        """A portion of each partition that is not held."""
-        assert limit > 0
-        assert timeout_s > 0
-        found: list[tuple[str, Record]] = []
-        for number, records in self.logs.items():
-            if number not in self.held:
-                at = self._next[number]
-                found += [("topic", record) for record in records[at : at + self._pace]]
-                self._next[number] = min(at + self._pace, len(records))
-        return found
-
-    def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Whether all was delivered."""
-        return all(self._next[number] >= len(self.logs[number]) for _, number in ends)
-
-    def hold(self, place: tuple[str, int]) -> None:
-        """Not twice."""
-        assert place[1] not in self.held
-        self.held.add(place[1])
-        self.holds += 1
-
-    def release(self, place: tuple[str, int]) -> None:
-        """What was held."""
-        self.held.remove(place[1])
-
-
-def topic_of(partitions: Mapping[int, Sequence[bytes | None]]) -> dict[int, list[FakeRecord]]:
-    """Logs with these values, at a second each."""
-    return {
-        number: [FakeRecord(number, at, value, 1_000 * at) for at, value in enumerate(values)]
-        for number, values in partitions.items()
-    }
-
-
-def source(reader: Reader) -> SideSource:
-    """One side, of predictions."""
-    ranges = {number: LogRange(0, len(records)) for number, records in reader.logs.items()}
-    return SideSource("topic", reader, ranges, lambda records: answers_in(records, EXAMPLES))
-
-
-def compared(first: Reader, second: Reader, *others: SideSource, most_held: int = 5_000, **request: Any) -> Told:
-    """What is told in the end."""
-    comparing = Comparing([source(first), source(second), *others], CompareRequest(**request), most_held)
-    *_, last = comparing.run(lambda: False)
-    assert last.complete
-    return last
-
-
-def losses(offsets: Sequence[int], loss: float, partition: int = 0) -> list[bytes]:
-    """Predictions of one group."""
-    return [prediction(partition, offset, loss + 0.01 * (offset % 7)) for offset in offsets]
-
-
-def test_the_better_of_two_is_found() -> None:
-    """Over three partitions, of which one is there on one side alone."""
-    first = Reader(topic_of({number: losses(range(3_000), 0.5, number) for number in range(2)}))
-    second = Reader(topic_of({number: losses(range(3_000), 0.45, number) for number in range(2)}), pace=37)
-    told = compared(first, second)
-    whole = told.comparison.whole()
-    assert (whole.pairs, whole.better) == (6_000, "challenger")
-    assert math.isclose(whole.difference, 0.05)
-    assert list(told.comparison.epochs()) == [0, 1, 2]
-    assert told.unpaired == told.waiting == {"champion": 0, "challenger": 0}
-    json.dumps(told.facts(), allow_nan=False)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    sides=st.lists(st.dictionaries(st.integers(0, 2), st.sets(st.integers(0, 300))), min_size=2, max_size=2),
-    paces=st.lists(st.integers(1, 400), min_size=2, max_size=2),
-)
-def test_whatever_is_missing_pairs_are_those_of_both(sides: list[dict[int, set[int]]], paces: list[int]) -> None:
-    """Every answer is in a pair, without a partner, or ahead."""
-    readers = [
-        Reader(topic_of({number: losses(sorted(side.get(number, ())), 0.5, number) for number in range(3)}), pace)
-        for side, pace in zip(sides, paces, strict=True)
-    ]
-    told = compared(readers[0], readers[1])
-    common = sum(len(sides[0].get(number, set()) & sides[1].get(number, set())) for number in range(3))
-    assert told.comparison.whole().pairs == common
-    for name, side in zip(("champion", "challenger"), sides, strict=True):
-        assert common + told.unpaired[name] + told.waiting[name] <= sum(map(len, side.values()))
-
-
-def test_the_side_that_is_ahead_waits() -> None:
-    """Partition by partition: what is held is bounded, and the end is the same."""
-    first = Reader(topic_of({number: losses(range(9_000), 0.5, number) for number in range(2)}), pace=900)
-    second = Reader(topic_of({number: losses(range(9_000), 0.45, number) for number in range(2)}), pace=20)
-    comparing, most = Comparing([source(first), source(second)], CompareRequest(), 4_000), 0
-    for told in comparing.run(lambda: False):
-        most = max(most, *told.waiting.values())
-    assert told.comparison.whole().pairs == 18_000
-    assert most <= 2 * (2_000 + 900)
-    assert first.holds > 2
-    assert not second.holds
-
-
-def test_what_others_have_written_is_left_out_and_counted() -> None:
-    """Nonsense, other topics' answers, losses that are none, copies, and predictions without a label."""
-    good = losses(range(10), 0.5)
-    strange: list[bytes | None] = [
-        None,
-        b"",
-        b"\xc1",
-        b"{",
-        msgpack.packb([1]),
-        prediction(0, 3, 0.1, topic="others"),
-        prediction(1, 3, 0.1),
-        prediction(0, 3, "0.1"),
-        prediction(0, 3, True),  # noqa: FBT003
-        prediction(0, 3, 0.1, offset="3"),
-        prediction(0, 3, 0.1, epoch=None),
-        prediction(0, 3, 0.1, epoch=1 << 63),
-        b'{"topic": "examples", "partition": 0, "offset": 3, "epoch": 0, "loss": 1' + b"0" * 400 + b"}",
-        b"[" * 100_000,
-    ]
-    first = Reader(topic_of({0: [*good[:5], *strange, *good[3:], prediction(0, 10, None)]}))
-    second = Reader(topic_of({0: [*good, prediction(0, 10, 0.2)]}))
-    told = compared(first, second)
-    assert told.comparison.whole().pairs == 10
-    assert told.unreadable == {"champion": len(strange), "challenger": 0}
-    assert told.repeated == {"champion": 2, "challenger": 0}
-    assert told.unlabelled == 1
-
-
-def test_an_infinite_loss_is_told() -> None:
-    """There is no verdict while it counts, and no number in JSON that JSON does not have."""
-    values = losses(range(4_000), 0.5)
-    worse = [*losses(range(3_999), 0.1), prediction(0, 3_999, math.inf)]
-    told = compared(Reader(topic_of({0: values})), Reader(topic_of({0: worse})))
-    assert told.comparison.unbounded == 1
-    assert told.comparison.whole().better is None
-    json.dumps(told.facts(), allow_nan=False)
-    assert compared(Reader(topic_of({0: values})), Reader(topic_of({0: worse[:-1]}))).comparison.whole().better
-
-
-def test_only_from_a_time_on() -> None:
-    """By the examples' own times."""
-    first, second = (Reader(topic_of({0: losses(range(4_000), loss)})) for loss in (0.5, 0.4))
-    assert compared(first, second, since_ms=1_000_000).comparison.whole().pairs == 3_000
-
-
-def test_weights_are_those_of_the_examples() -> None:
-    """Where the challenger is worse the examples have no weight, and one can't be used: it has no answer either."""
-    values = [msgpack.packb({"features": {"a": 1}, "label": 1, "weight": float(at % 2)}) for at in range(6_000)]
-    values[10] = b"nonsense"
-    answered = [at for at in range(6_000) if at != 10]
-    first = [prediction(0, at, 0.5) for at in answered]
-    second = [prediction(0, at, 0.4 if at % 2 else 5.0) for at in answered]
-    assert compared(Reader(topic_of({0: first})), Reader(topic_of({0: second}))).comparison.whole().better == "champion"
-    examples = Reader(topic_of({0: values}))
-    weights = source(examples)._replace(parsed=lambda records: weights_in(records, DECODER))
-    told = compared(Reader(topic_of({0: first})), Reader(topic_of({0: second})), weights)
-    assert told.comparison.whole().better == "challenger"
-    assert told.comparison.whole().pairs == 3_000
-    assert math.isclose(told.comparison.whole().challenger_loss, 0.4)
 
 
 def _config(path: Path, group: str, **settings: Any) -> Config:
-    topics = {"examples": EXAMPLES, "predictions": f"predictions-{group}"} | settings.pop("topics", {})
+    topics = {"examples": "examples", "predictions": f"predictions-{group}"} | settings.pop("topics", {})
     given_settings = {"topics": topics, "worker": {"group": group}, **settings}
     return load(write_config(path / f"{group}.toml", "nowhere:1", **given_settings), {})
 
@@ -239,8 +43,10 @@ def test_the_view_has_what_is_known(tmp_path: Path) -> None:
     view = ComparisonView(_config(tmp_path, "a"), _config(tmp_path, "b"), lambda: clock[0])
     assert view.live().good
     assert not view.ready().good
-    first, second = (Reader(topic_of({0: losses(range(4_000), loss)})) for loss in (0.5, 0.4))
-    view.tell(compared(first, second))
+    comparison = LossComparison(0.05)
+    comparison.add([PairedLoss(0.5 + 0.01 * (at % 7), 0.4 + 0.01 * (at % 7), 1.0, 0, at) for at in range(4_000)])
+    nothing = {"champion": 0, "challenger": 0}
+    view.tell(ComparisonReport(comparison, nothing, nothing, nothing, 0, nothing, complete=True))
     assert view.ready().good
     value = view.metrics.registry.get_sample_value
     assert value("stream_apple_comparison_pairs") == 4_000

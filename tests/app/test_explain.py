@@ -29,8 +29,8 @@ from stream_apple.app.explain import ExplainedPrediction, explain_prediction
 from stream_apple.errors import ConfigurationError, GapError, StreamAppleError
 from stream_apple.monitoring.explanation import total_of
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.positions.lineage import Gap
+from stream_apple.stream.verification.replay import Sources
 
 
 def explained(logs: MemoryLogs, offset: int) -> ExplainedPrediction:

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from support.records import stream
 
 from stream_apple.app.inspect import from_file
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.model_files import merge_model_files, open_model_file
-from stream_apple.app.models import onlooker_factory
 from stream_apple.cli.inspect import command as inspect
 from stream_apple.cli.merge import command
 from stream_apple.config import Config

@@ -9,8 +9,8 @@ from stream.snapshots.forgery import content_of, file_of
 from stream.verification.published_logs import MemoryLogs
 from support.records import stream
 
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.model_files import open_model_file
-from stream_apple.app.models import onlooker_factory
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
 from stream_apple.errors import SnapshotError

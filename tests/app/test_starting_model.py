@@ -9,8 +9,8 @@ from app.test_model_files import LEARNER, save
 from support.records import stream
 
 from stream_apple.app.inspect import Inspected, to_file
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.model_files import merge_model_files, open_model_file
-from stream_apple.app.models import onlooker_factory
 from stream_apple.app.starting_model import check_starting_model, starting_model
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config, load

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from stream_apple.adapters.http.listener import listen
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.app.startup import Opening
 from stream_apple.app.worker import run
 from stream_apple.config import Config, load

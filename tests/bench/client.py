@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat, starmap
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -26,15 +25,14 @@ from support.records import SETTINGS
 
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
-from stream_apple.app.interpreter import spare_the_collector
+from stream_apple.app.service import spare_the_collector
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.event_time import EpochClock
-from stream_apple.stream.loop.outputs import OutputSender
-from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.log.columns import keys_of
+from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.model.triage import Triage
-from stream_apple.stream.positions.lineage import Topics
 
 CONSUME, FORGET = "consume: a Message object each", "forget: a Message object each"
 ERROR, VALUE, OFFSET, TIMESTAMP, KEY = "error", "value", "offset", "timestamp: a tuple each", "key"
@@ -151,8 +149,9 @@ class Ours:
         self._decoder = Decoder(SETTINGS.limits)
         self._encoder = PredictionEncoder("examples", 0, "0123456789abcdef")
         broker = TransactionalProducer(client.producer, RetryPolicy(), "examples", lambda: None)
-        self._sender = OutputSender(cast("Any", broker), Topics("examples", "predictions", "letters", "models"))
-        self._partition = cast("Any", SimpleNamespace(number=0, lineage=SimpleNamespace(model="0123456789abcdef")))
+        topics = LoopTopics("examples", ("predictions",), "letters")
+        self._transaction = Transaction(cast("Any", broker), topics, CommitSettings(RECORDS, 1.0), cast("Any", None))
+        self._transaction.open = True
 
     def work(self, client: Client, times: Times, messages: list[Message]) -> None:
         """Sort, encode and send, as the loop does."""
@@ -164,11 +163,13 @@ class Ours:
             ENCODE,
             lambda: self._encoder.encode(triaged.decoded, 0, RECORDS, numbers, numbers, triaged.offsets, epoch),
         )
-        result = BatchResult(
-            predictions, triaged.records, triaged.timestamps.tolist(), [], [], RECORDS, 0, 0, RECORDS, {}
-        )
         client.producer.begin_transaction()
-        times.measure(SEND, lambda: self._sender.send(self._partition, result))
+        times.measure(
+            SEND,
+            lambda: self._transaction.send(
+                "predictions", 0, keys_of(triaged.records), predictions, triaged.timestamps.tolist(), []
+            ),
+        )
         client.deliver(Times())
 
 

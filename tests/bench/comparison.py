@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from report import figure, header
 
-from stream_apple.comparing.comparison import LossComparison, PairedLoss
 from stream_apple.comparing.confidence import FIRST, ConfidenceSequence
+from stream_apple.comparing.loss_comparison import LossComparison, PairedLoss
 
 Differences = Callable[[np.random.Generator, int], NDArray[np.float64]]
 

@@ -1,14 +1,14 @@
 """What each default of a mixture does: all of them, and all but one, on sets of many kinds.
 
-    python tests/bench/defaults.py [FILE ...]
+    python tests/bench/defaults.py [--squared] [FILE ...]
 
 The sets are those that ship with scikit-learn and River, streams that River makes, and FILES in svmlight (two labels,
 or amounts); of each the first 8,000 examples, shuffled if no time is in their order, once through, in six epochs, with
-no setting but the loss. *Flipped* sets have all labels turned over in their middle. For each variant it prints
-geometric means over the sets, of what it makes in place of the default's 1: progressive error (of amounts: squared
-loss), progressive loss, loss of the last fifth, features, and processor time of an example. Above them stands each set
-by the default, and by the first defaults, with the examples after a flip until the error of 250 is within a tenth of
-what it was before.
+no setting but the loss; with --squared two labels are 0 and 1, and learned with the squared loss. *Flipped* sets have
+all labels turned over in their middle. For each variant it prints geometric means over the sets, of what it makes in
+place of the default's 1: progressive error (of amounts: squared loss), progressive loss, loss of the last fifth,
+features, and processor time of an example. Above them stands each set by the default, and by the first defaults, with
+the examples after a flip until the error of 250 is within a tenth of what it was before.
 """
 
 import argparse
@@ -154,6 +154,15 @@ def sets(files: list[Path]) -> Iterator[tuple[str, Set]]:
         yield f"{name}, flipped", flipped(made[name])
 
 
+def squared(given: Set) -> Set:
+    """Return a set of two labels with the squared loss, labels being 0 and 1; any other as it is."""
+    if given.loss != "logistic":
+        return given
+    return given._replace(
+        loss="squared", batch=given.batch._replace(labels=(given.batch.labels > 0).astype(np.float64))
+    )
+
+
 def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
     """Learn a set in one pass."""
     batch, size = given.batch, len(given.batch.labels)
@@ -182,10 +191,15 @@ _NOT_FOR: Mapping[Loss, frozenset[str]] = {
 
 
 def _errors(given: Set, scores: Scores) -> NDArray[np.float64]:
-    if given.loss == "squared":
-        return scores.losses
     labels = given.batch.labels
-    wrong = scores.predictions * labels <= 0.0 if given.loss == "logistic" else scores.predictions != labels
+    if given.loss == "softmax":
+        wrong = scores.predictions != labels
+    elif given.loss == "logistic":
+        wrong = scores.predictions * labels <= 0.0
+    elif len(np.unique(labels)) == 2:
+        wrong = (scores.predictions > 0.5) != (labels > 0.5)
+    else:
+        return scores.losses
     return wrong.astype(np.float64)
 
 
@@ -201,15 +215,18 @@ def _back(errors: NDArray[np.float64], flip: int) -> float:
 def main() -> None:
     """Measure all sets by the defaults and by each variant."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--squared", action="store_true", help="learn two labels with the squared loss")
     parser.add_argument("files", nargs="*", type=Path)
-    given = dict(sets(parser.parse_args().files))
+    chosen = parser.parse_args()
+    given = {name: squared(each) if chosen.squared else each for name, each in sets(chosen.files)}
     print(header("numpy", "numba", "river", "scikit-learn"))
     for each in {item.loss: item for item in given.values()}.values():  # what is compiled is not measured
         measured(each, {})
         measured(each, FIRST)
     usual = {name: measured(each, {}) for name, each in given.items()}
     found = {
-        variant: {name: measured(each, chosen) for name, each in given.items()} for variant, chosen in VARIANTS.items()
+        variant: {name: measured(each, changed) for name, each in given.items()}
+        for variant, changed in VARIANTS.items()
     }
     print(f"\n{len(given)} sets | error | by the first defaults | features | first | us | first | back after | first")
     for name, own in usual.items():

@@ -33,7 +33,7 @@ from worker import bare_loop
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
+from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
@@ -87,7 +87,7 @@ def alone(impressions: list[Row], outcomes: list[Row], rule: JoinRule = RULE) ->
     join = PartitionJoin(rule, ORIGIN)
     began, made, at, then = time.process_time(), 0, 0, 0
     while made < len(shown):
-        if join.waiting_impressions < BATCH and at < len(shown):
+        if join.wants_impressions(BATCH) and at < len(shown):
             join.offer_impressions(records.impressions(shown[at : at + BATCH]))
             at += BATCH
         if join.waiting_outcomes < BATCH and then < len(done):
@@ -110,7 +110,7 @@ def bytes_of_an_outcome() -> float:
             join.offer_outcomes(read_outcomes([FakeRecord(0, taken, value, START_MS, b"key")], MAX_BYTES))
             join.advance(10)
             taken += 1
-        assert join.held.outcomes == count
+        assert join.window.outcomes == count
         gc.collect()
         sizes.append(process.memory_info().rss)
     grown: int = sizes[-1] - sizes[0]

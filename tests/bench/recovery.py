@@ -23,7 +23,7 @@ from report import figure, header
 from support.topics import create_worker_topics, unique_topics
 from support.worker_config import write_config
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.startup import connect
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config, load

@@ -42,7 +42,7 @@ from worker import bare_loop
 from yardsticks import vowpal_wabbit
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.verify import verify
 from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example
@@ -52,8 +52,7 @@ from stream_apple.stream.merging.leader import _Watch
 from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
-from stream_apple.stream.positions.merge_note import MergeNote
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
 
 EXAMPLES = 60_000
 FIRST, RECORDS = 5_000, 250_000

@@ -36,18 +36,18 @@ from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application, RequestBounds
 from stream_apple.adapters.serving.questions import Questions
-from stream_apple.adapters.serving.server import ServingServer
-from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.adapters.serving.uvicorn_server import ServingServer
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.serve import settings_digest
+from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import load
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.monitoring.serving_metrics import ServingMetrics
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.verification.replay import Sources
 
 RATE, LEARNED = 1_000, 20_000
 SECONDS, WARM_S, CONNECTIONS, BATCH, ROUNDS = 10.0, 4.0, 16, 100, 3

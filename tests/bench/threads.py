@@ -20,8 +20,8 @@ from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import TOPIC
 
-from stream_apple.app.interpreter import SWITCH_S, spare_the_collector
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
+from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
@@ -31,9 +31,9 @@ from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
 
@@ -71,7 +71,7 @@ def spend(config: Config, batches: list[list[Record]], partitions: int, threads:
     new_model = model_factory(TOPIC, settings, Decoder(settings.limits))
     metrics = Metrics()
     owned = OwnedPartitions(feed, provenance, new_model, metrics)
-    sizes = LoopSettings(FETCH, 50_000, 0.5, 3600.0, threads)
+    sizes = LoopSettings(FETCH, CommitSettings(50_000, 0.5), 3600.0, threads)
     loop = Loop(feed, owned, sizes, Monitoring(metrics, Health()), ThreadPool(threads))
     share = EXAMPLES // partitions
     loop.start()

@@ -21,7 +21,7 @@ from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import FakeRecord
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.learner.state.table import BUCKET
@@ -30,9 +30,9 @@ from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.positions.lineage import Provenance
@@ -84,7 +84,7 @@ class Life:
         self.metrics = Metrics()
         new_model = model_factory(config.topics.examples, settings, Decoder(settings.limits))
         self.owned = OwnedPartitions(feed, Provenance.of(config), new_model, self.metrics)
-        sizes = LoopSettings(BATCH, 50_000, 0.1, SNAPSHOT_S, THREADS)
+        sizes = LoopSettings(BATCH, CommitSettings(50_000, 0.1), SNAPSHOT_S, THREADS)
         self.loop = Loop(feed, self.owned, sizes, Monitoring(self.metrics, Health()), ThreadPool(THREADS))
         self.turns: list[float] = []
         self.still: dict[int, float] = defaultdict(float)

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stream_apple.app.compare import Told
 from stream_apple.cli import main
 from stream_apple.cli.compare import _counts, _in_lines, _remarks, _table, _verdict
 from stream_apple.cli.output import table_console
-from stream_apple.comparing.comparison import LossComparison, LossStanding, PairedLoss
+from stream_apple.comparing.group_comparison import ComparisonReport
+from stream_apple.comparing.loss_comparison import LossComparison, LossStanding, PairedLoss
 
 STANDING = LossStanding(9_000, 0.5, 0.48, 0.02, 0.005, "challenger", 1_783_864_800_000)
 NOBODY: dict[str, int] = {"champion": 0, "challenger": 0}
 
 
-def told(comparison: LossComparison, **fields: Any) -> Told:
+def told(comparison: LossComparison, **fields: Any) -> ComparisonReport:
     """All that is told of a comparison."""
-    return Told(comparison, NOBODY, NOBODY, NOBODY, 0, NOBODY, complete=True)._replace(**fields)
+    return ComparisonReport(comparison, NOBODY, NOBODY, NOBODY, 0, NOBODY, complete=True)._replace(**fields)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.topics import read_all
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.cli import main
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder

@@ -17,6 +17,7 @@ from stream_apple.cli.progress import PlainLines
 from stream_apple.cli.verify import command
 from stream_apple.errors import UnprovedError, VerificationError
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 
@@ -93,7 +94,7 @@ def test_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[int, int]] = []
     logs = strict()
     with small():
-        verifier = Verifier(logs, logs.setup.provenance, logs.new_model, 7, lambda *told: said.append(told))
+        verifier = Verifier(Sources(logs, logs.setup.provenance, logs.new_model, 7), lambda *told: said.append(told))
         reports = verifier.verify_all()
     total = sum(report.covered.stop for report in reports)
     assert said[0] == (0, total)

@@ -21,7 +21,7 @@ def test_pairs_are_those_of_a_join(sides: list[list[int]], data: st.DataObject) 
     common = sorted(set(sides[0]).intersection(*sides[1:]))
     assert found == [tuple(offset * 10 + side for side in range(len(sides))) for offset in common]
     for side, offsets in enumerate(sides):
-        assert len(common) + pairing.unpaired[side] + pairing.held(side, 3) == len(offsets)
+        assert len(common) + pairing.unpaired[side] + pairing.waiting(side, 3) == len(offsets)
     assert pairing.repeated == [0] * len(sides)
 
 

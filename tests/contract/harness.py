@@ -105,7 +105,7 @@ class Client:
         self.broker = broker
         self.topic = topic
         self.start: Callable[[int], int] = self._resume
-        self.held: set[int] = set()
+        self.paused: set[int] = set()
         self.on_revoke: Callable[[], None] = lambda: None
         self.events: list[tuple[str, tuple[int, ...]]] = []
         self.owned: set[int] = set()
@@ -149,7 +149,7 @@ class Client:
         self.events.append(("assigned", tuple(sorted(partitions))))
         self.owned = set(partitions)
         self.records = []
-        return {number: Start(self.start(number), number in self.held) for number in partitions}
+        return {number: Start(self.start(number), number in self.paused) for number in partitions}
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """Noted."""

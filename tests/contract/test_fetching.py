@@ -63,14 +63,14 @@ class TestFetching:
         """Until it is released: then everything from its start on. The others don't wait for it."""
         harness.append(harness.examples, 0, b"0", b"1", b"2")
         client = join("a")
-        client.held = {0}
+        client.paused = {0}
         client.start = lambda partition: 1 - partition
         until(owning({0, 1}, client), client)
         for count in (1, 2, 3):
             harness.append(harness.examples, 1, b"x")
             until(lambda count=count: len(client.values(1)) >= count, client)  # type: ignore[misc]
         assert client.values(0) == []
-        client.broker.release(0)
+        client.broker.resume(0)
         until(lambda: len(client.values(0)) >= 2, client)
         assert client.values(0) == [b"1", b"2"]
 
@@ -84,7 +84,7 @@ class TestFetching:
         alone.broker.fetch(7, 0.0)
         until(lambda: len(alone.values(0)) >= 1, alone)
         for start in (2, 0, 40):
-            alone.broker.hold(0, offsets[start])
+            alone.broker.pause(0, offsets[start])
             alone.records = []
             for count in (1, 2, 3):
                 harness.append(harness.examples, 1, b"x")
@@ -96,7 +96,7 @@ class TestFetching:
             assert alone.values(0) == []
             # Whoever waits has records behind it; how many have come meanwhile, a broker need not know.
             assert len(texts) - 1 - start <= alone.broker.backlog(0) <= len(texts) - start
-            alone.broker.release(0)
+            alone.broker.resume(0)
             until(lambda start=start: len(alone.values(0)) >= len(texts) - start, alone)  # type: ignore[misc]
             alone.turn()
             assert alone.values(0) == texts[start:]
@@ -105,15 +105,15 @@ class TestFetching:
         """What counts is where it was held last; a rebalance forgets it."""
         harness.append(harness.examples, 0, b"0", b"1", b"2")
         client = join("a")
-        client.held = {0}
+        client.paused = {0}
         until(owning({0, 1}, client), client)
-        client.broker.hold(0, 1)
-        client.broker.hold(0, 2)
-        client.broker.release(0)
+        client.broker.pause(0, 1)
+        client.broker.pause(0, 2)
+        client.broker.resume(0)
         until(lambda: len(client.values(0)) >= 1, client)
         assert client.values(0) == [b"2"]
-        client.broker.hold(0, 1)
-        client.held = set()
+        client.broker.pause(0, 1)
+        client.paused = set()
         client.events.clear()
         client.broker.rejoin()
         until(lambda: bool(client.events) and len(client.values(0)) >= 3, client)
@@ -122,9 +122,9 @@ class TestFetching:
     def test_holding_what_is_not_ours(self, harness: Harness, join: Join) -> None:
         """It has no effect, not even when the partition comes."""
         client, other = join("a"), join("b")
-        client.broker.hold(0, 1)
+        client.broker.pause(0, 1)
         until(lambda: client.owned == {0} and other.owned == {1}, client, other)
-        client.broker.hold(1, 1)
+        client.broker.pause(1, 1)
         harness.append(harness.examples, 0, b"0", b"1")
         harness.append(harness.examples, 1, b"0", b"1")
         until(lambda: len(client.records) >= 2 and len(other.records) >= 2, client, other)
@@ -133,22 +133,22 @@ class TestFetching:
     def test_releasing_what_is_not_ours(self, harness: Harness, join: Join) -> None:
         """It has no effect: the partition may not be ours yet, have been given up meanwhile, or be another's."""
         client, other = join("a"), join("b")
-        client.broker.release(0)
-        client.held = {0}
+        client.broker.resume(0)
+        client.paused = {0}
         until(lambda: client.owned == {0} and other.owned == {1}, client, other)
-        client.broker.release(1)
+        client.broker.resume(1)
         harness.append(harness.examples, 0, b"0")
         harness.append(harness.examples, 1, b"1")
         until(lambda: len(other.records) >= 1, client, other)
         assert client.records == []
         client.broker.rejoin()
-        client.broker.release(0)
+        client.broker.resume(0)
         client.events.clear()
         until(lambda: client.owned == {0} and bool(client.events), client, other)
         client.turn()
         assert client.records == []
-        client.broker.release(0)
-        client.broker.release(0)
+        client.broker.resume(0)
+        client.broker.resume(0)
         until(lambda: len(client.records) >= 1, client, other)
         assert client.offsets(0) == [0]
 

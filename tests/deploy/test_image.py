@@ -288,7 +288,7 @@ class TestKernels:
         cache = Path(shutil.copytree(kernels, tmp_path / "cache"))
         script = (
             "import json, sys\n"
-            "from stream_apple.app.models import settings_of\n"
+            "from stream_apple.app.model_factories import settings_of\n"
             "from stream_apple.config import load\n"
             "from stream_apple.stream.model.warmup import warm_up\n"
             "for learner in json.loads(sys.argv[1]):\n"

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Message
 from support.records import dead_letter_headers
 from support.topics import LogEnds, read_to_end
 
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction

@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from support.topics import read_to_end
 from support.waiting import DEADLINE_S
 
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.config import Config
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.stream.log.ports import Committed

@@ -22,7 +22,7 @@ from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.errors import FencedError
 from stream_apple.stream.model.warmup import warm_up

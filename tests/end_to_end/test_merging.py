@@ -11,7 +11,7 @@ from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import Config, load
 from stream_apple.stream.merging.adoptions import decode_adoption
 from stream_apple.stream.positions.lineage import Provenance

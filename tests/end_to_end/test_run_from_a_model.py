@@ -13,7 +13,7 @@ from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
 
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config, load
 from stream_apple.stream.positions.lineage import Provenance

@@ -24,8 +24,8 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.serving.answering import prediction_facts
-from stream_apple.app.models import settings_of
-from stream_apple.app.replica import sources_of
+from stream_apple.app.model_factories import settings_of
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError
 from stream_apple.monitoring.definitions import PREFIX

@@ -12,7 +12,7 @@ from support.command import run_command
 from support.topics import LogEnds, TopicFactory
 from support.worker_process import WorkerProcess
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.startup import connect
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config

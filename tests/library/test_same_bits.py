@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.records import FakeRecord
 
 from stream_apple import AppleClassifier, AppleRegressor
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
 from stream_apple.library.featurizer import Featurizer

@@ -51,11 +51,11 @@ class AssignedPartitions:
 
     def __init__(self, starts: Mapping[int, Start]) -> None:
         self.positions = {number: start.offset for number, start in starts.items()}
-        self.held = {number for number, start in starts.items() if start.held}
+        self.paused = {number for number, start in starts.items() if start.paused}
         self.turn = 0
 
     def in_turn(self) -> list[int]:
         """Those that are not held, each time another first."""
-        numbers = [number for number in self.positions if number not in self.held]
+        numbers = [number for number in self.positions if number not in self.paused]
         self.turn += 1
         return [numbers[(index + self.turn) % len(numbers)] for index in range(len(numbers))]

@@ -45,9 +45,9 @@ class Kind(StrEnum):
         return kinds[self](f"{MADE_TO_FAIL} {where}")
 
 
-ABORTABLE_CALLS = frozenset({"fetch", "hold", "committed", "begin", "send", "flush", "commit"})
+ABORTABLE_CALLS = frozenset({"fetch", "pause", "committed", "begin", "send", "flush", "commit"})
 """Calls that the real broker can answer with an AbortableError."""
-QUIET_CALLS = frozenset({"backlog", "close", "release", "reader.close"})
+QUIET_CALLS = frozenset({"backlog", "close", "resume", "reader.close"})
 """Calls that reach no broker, or that must not fail: only a crash can strike them."""
 
 
@@ -139,13 +139,13 @@ class FaultyBroker:
         assert timeout_s <= 0.1
         return self.call("fetch", lambda: self._broker.fetch(limit, timeout_s))
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """Pass on."""
-        self.call("hold", lambda: self._broker.hold(partition, offset))
+        self.call("pause", lambda: self._broker.pause(partition, offset))
 
-    def release(self, partition: int) -> None:
+    def resume(self, partition: int) -> None:
         """Pass on."""
-        self.call("release", lambda: self._broker.release(partition))
+        self.call("resume", lambda: self._broker.resume(partition))
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Pass on."""

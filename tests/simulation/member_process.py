@@ -9,7 +9,7 @@ from simulation.faults import MADE_TO_FAIL, CrashError, Fault, FaultyBroker
 from simulation.memory_broker import Member, MemoryBroker
 
 from stream_apple.errors import StreamAppleError
-from stream_apple.stream.loop.life_cycle import IteratedLoop
+from stream_apple.stream.loop.life_cycle import MemberLoop
 
 Delivery = Callable[[int], int]
 """Of so many records that wait, how many a fetch returns."""
@@ -46,7 +46,7 @@ class Unmeasured:
 class MemberProcess:
     """A process with an identity; several may have the same. Whoever inherits makes the loop, on `broker`."""
 
-    loop: IteratedLoop
+    loop: MemberLoop
 
     def __init__(
         self,

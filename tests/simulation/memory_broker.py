@@ -74,13 +74,13 @@ class MemoryBroker:
         self,
         cluster: MemoryCluster,
         member: Member,
-        examples: str,
+        input_topic: str,
         *,
         delivery: Callable[[int], int] = lambda waiting: waiting,
     ) -> None:
         self._cluster = cluster
         self.who = member
-        self._examples = examples
+        self._input_topic = input_topic
         self._delivery = delivery
         self.before_commit = lambda: None
         self._assignment: Assignment | None = None
@@ -93,7 +93,7 @@ class MemoryBroker:
 
     @property
     def _group(self) -> Group:
-        return self._cluster.group(self.who.group, self._examples)
+        return self._cluster.group(self.who.group, self._input_topic)
 
     def partition_count(self, topic: str) -> int:
         """As made."""
@@ -122,15 +122,15 @@ class MemoryBroker:
             self._cluster.transactions.check(self._live_producer())
         return records
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """If it is ours."""
         if partition in self._partitions.positions:
             self._partitions.positions[partition] = offset
-            self._partitions.held.add(partition)
+            self._partitions.paused.add(partition)
 
-    def release(self, partition: int) -> None:
+    def resume(self, partition: int) -> None:
         """If it is ours."""
-        self._partitions.held.discard(partition)
+        self._partitions.paused.discard(partition)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The end of transactions is waited for; one that is still open is given no more time."""
@@ -157,7 +157,7 @@ class MemoryBroker:
     def backlog(self, partition: int) -> int:
         """Counted exactly."""
         position = self._partitions.positions.get(partition)
-        return -1 if position is None else max(self._cluster.log(self._examples, partition).stable - position, 0)
+        return -1 if position is None else max(self._cluster.log(self._input_topic, partition).stable - position, 0)
 
     def begin(self) -> None:
         """The cluster hears of it with the first message."""
@@ -339,6 +339,6 @@ class MemoryBroker:
         for index, number in enumerate(numbers):
             room = limit - len(records)
             share = room if index == len(numbers) - 1 else -(-room // 2)
-            found, positions[number] = self._cluster.log(self._examples, number).read(positions[number], share)
+            found, positions[number] = self._cluster.log(self._input_topic, number).read(positions[number], share)
             records += found
         return records

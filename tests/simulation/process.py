@@ -16,15 +16,15 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import Threads
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 GROUP = "group"
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models")
@@ -35,9 +35,7 @@ class Setup(NamedTuple):
     """What a worker is configured with."""
 
     settings: ModelSettings = SETTINGS
-    loop: LoopSettings = LoopSettings(
-        fetch_records=7, commit_records=9, commit_interval_s=3600.0, snapshot_interval_s=3600.0
-    )
+    loop: LoopSettings = LoopSettings(fetch_records=7, commits=CommitSettings(9, 3600.0), snapshot_interval_s=3600.0)
     model: Mapping[str, Any] = {"learner": {"bits": 10}}
     exceptions: Exceptions = NO_EXCEPTIONS
     merging: MergeSettings | None = None

@@ -27,7 +27,7 @@ from simulation.world import (
 from stream.learning.late_threads import LateThreads
 from support.records import TOPIC
 
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 INPUTS = [(1, (30, 22)), (2, (24, 8, 20)), (3, (45,)), (4, (18, 18, 18)), (5, (40, 12))]
 """Seed of the records, and how many there are in each partition."""

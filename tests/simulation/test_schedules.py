@@ -46,7 +46,7 @@ class TestEveryCall:
         script = Script().run()
         called = {name for process in script.processes for name in process.broker.calls}
         assert called == {
-            *("partition_count", "join", "fetch", "release", "committed", "log_range", "reader", "reader.fetch"),
+            *("partition_count", "join", "fetch", "resume", "committed", "log_range", "reader", "reader.fetch"),
             *("reader.close", "begin", "send", "flush", "commit", "close"),
         }
         first, second, third = (process.states for process in script.processes)
@@ -118,7 +118,7 @@ class TestRandomHistories:
         assert {process.ended for process in processes} == {None, *End}
         assert {state for process in processes for state in process.states} == SHOWN - {State.ASSIGNED}
         called = {name for process in processes for name in process.broker.calls}
-        assert {"abort", "rejoin", "reader.fetch", "release", "flush"} <= called
+        assert {"abort", "rejoin", "reader.fetch", "resume", "flush"} <= called
 
     @pytest.mark.long
     @pytest.mark.parametrize("seeds", parts(SCHEDULES, LONG_SCHEDULES, _PART), ids=str)

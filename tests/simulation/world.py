@@ -11,14 +11,15 @@ from simulation.process import GROUP, MERGES, TOPICS, Process, Setup
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good, stream
 
 from stream_apple.stream.log.ports import Header
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.loop import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 SETUP = Setup(
     SETTINGS._replace(options=replace(SETTINGS.options, bits=8)),
-    LoopSettings(fetch_records=4, commit_records=6, commit_interval_s=0.5, snapshot_interval_s=2.0),
+    LoopSettings(fetch_records=4, commits=CommitSettings(6, 0.5), snapshot_interval_s=2.0),
     {"learner": {"bits": 8}},
 )
 """Small, so that a run of a few dozen records has many epochs, commits and snapshots."""

@@ -15,7 +15,7 @@ from support.planted_pair import PAIR
 from support.records import HOUR, START, FakeRecord
 
 from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.serving.server import ServingServer
+from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 

@@ -16,7 +16,7 @@ WORKER = "worker-0"
 MOST_FETCHES = 2_000
 SETUP = Setup()
 OTHERS = SETUP.provenance._replace(group="another")
-NEVER = SETUP.loop._replace(commit_records=10_000)
+NEVER = SETUP.loop._replace(commits=SETUP.loop.commits._replace(outputs=10_000))
 """No commit before the last."""
 
 

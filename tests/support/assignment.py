@@ -12,9 +12,9 @@ class Recorder:
     told   what it was told, in order
     """
 
-    def __init__(self, positions: Mapping[int, int] | None = None, held: Sequence[int] = ()) -> None:
+    def __init__(self, positions: Mapping[int, int] | None = None, paused: Sequence[int] = ()) -> None:
         self.positions = positions
-        self.held = held
+        self.paused = paused
         self.owned: list[int] = []
         self.told: list[str] = []
 
@@ -22,7 +22,7 @@ class Recorder:
         """All partitions at once."""
         self.told.append("assigned")
         self.owned = list(partitions)
-        return {number: Start(self._start(number), number in self.held) for number in partitions}
+        return {number: Start(self._start(number), number in self.paused) for number in partitions}
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """In order."""

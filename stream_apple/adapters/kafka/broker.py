@@ -34,6 +34,7 @@ _log = structlog.get_logger()
 class KafkaBroker:
     """One worker's connection; see `ports.Broker` for the contract of each method.
 
+    input_topic       that the group shares out: examples, or a joiner's impressions
     outage_s          how long `fetch` waits for an answer of any broker
     reader_ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
 
@@ -44,19 +45,21 @@ class KafkaBroker:
         self,
         properties: Properties,
         identity: Identity,
-        examples: str,
+        input_topic: str,
         *,
         outage_s: float = OUTAGE_S,
         reader_ahead_kib: int | None = None,
     ) -> None:
-        self._examples = examples
+        self._input_topic = input_topic
         self._retry = RetryPolicy()
-        self._view = GroupView(reader_properties(properties, identity.group, reader_ahead_kib), examples, self._retry)
+        self._view = GroupView(
+            reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
+        )
         self._connectivity = Connectivity(properties, self._probe, outage_s)
-        self._listener = RebalanceListener(examples)
+        self._listener = RebalanceListener(input_topic)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
-        prepare = partial(prepare_to_fence, properties, identity, self._consumer, examples)
-        self._producer = TransactionalProducer(producer, self._retry, examples, prepare)
+        prepare = partial(prepare_to_fence, properties, identity, self._consumer, input_topic)
+        self._producer = TransactionalProducer(producer, self._retry, input_topic, prepare)
         self.begin = self._producer.begin
         self.send = self._producer.send
         self.send_all = self._producer.send_all
@@ -145,31 +148,31 @@ class KafkaBroker:
         if error is not None:
             _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """What has been fetched of it is dropped by the pause."""
         if partition not in self._listener.starts:
             return
         try:
             with as_kafka_exception():
-                self._listener.hold(self._consumer, partition, offset)
+                self._listener.pause(self._consumer, partition, offset)
         except KafkaException as error:
-            raise AbortableError(f"holding {self._examples}-{partition}@{offset}: {error.args[0].str()}") from error
+            raise AbortableError(f"holding {self._input_topic}-{partition}@{offset}: {error.args[0].str()}") from error
 
-    def release(self, partition: int) -> None:
-        """What arrives from now on begins at the offset that the partition was assigned, or held, with."""
-        start = self._listener.held.pop(partition, None)
+    def resume(self, partition: int) -> None:
+        """What arrives from now on begins at the offset that the partition was assigned, or paused, with."""
+        start = self._listener.paused.pop(partition, None)
         if start is not None:
-            place = TopicPartition(self._examples, partition, start)
+            place = TopicPartition(self._input_topic, partition, start)
             # librdkafka notices a resumed partition only when it wakes for another reason, up to a second later. A seek
             # wakes it; where that is refused, as without a leader, there is nothing to hasten.
             with suppress(KafkaException):
                 self._consumer.seek(place)
-            with translated(f"resuming {self._examples}-{partition}"):
+            with translated(f"resuming {self._input_topic}-{partition}"):
                 self._consumer.resume([place])
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Committed offsets; waits for transactions that are still deciding them."""
-        return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+        return committed_offsets(self._consumer, self._retry, self._input_topic, partitions)
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Of a client of its own: this one waits for transactions."""
@@ -185,13 +188,13 @@ class KafkaBroker:
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
-        asked = TopicPartition(self._examples, partition)
-        with translated(f"the position in {self._examples}-{partition}"):
+        asked = TopicPartition(self._input_topic, partition)
+        with translated(f"the position in {self._input_topic}-{partition}"):
             (found,) = self._consumer.position([asked])
             _, high = self._consumer.get_watermark_offsets(asked, cached=True)
         # There is no position before the first record; where nothing has come, nothing may be waiting either.
         position = found.offset if found.offset >= 0 else self._listener.starts.get(partition, -1)
-        position = self._listener.held.get(partition, position)
+        position = self._listener.paused.get(partition, position)
         return max(high - position, 0) if position >= 0 and high >= 0 else -1
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
@@ -249,7 +252,7 @@ class KafkaBroker:
     def _probe(self) -> bool:
         try:
             with as_kafka_exception():
-                self._consumer.list_topics(self._examples, timeout=PROBE_TIMEOUT_S)
+                self._consumer.list_topics(self._input_topic, timeout=PROBE_TIMEOUT_S)
         except KafkaException:
             return False
         return True

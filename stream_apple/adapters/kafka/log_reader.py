@@ -16,7 +16,7 @@ from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 
 class PartitionReader:
-    """`log_scan.LogReader` on librdkafka: one partition of any topic, from `offset` on.
+    """`ports.Reader` on librdkafka: one partition of any topic, from `offset` on.
 
     properties  those of `reader_properties`
     """
@@ -92,13 +92,13 @@ class CommittedReader:
         with translated("choosing what to read"):
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
-    def hold(self, place: tuple[str, int]) -> None:
-        """Deliver nothing of a partition that is read, until `release`; what has come with others, may still come."""
+    def pause(self, place: tuple[str, int]) -> None:
+        """Deliver nothing of a partition that is read, until `resume`; what has come with others, may still come."""
         with translated("pausing"):
             self._consumer.pause([TopicPartition(*place)])
 
-    def release(self, place: tuple[str, int]) -> None:
-        """Deliver what a partition has that was held, from where it was left."""
+    def resume(self, place: tuple[str, int]) -> None:
+        """Deliver what a partition has that was paused, from where it was left."""
         with translated("going on"):
             self._consumer.resume([TopicPartition(*place)])
 

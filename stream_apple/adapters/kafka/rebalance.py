@@ -14,7 +14,7 @@ class RebalanceListener:
     """Passes librdkafka's rebalance callbacks on to the loop's `Assignment`; one subscription of one topic.
 
     starts    partition -> where to begin with it
-    held      those of them that are not to be delivered before they are released
+    paused    those of them that are not to be delivered before they are resumed
     assigned  whether the member has partitions
 
     The callbacks run inside `Consumer.consume`, on the thread that calls it. What the loop raises there would be lost
@@ -23,13 +23,13 @@ class RebalanceListener:
 
     def __init__(self, topic: str) -> None:
         self.starts: dict[int, int] = {}
-        self.held: dict[int, int] = {}
+        self.paused: dict[int, int] = {}
         self.assigned = False
         self._topic = topic
         self._assignment: Assignment | None = None
         self._silent = False
         self._pending: BaseException | None = None
-        self._paused: set[int] = set()
+        self._paused_at_client: set[int] = set()
 
     def join(self, consumer: Consumer, assignment: Assignment) -> None:
         """Subscribe, and tell `assignment` from now on."""
@@ -56,14 +56,14 @@ class RebalanceListener:
             if messages or self.assigned or time.monotonic() >= deadline:
                 return messages
 
-    def hold(self, consumer: Consumer, partition: int, offset: int) -> None:
+    def pause(self, consumer: Consumer, partition: int, offset: int) -> None:
         """Deliver nothing of a partition that is assigned; KafkaException if that is refused."""
         place = TopicPartition(self._topic, partition, offset)
-        self._paused.add(partition)
+        self._paused_at_client.add(partition)
         consumer.pause([place])
         # What comes after the pause would begin behind what has been delivered: it has to begin before that.
         consumer.seek(place)
-        self.held[partition] = offset
+        self.paused[partition] = offset
 
     def raise_pending(self) -> None:
         """Raise what the loop has raised in a callback since the last time."""
@@ -72,7 +72,7 @@ class RebalanceListener:
             raise pending
 
     def _subscribe(self, consumer: Consumer) -> None:
-        self.starts, self.held = {}, {}
+        self.starts, self.paused = {}, {}
         self.assigned = False
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
@@ -88,12 +88,12 @@ class RebalanceListener:
         consumer.assign([TopicPartition(self._topic, number, start.offset) for number, start in starts.items()])
         self.assigned = bool(partitions)
         self.starts = {number: start.offset for number, start in starts.items()}
-        self.held = {number: start.offset for number, start in starts.items() if start.held}
+        self.paused = {number: start.offset for number, start in starts.items() if start.paused}
         # Still inside `consume`: what was fetched before the pause is dropped there, and fetched again after it.
-        consumer.pause([TopicPartition(self._topic, number) for number in self.held])
+        consumer.pause([TopicPartition(self._topic, number) for number in self.paused])
         # librdkafka's pause outlasts an assignment.
-        consumer.resume([TopicPartition(self._topic, number) for number in self._paused - self.held.keys()])
-        self._paused = set(self.held)
+        consumer.resume([TopicPartition(self._topic, number) for number in self._paused_at_client - self.paused.keys()])
+        self._paused_at_client = set(self.paused)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, partitions, None if self._assignment is None else self._assignment.revoked)
@@ -113,6 +113,6 @@ class RebalanceListener:
         except BaseException as error:  # noqa: BLE001  raised again by raise_pending
             self._pending = error
         finally:
-            self.starts, self.held = {}, {}
+            self.starts, self.paused = {}, {}
             self.assigned = False
             consumer.unassign()

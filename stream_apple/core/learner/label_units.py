@@ -4,6 +4,10 @@ The adaptive update moves a score by about the learning rate an example, whateve
 would take hundreds of thousands of examples to reach a price of 200,000. So kernels learn (label - mean) / deviation,
 with both of the first labels, and what they score is taken back to the labels' own unit. While these labels come, what
 is predicted is the mean of those so far, and nothing else is learned from them: kernels see labels of 0.
+
+Labels of two classes, all of them 0 or 1, or -1 or 1, need no such wait: kernels learn -1 and 1 from the first on, but
+nothing from zeros before the first 1, which may be amounts that are rare. As long as not enough labels have been seen,
+one that is of neither class makes all of them amounts.
 """
 
 import math
@@ -17,11 +21,23 @@ from stream_apple.core.learner.kernels.rows import Scores
 LABEL_UNITS = "label_units"
 """The name of the state among a learner's sums."""
 _LARGEST = 1e300  # so that labels beyond all reason leave a number
-_COUNT, _MEAN, _SQUARES, _FIXED = range(4)
+_COUNT, _MEAN, _SQUARES, _KIND = range(4)
+_AMOUNTS, _FINAL, _ONES, _ZEROS, _SIGNS, _BITS = range(6)
+"""What labels are: amounts whose mean and deviation are not final; final ones, of whatever kind; or labels of two
+classes so far: only 1, or none at all; only 0; -1 and 1; 0 and 1."""
+_SCALES = {_ONES: (0.0, 1.0), _ZEROS: (0.0, 1.0), _SIGNS: (0.0, 1.0), _BITS: (0.5, 0.5)}
+"""Centre and width of labels of two classes."""
+_NEXT = {
+    (_ONES, 1.0): _ONES, (_ONES, -1.0): _SIGNS, (_ONES, 0.0): _BITS,
+    (_ZEROS, 0.0): _ZEROS, (_ZEROS, 1.0): _BITS,
+    (_SIGNS, 1.0): _SIGNS, (_SIGNS, -1.0): _SIGNS,
+    (_BITS, 1.0): _BITS, (_BITS, 0.0): _BITS,
+}  # fmt: skip
+"""What labels are when one more has come; amounts in all other cases."""
 
 
 class LabelUnits:
-    """Mean and deviation of the first labels.
+    """Mean and deviation of the first labels; of two classes the middle and half their distance.
 
     wanted  how many labels they are of; 0: labels are learned as they are
 
@@ -30,29 +46,31 @@ class LabelUnits:
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
-        # Number of labels, their mean, the sum of squared deviations from it (Welford 1962), and 1 if that is final.
-        self._state: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, float(wanted == 0)])
+        # Number of labels, their mean, the sum of squared deviations from it (Welford 1962), and what they are.
+        self._state: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, float(_ONES if wanted else _FINAL)])
 
     @property
     def fixed(self) -> bool:
         """Whether mean and deviation are final."""
-        return self._state.item(_FIXED) > 0.0
+        return self._state.item(_KIND) == _FINAL
 
     @property
     def centre(self) -> float:
         """The mean of the labels; 0 before the first, and where labels are learned as they are."""
-        return self._state.item(_MEAN)
+        return self.scale[0]
 
     @property
     def width(self) -> float:
         """The standard deviation of the labels; 1 where it is 0, and where labels are learned as they are."""
-        count, _, squares, _ = self._state.tolist()
-        return (math.sqrt(min(squares, _LARGEST) / count) if count else 0.0) or 1.0
+        return self.scale[1]
 
     @property
     def scale(self) -> tuple[float, float]:
         """Centre and width."""
-        return self.centre, self.width
+        count, mean, squares, kind = self._state.tolist()
+        if kind in _SCALES:
+            return _SCALES[kind]
+        return mean, (math.sqrt(min(squares, _LARGEST) / count) if count else 0.0) or 1.0
 
     def include(self, labels: NDArray[np.float64]) -> None:
         """Take in labels that were learned, unless mean and deviation are final."""
@@ -61,7 +79,13 @@ class LabelUnits:
             count += 1.0
             before, mean = label - mean, mean + (label - mean) / count
             squares += before * (label - mean)
-            self._state[:] = count, mean, squares, float(count >= self._wanted and squares > 0.0)
+            kind = self._with(label)
+            if count >= self._wanted and squares > 0.0:
+                if kind in _SCALES:  # the same of all models of such labels, whichever came first
+                    mean, width = _SCALES[kind]
+                    count, squares = 2.0, 2.0 * width * width
+                kind = _FINAL
+            self._state[:] = count, mean, squares, kind
 
     def equal(self, labels: NDArray[np.float64]) -> int:
         """Return how many of these labels, from the first on, equal all so far, if these are enough but for that."""
@@ -72,12 +96,21 @@ class LabelUnits:
         return int(others[0]) if len(others) else len(labels)
 
     def to_units(self, batch: Batch) -> Batch:
-        """Return the batch with labels in these units; all are 0 before mean and deviation are final."""
+        """Return the batch with labels in these units; before they are final, amounts are 0."""
         if self._wanted == 0:
             return batch
-        if not self.fixed:
-            return batch._replace(labels=np.where(np.isnan(batch.labels), np.nan, 0.0))
-        return batch._replace(labels=(batch.labels - self.centre) / self.width)
+        if self.fixed:
+            return batch._replace(labels=(batch.labels - self.centre) / self.width)
+        labels = np.where(np.isnan(batch.labels), np.nan, 0.0)
+        for label in (1.0, 0.0, -1.0):
+            if self._with(label) in (_ONES, _SIGNS, _BITS):
+                labels[batch.labels == label] = 1.0 if label == 1.0 else -1.0
+        return batch._replace(labels=labels)
+
+    def _with(self, label: float) -> int:
+        """Return what labels are when this one has come, too."""
+        count, _, _, kind = self._state.tolist()
+        return _ZEROS if label == count == 0.0 else _NEXT.get((int(kind), label), _AMOUNTS)
 
     def from_units(self, batch: Batch, scores: Scores, start: int, stop: int, of_scores: tuple[float, float]) -> None:
         """Take rows [start, stop) of scores back to the labels' own unit.

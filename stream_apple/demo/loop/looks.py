@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.demo.loop.state import LoopReport, LoopView
+from stream_apple.demo.loop.loop_report import LoopReport, LoopView
 from stream_apple.demo.picture import MARGIN, chart, facts_table, heading, loss_text, page_link, parents_text, progress
 from stream_apple.demo.plot import Curve
 from stream_apple.demo.screen import Appearance

@@ -5,81 +5,15 @@ the log still has it.
 """
 
 from contextlib import closing
-from typing import Protocol
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.log.ports import Committed, Reader
-from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, behind_gap
-from stream_apple.stream.snapshots.store import Logs, SnapshotStore, StoredModel
-from stream_apple.stream.verification.crossing import Crossing
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.snapshots.store import StoredModel
 from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.output_logs import scan_of
-from stream_apple.stream.verification.replay import Outputs, Replay, StandStill
-
-
-class FollowedLogs(Logs, Protocol):
-    """Reads the cluster for those who only look, and want to know how far they are behind."""
-
-    def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Read what is committed from `offset` on."""
-        ...
-
-
-class Sources:
-    """Where a group's models are made of: its logs, its snapshots, and how a new model is made.
-
-    fetch_records  at a time
-    merges         what the topic of merges holds; None where models are not merged
-    """
-
-    def __init__(self, logs: FollowedLogs, provenance: Provenance, new_model: ModelFactory, fetch_records: int) -> None:
-        self.logs = logs
-        self.provenance = provenance
-        self.new_model = new_model
-        self.fetch_records = fetch_records
-        self.merges = None if provenance.merging is None else MergesLog(logs, provenance)
-        self._store = SnapshotStore(logs, provenance, new_model)
-
-    def close(self) -> None:
-        """Close the reader of the merges topic."""
-        if self.merges is not None:
-            self.merges.close()
-
-    def newest(self, number: int, committed: Committed) -> StoredModel:
-        """Return what is committed, and the model in its newest snapshot, if there is one; errors as of the store.
-
-        The fault that keeps it from being restored is raised.
-        """
-        stored = self._store.newest(number, committed)
-        if stored.fault is not None:
-            raise stored.fault
-        metadata, model, _ = stored
-        if model is not None and model.rounds is not None and metadata.merge is not None:
-            # Whether it stands at a boundary, only the note tells.
-            model.rounds.restore(metadata.merge.boundary, model.next_offset)
-        return stored
-
-    def from_start(self, number: int, metadata: OffsetMetadata) -> PartitionModel:
-        """Return a model that stands before its first record; GapError if that is gone from the log."""
-        topic, lineage = self.provenance.topics.examples, metadata.lineage
-        low, first = self.logs.log_range(topic, number).low, behind_gap(lineage.start, lineage.gaps)
-        if first < low:
-            raise GapError(
-                f"expected the records of {topic}-{number} from offset {first} on, to learn model {lineage.model} of "
-                f"group {self.provenance.group} again, found {low} as the first: the others are gone"
-            )
-        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
-
-    def replay(self, model: PartitionModel, metadata: OffsetMetadata, stop: int, faults: Faults) -> Replay:
-        """Return how a model goes on to `stop`, as what is committed says; with merging, as is recorded by now."""
-        number, crossing = model.partition, None
-        if self.merges is not None:
-            crossing = Crossing(self.merges, self.provenance, number, metadata, faults, lambda: None)
-        model.skips.clear()
-        return Replay(model, metadata, self.provenance.lineages(number, metadata.lineage), stop, crossing)
+from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
 
 
 def rebuild(sources: Sources, stored: StoredModel, committed: Committed, moment: Moment) -> PartitionModel:

@@ -17,14 +17,14 @@ import structlog
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.lag import Lag
-from stream_apple.stream.following.rebuilding import Sources, pass_through
+from stream_apple.stream.following.rebuilding import pass_through
 from stream_apple.stream.following.turns import Turns
 from stream_apple.stream.log.ports import Committed, Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer, behind_gap
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeNote
 from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.replay import Outputs, Replay
+from stream_apple.stream.verification.replay import Outputs, Replay, Sources
 
 Source = Literal["log", "snapshots"]
 """What a model follows: the log, or only the snapshots of the group."""
@@ -90,7 +90,7 @@ class Replica:
         self._now = now
         self._place = f"{sources.provenance.topics.examples}-{number}"
         self._retry_at = float("-inf")
-        self._told: Committed | None = None
+        self._committed: Committed | None = None
         self._gone_since: float | None = None
         self._reader: Reader | None = None
         self._waiting: deque[Record] = deque()
@@ -106,13 +106,13 @@ class Replica:
 
     def tell(self, committed: Committed | None) -> None:
         """Tell what the group has committed by now."""
-        if committed is None and self._told is not None:
+        if committed is None and self._committed is not None:
             if self._gone_since is None:
                 self._gone_since = self._now()
             if self._now() - self._gone_since < GONE_S:
                 return
             self._drop("expected what the group has committed to stay, found that it is gone")
-        self._told, self._gone_since = committed, None
+        self._committed, self._gone_since = committed, None
         if committed is not None:
             self.own_lag.tell(committed.offset)
             # Now, when the cluster has answered: a reader that hears nothing takes the last end for that of today.
@@ -120,7 +120,7 @@ class Replica:
 
     def step(self) -> bool:
         """Do the next bit of work; whether there was any. Errors are logged; what they make doubtful is dropped."""
-        if self._told is None or self._now() < self._retry_at:
+        if self._committed is None or self._now() < self._retry_at:
             return False
         try:
             return self._restore() if self.model is None else self._follow(self.model)
@@ -140,10 +140,10 @@ class Replica:
 
     def _is_overtaken(self) -> bool:
         """Whether the group has a snapshot that is ahead of the model."""
-        if self._told is None or self.model is None:
+        if self._committed is None or self.model is None:
             return False
         try:
-            snapshot = self._sources.provenance.read_metadata(self.number, self._told).snapshot
+            snapshot = self._sources.provenance.read_metadata(self.number, self._committed).snapshot
         except ConfigurationError:
             return True  # by now it is a group of other models
         return snapshot is not None and snapshot.at > self.model.next_offset
@@ -169,7 +169,7 @@ class Replica:
 
     def _restore(self) -> bool:
         """Make the model; whether it is there now."""
-        committed, began = self._told, self._now()
+        committed, began = self._committed, self._now()
         assert committed is not None
         metadata, model, _ = self._sources.newest(self.number, committed)
         if model is None:
@@ -199,21 +199,21 @@ class Replica:
         if self._source == "snapshots":
             return self._follow_snapshots()
         if self._replay is None:
-            if self._told == self._stop:
+            if self._committed == self._stop:
                 return self._fetch() > 0
             self._begin(model)
         return True if self._replay is None else self._learn_on(self._replay)
 
     def _follow_snapshots(self) -> bool:
-        assert self._told is not None
-        told = self._sources.provenance.read_metadata(self.number, self._told)
-        if told.snapshot in (None, self._pointer):
+        assert self._committed is not None
+        metadata = self._sources.provenance.read_metadata(self.number, self._committed)
+        if metadata.snapshot in (None, self._pointer):
             return False
         return self._restore()
 
     def _begin(self, model: PartitionModel) -> None:
         """Begin the walk to what is committed now."""
-        stop, provenance = self._told, self._sources.provenance
+        stop, provenance = self._committed, self._sources.provenance
         assert stop is not None
         metadata = provenance.read_metadata(self.number, stop)
         lineages = provenance.lineages(self.number, metadata.lineage)
@@ -298,7 +298,7 @@ class Replica:
         if not self._waiting and max(self._position, replay.model.next_offset) < replay.stop:
             return False
         # The round has ended here: the record behind, which the worker has seen, is waited for.
-        return not replay.lacks_boundary or self._told != self._stop
+        return not replay.lacks_boundary or self._committed != self._stop
 
     def _finish(self, replay: Replay) -> None:
         """The model has come as far as the walk leads."""

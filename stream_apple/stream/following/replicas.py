@@ -10,9 +10,9 @@ import structlog
 
 from stream_apple.errors import BrokerError
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.following.replica import Replica, ReplicaRecorder, Source
 from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.verification.replay import Sources
 
 _POLL_S = 0.1
 """What the group has committed is asked for so often: a fraction of `worker.commit_interval`."""

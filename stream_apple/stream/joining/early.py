@@ -5,7 +5,7 @@ It is sent with the first outcome of its window, in the order of their log, and 
 
 Nobody writes down what has been sent. It follows from the two logs again: an impression that has been seen was sent if
 it is covered, and an outcome of its window has been taken in. For that, a successor has to find that outcome, and the
-heartbeat. So they stay held, and are read again, until the impression's turn has come.
+heartbeat. So they are kept, and are read again, until the impression's turn has come.
 """
 
 import heapq
@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from typing import NamedTuple
 
-from stream_apple.stream.joining.messages import HeartbeatEntry, Impression
+from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression
 
 
 class Waiting(NamedTuple):

@@ -20,18 +20,17 @@ import structlog
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.rejects import explain
 from stream_apple.core.input.framing import Schemas
-from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value
-from stream_apple.stream.joining.partition_join import Joined
+from stream_apple.stream.joining.own_messages import heartbeat_value
+from stream_apple.stream.joining.partition_join import Refused
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
-from stream_apple.stream.loop.life_cycle import LifeCycle
-from stream_apple.stream.loop.transaction import LoopSettings, Transaction
-from stream_apple.stream.model.dead_letters import Reject, dead_letter
+from stream_apple.stream.loop.life_cycle import MemberLoop
+from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
+from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
 IDLE_S = 0.05
 """To wait for what the group has to tell while there is nothing to join."""
@@ -47,13 +46,24 @@ class JoinOutputs(NamedTuple):
     dead_letters: str
 
 
-class JoinLoop:
-    """A member of the joiners' consumer group. `run` is its life; `stop` may be called from a signal handler.
+class JoinLoopSettings(NamedTuple):
+    """How a joiner works.
 
+    fetch_records  how many it reads at once, and decides on in one step of a partition
     accepted_gaps  of the impressions, each as partition and first missing offset
-    now            monotonic seconds
-    time_of_day    seconds since 1970
-    schemas        of a registry, for records that are framed
+    """
+
+    fetch_records: int
+    commits: CommitSettings
+    accepted_gaps: Collection[tuple[int, int]] = ()
+
+
+class JoinLoop(MemberLoop):
+    """A member of the joiners' consumer group.
+
+    now          monotonic seconds
+    time_of_day  seconds since 1970
+    schemas      of a registry, for records that are framed
     """
 
     def __init__(
@@ -61,43 +71,38 @@ class JoinLoop:
         broker: Broker,
         rule: JoinRule,
         outputs: JoinOutputs,
-        settings: LoopSettings,
+        settings: JoinLoopSettings,
         watchers: JoinWatchers,
-        accepted_gaps: Collection[tuple[int, int]] = (),
         now: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], float] = time.time,
         schemas: Schemas | None = None,
     ) -> None:
+        super().__init__(watchers.health)
         self.owned: dict[int, JoinedPartition] = {}
         self._broker = broker
         self._rule = rule
         self._records = JoinInput(rule, schemas)
         self._fingerprint = rule.fingerprint
         self._outputs = outputs
+        self._settings = settings
         self._watchers = watchers
-        self._accepted_gaps = accepted_gaps
         self._now = now
         self._time_of_day = time_of_day
-        self._transaction = Transaction(broker, settings, watchers.metrics, now)
-        self._life = LifeCycle(watchers.health)
+        topics = LoopTopics(
+            rule.impressions,
+            (rule.outcomes, outputs.examples),
+            outputs.dead_letters,
+            because=": partition p of one belongs with partition p of the other",
+        )
+        self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
-        self._dead_letter_partitions = 1
         self._kept: dict[int, JoinedPartition] = {}
-        self._told = False
-        self._topics_in_doubt = False
+        self._assigned = False
         self._beaten_at = -HEARTBEAT_S
-
-    def stop(self) -> None:
-        """Commit what has been sent, and leave."""
-        self._life.stop()
-
-    def run(self) -> None:
-        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
-        self._check_topics()
+        self._transaction.check_topics()
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -107,8 +112,8 @@ class JoinLoop:
             for partition in tuple(self.owned.values()):
                 busy |= self._step(partition)
             self._broker.fetch(1, 0.0 if busy else IDLE_S)
-            if self._topics_in_doubt:
-                self._check_topics()
+            if self._transaction.topics_in_doubt:
+                self._transaction.check_topics()
             self._beat()
             if self._transaction.due:
                 self._commit()
@@ -116,7 +121,7 @@ class JoinLoop:
             self._abort(str(error))
             self._transaction.start_over(error)
         self._watchers.metrics.iterated(self.owned)
-        self._watchers.health.iterated(self.owned.values() if self._told else None)
+        self._watchers.health.iterated(self.owned.values() if self._assigned else None)
 
     def drain(self) -> None:
         """Commit what has been sent."""
@@ -130,47 +135,32 @@ class JoinLoop:
         self._drop_all()
         self._broker.close()
 
-    def _check_topics(self) -> None:
-        """Raise ConfigurationError if a topic is missing, or the joined ones differ in partitions."""
-        impressions = self._broker.partition_count(self._rule.impressions)
-        for topic in (self._rule.outcomes, self._outputs.examples):
-            found = self._broker.partition_count(topic)
-            if found != impressions:
-                raise ConfigurationError(
-                    f"expected topic {topic} to have {impressions} partitions, as many as {self._rule.impressions}, "
-                    f"found {found}: partition p of one belongs with partition p of the other"
-                )
-        self._dead_letter_partitions = self._broker.partition_count(self._outputs.dead_letters)
-        self._topics_in_doubt = False
-
     def _step(self, partition: JoinedPartition) -> bool:
         """Send what comes of a step; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
-        joined = partition.step(self._transaction.settings.fetch_records)
-        if not partition.told and not partition.join.restoring:
-            partition.told = True
+        joined = partition.step(self._settings.fetch_records)
+        if not partition.live_logged and not partition.join.restoring:
+            partition.live_logged = True
             _log.info("join_live", partition=partition.number, offset=before.impressions, outcomes=before.outcomes)
-        if partition.join.full != partition.stands:
-            partition.stands = partition.join.full
-            if partition.stands:
-                _log.warning("join_full", partition=partition.number, outcomes=partition.join.held.outcomes)
-        if len(joined):
-            self._transaction.begin()
-            self._send(partition.number, joined)
-            self._transaction.add(len(joined))
+        if partition.join.full != partition.full_logged:
+            partition.full_logged = partition.join.full
+            if partition.full_logged:
+                _log.warning("join_full", partition=partition.number, outcomes=partition.join.window.outcomes)
+        self._transaction.send(
+            self._outputs.examples,
+            partition.number,
+            joined.keys,
+            joined.values,
+            joined.timestamps_ms,
+            list(map(self._letter, joined.refused)),
+        )
         self._watchers.metrics.joined(partition.number, joined)
         return restoring or partition.join.position != before
 
-    def _send(self, number: int, joined: Joined) -> None:
-        if joined.values:
-            self._broker.send_all(self._outputs.examples, number, joined.keys, joined.values, joined.timestamps_ms)
-        target = number % self._dead_letter_partitions
-        for topic, record, reason, place, fault in joined.refused:
-            message = explain(reason, place, record.value(), self._limits) if fault is None else fault
-            letter = dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
-            self._broker.send(
-                self._outputs.dead_letters, target, letter.key, letter.value, record.timestamp()[1], letter.headers
-            )
+    def _letter(self, refused: Refused) -> DeadLetterMessage:
+        topic, record, reason, place, fault = refused
+        message = explain(reason, place, record.value(), self._limits) if fault is None else fault
+        return dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
 
     def _beat(self) -> None:
         """Write a heartbeat into each partition of the outcomes, if it is time."""
@@ -213,31 +203,31 @@ class JoinLoop:
     def _drop_all(self) -> None:
         for partition in (*self.owned.values(), *self._kept.values()):
             partition.close()
-        self.owned, self._kept, self._told = {}, {}, False
+        self.owned, self._kept, self._assigned = {}, {}, False
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Find where to go on with each partition; the group's own client delivers none of it."""
         self._watchers.metrics.rebalanced("assigned")
-        self._topics_in_doubt = True  # partitions may have been added since the last time
+        self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         committed = self._broker.committed(partitions)
         rule = self._rule
         for number in partitions:
             logs = JoinLogs(
                 self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
             )
-            position = starting_point(rule, number, committed[number], logs, self._accepted_gaps)
+            position = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
             known = self._kept.get(number)
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)
             else:
                 self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position)
-            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.held_from)
+            _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.window_from)
         for partition in self._kept.values():
             partition.close()
         self._kept = {}
-        self._told = True
+        self._assigned = True
         return {
-            number: Start(partition.join.position.impressions, held=True) for number, partition in self.owned.items()
+            number: Start(partition.join.position.impressions, paused=True) for number, partition in self.owned.items()
         }
 
     def revoked(self, partitions: Sequence[int]) -> None:
@@ -247,7 +237,7 @@ class JoinLoop:
             self._commit()
         except AbortableError as error:
             self._abort(str(error))
-        self._told = False
+        self._assigned = False
         for number in partitions:
             partition = self.owned.pop(number, None)
             if partition is not None:

@@ -12,26 +12,28 @@ from stream_apple.stream.partitions.partition import State
 class JoinedPartition:
     """Reads both logs of one partition, no further than the join has use for.
 
-    join       the state machine
-    committed  its position as of the last commit, None before the first
-    told       whether it has been said that it joins what comes
-    stands     whether it has been said that it stands still, being full
+    join         the state machine
+    committed    its position as of the last commit, None before the first
+    live_logged  whether the log says that it joins what comes
+    full_logged  whether the log says that it stands still, being full
     """
 
     def __init__(self, broker: Broker, rule: JoinRule, records: JoinInput, number: int, position: JoinPosition) -> None:
         self.number = number
         self.join = PartitionJoin(rule, position)
         self.committed: JoinPosition | None = None
-        self.told = self.stands = False
+        self.live_logged = self.full_logged = False
         self._records = records
         self._impressions = ReadableLog(
             broker.reader(rule.impressions, number, position.impressions), number, records.schemas
         )
-        self._outcomes = ReadableLog(broker.reader(rule.outcomes, number, position.held_from), number, records.schemas)
+        self._outcomes = ReadableLog(
+            broker.reader(rule.outcomes, number, position.window_from), number, records.schemas
+        )
 
     @property
     def state(self) -> State:
-        """Return RESTORING while held outcomes are read again, then LIVE."""
+        """Return RESTORING while outcomes of the window are read again, then LIVE."""
         return State.RESTORING if self.join.restoring else State.LIVE
 
     @property

@@ -15,7 +15,7 @@ from stream_apple.core.input.outer_record import OuterRecords, check_size
 from stream_apple.core.input.parsing import RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import RecordMapper, fields_of
 from stream_apple.core.input.spelling import ParseError
-from stream_apple.stream.joining.messages import (
+from stream_apple.stream.joining.own_messages import (
     Entry,
     HeartbeatEntry,
     Impression,

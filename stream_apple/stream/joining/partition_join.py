@@ -8,7 +8,7 @@ The two logs become one sequence. What is next in it is decided by the next impr
     the next outcome goes first as long as the clock behind it is not past the time at which the next impression is due;
     a heartbeat goes before all impressions that it does not cover: they came after it
 
-When an impression's turn comes, it has the outcomes of its id that are held and whose time lies between its own less
+When an impression's turn comes, it has the outcomes of its id that are in memory, whose time lies between its own less
 the tolerance, and its own plus the wait. An impression whose turn comes when the clock is past wait + 2 tolerances is
 late: of its outcomes, some may have been forgotten, so nobody knows its label. So are outcomes that come when no
 impression can need them any more.
@@ -30,8 +30,8 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
-from stream_apple.stream.joining.held import NOBODY, UNKNOWN, Held, HeldOutcomes
-from stream_apple.stream.joining.messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
+from stream_apple.stream.joining.outcome_window import NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
+from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record
@@ -68,9 +68,6 @@ class Joined:
         self.labelled = self.own = self.default = self.dropped = self.refused_impressions = 0
         self.matched = self.repeated = self.unmatched = 0
 
-    def __len__(self) -> int:
-        return len(self.values) + len(self.refused)
-
     def add(self, impression: Impression, value: bytes) -> None:
         """Add an example."""
         self.keys.append(impression.record.key())
@@ -82,18 +79,18 @@ class PartitionJoin:
     """Joins what it is offered, as far as that can be decided.
 
     position  of all that has been decided, so far
-    held      the outcomes in memory
+    window    the outcomes in memory
     """
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
         self._rule = rule
         self._largest = largest_prediction(rule.max_bytes)
         self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
-        self.held = HeldOutcomes(position.clock, rule.hold_ms, rule.tolerance_ms)
+        self.window = OutcomeWindow(position.clock, rule.window_ms, rule.tolerance_ms)
         self._impressions: deque[Impression | Unusable] = deque()
         self._outcomes: deque[Entry] = deque()
         self._next_impression = position.impressions
-        self._next_outcome = position.held_from
+        self._next_outcome = position.window_from
         self._known_until = position.outcomes
         self._complete_from = position.complete_from
         self._doubted = position.doubted
@@ -115,13 +112,8 @@ class PartitionJoin:
 
     @property
     def full(self) -> bool:
-        """Return whether as many outcomes are held as may be, and the next impression needs more: all stands still."""
+        """Return whether memory is full of outcomes, and the next impression needs more of them: all stands still."""
         return self._full
-
-    @property
-    def waiting_impressions(self) -> int:
-        """Return how many impressions have been offered and not been joined."""
-        return len(self._impressions)
 
     def wants_impressions(self, most: int) -> bool:
         """Return whether further impressions should be read, `most` at a time."""
@@ -147,14 +139,14 @@ class PartitionJoin:
     @property
     def position(self) -> JoinPosition:
         """Return what a successor has to know to go on from here."""
-        first = self.held.first_offset
+        first = self.window.first_offset
         seen = self._looked_to if self._rule.on_outcome else self._seen
         in_doubt = seen > self._next_impression
         return JoinPosition(
             self._next_impression,
             max(self._next_outcome, self._known_until),
             self._next_outcome if first is None else first,
-            self.held.before,
+            self.window.before,
             self._complete_from,
             seen if in_doubt else 0,
             self._early_fingerprint if in_doubt else "",
@@ -187,13 +179,13 @@ class PartitionJoin:
         outcomes, left, self._full = self._outcomes, most, False
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
-            clock = None if entry is None or isinstance(entry, Unusable) else self.held.clock_behind(entry)
+            clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
             covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
             left = self._join_due(0 if clock is None else clock.now, covers, left, made)
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
                 break
-            if isinstance(entry, OutcomeEntry) and self.held.outcomes >= self._rule.max_outcomes:
+            if isinstance(entry, OutcomeEntry) and self.window.outcomes >= self._rule.max_outcomes:
                 self._full = True
                 break
             if self._lacks_impressions:
@@ -201,7 +193,7 @@ class PartitionJoin:
             self._take_in(outcomes.popleft(), made, clock)
             left -= 1
         if self._early is not None and not self._rule.on_outcome and self._next_impression >= self._seen:
-            self._early, self._seen, self.held.pinned_from = None, 0, None
+            self._early, self._seen, self.window.pinned_from = None, 0, None
             self._offered.clear()
         return made
 
@@ -232,15 +224,15 @@ class PartitionJoin:
 
     def _send_if_known(self, waiting: Waiting, made: Joined) -> None:
         # Not only some of them: which these are depends on when the impression is read.
-        for outcome in self.held.all_of(waiting.impression.outer.id):
+        for outcome in self.window.all_of(waiting.impression.outer.id):
             if self._send_early(waiting, outcome, made):
                 return
 
-    def _send_early(self, waiting: Waiting, outcome: Held, made: Joined) -> bool:
+    def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> bool:
         """Send an impression if the outcome is of its window; return whether it is."""
         (impression, time_ms), rule, known_from = waiting, self._rule, self._complete_from
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if not from_ms <= outcome.time_ms <= to_ms or self.held.clock.now < 0 or impression.offset < self._doubted:
+        if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0 or impression.offset < self._doubted:
             return False
         if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
             return False  # outcomes before this one may be gone
@@ -254,16 +246,14 @@ class PartitionJoin:
 
         Return how many more might have been joined.
         """
-        impressions, covered = self._impressions, self.held.covered
+        impressions, heartbeats = self._impressions, self.window.heartbeats
         due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
         while most and impressions:
             first = impressions[0]
             if isinstance(first, Impression):
-                time_ms = first.time_ms
-                while covered and covered[0].covers <= first.offset:
-                    covered.popleft()
-                if covered and covered[0].time_ms < time_ms:
-                    time_ms = covered[0].time_ms
+                while heartbeats and heartbeats[0].covers <= first.offset:
+                    heartbeats.popleft()
+                time_ms = self._time_of(first)
                 if time_ms >= due_before or first.offset >= covers:
                     break
                 if self._early is None or not self._early.turn(first):
@@ -276,10 +266,10 @@ class PartitionJoin:
         return most
 
     def _time_of(self, impression: Impression) -> int:
-        covered = self.held.covered
-        while covered and covered[0].covers <= impression.offset:
-            covered.popleft()
-        return min(impression.time_ms, covered[0].time_ms) if covered else impression.time_ms
+        for heartbeat in self.window.heartbeats:
+            if heartbeat.covers > impression.offset:
+                return min(impression.time_ms, heartbeat.time_ms)
+        return impression.time_ms
 
     def _take_in(self, entry: Entry, made: Joined, clock: OutcomeClock | None) -> None:
         restoring = self.restoring
@@ -287,17 +277,17 @@ class PartitionJoin:
         if isinstance(entry, Unusable):
             made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
             return
-        now = self.held.clock.now
+        now = self.window.clock.now
         if self._complete_from and now < 0:
             known = self._complete_from
             self._complete_from = entry.time_ms if known == NOT_KNOWN else min(known, entry.time_ms)
-        if isinstance(entry, OutcomeEntry) and entry.time_ms < now - self._rule.hold_ms:
+        if isinstance(entry, OutcomeEntry) and entry.time_ms < now - self._rule.window_ms:
             made.refused.append(Refused(self._rule.outcomes, entry.record, Reason.LATE))
             return
-        behind, early = self.held.clock_behind(entry) if clock is None else clock, self._early
+        behind, early = self.window.clock_behind(entry) if clock is None else clock, self._early
         if early is not None:
-            self.held.pinned_from = early.needed_from(self._next_impression)
-        made.unmatched += self.held.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
+            self.window.pinned_from = early.needed_from(self._next_impression)
+        made.unmatched += self.window.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
         if early is None:
             return
         if isinstance(entry, HeartbeatEntry):
@@ -305,20 +295,20 @@ class PartitionJoin:
                 self._send_if_known(waiting, made)
         else:
             for waiting in early.of(entry.id):
-                self._send_early(waiting, self.held.latest, made)
+                self._send_early(waiting, self.window.latest, made)
 
     def _join(self, impression: Impression, time_ms: int, made: Joined) -> None:
         rule, known_from, outer = self._rule, self._complete_from, impression.outer
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
         if (
             impression.offset < self._doubted
-            or self.held.clock.now > to_ms + 2 * rule.tolerance_ms
+            or self.window.clock.now > to_ms + 2 * rule.tolerance_ms
             or (known_from and (from_ms < known_from or known_from == NOT_KNOWN))
         ):
             self._refuse_impression(impression.record, Reason.LATE, made)
             return
-        if outer.id in self.held.by_id:
-            found = [each for each in self.held.of(outer.id) if from_ms <= each.time_ms <= to_ms]
+        if outer.id in self.window.by_id:
+            found = [each for each in self.window.of(outer.id) if from_ms <= each.time_ms <= to_ms]
             if found:
                 self._label(impression, found, made)
                 return
@@ -329,7 +319,7 @@ class PartitionJoin:
         else:
             made.dropped += 1
 
-    def _label(self, impression: Impression, found: Sequence[Held], made: Joined) -> None:
+    def _label(self, impression: Impression, found: Sequence[WindowEntry], made: Joined) -> None:
         """Make an example with the label of these outcomes of it."""
         label, weight = self._chosen(found)
         if not isfinite(label):  # of a sum
@@ -374,7 +364,7 @@ class PartitionJoin:
         made.refused_impressions += 1
         made.refused.append(Refused(self._rule.impressions, record, reason, place, fault))
 
-    def _chosen(self, found: Sequence[Held]) -> tuple[float, float | None]:
+    def _chosen(self, found: Sequence[WindowEntry]) -> tuple[float, float | None]:
         """Return label and weight of several outcomes: by their times, those of equal times by their offsets.
 
         Where an impression is sent at once, the first of the log.

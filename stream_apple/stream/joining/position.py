@@ -18,8 +18,8 @@ class JoinPosition(NamedTuple):
 
     impressions  the next offset to join
     outcomes     the next offset to take in
-    held_from    the offset of the first outcome that is still held; `outcomes` if none is
-    clock        of the outcomes, before `held_from`
+    window_from  the offset of the first outcome that is still in the window; `outcomes` if none is
+    clock        of the outcomes, before `window_from`
     complete_from  before this time outcomes are gone from their log, unseen; 0: none are; NOT_KNOWN
     seen          impressions below this offset have been looked at, and were sent early if they had an outcome; 0: none
     early         the rule by which that was, as of `JoinRule.early_fingerprint`
@@ -28,7 +28,7 @@ class JoinPosition(NamedTuple):
 
     impressions: int
     outcomes: int
-    held_from: int
+    window_from: int
     clock: OutcomeClock
     complete_from: int = 0
     seen: int = 0
@@ -42,7 +42,7 @@ class JoinPosition(NamedTuple):
             "topic": outcomes_topic,
             "rule": fingerprint,
             "outcomes": self.outcomes,
-            "held_from": self.held_from,
+            "held_from": self.window_from,
             "clock": self.clock,
             "complete_from": self.complete_from,
         }

@@ -22,10 +22,10 @@ class JoinRule(NamedTuple):
     tolerance      so far the clocks of producers may lie apart, and so late a record may reach its log
     default_label  of an impression without an outcome; None: it makes no example
     several        which of several outcomes of one impression counts
-    max_outcomes   that are held in memory, of a partition; what is more waits in the log
+    max_outcomes   that are kept in memory, of a partition; what is more waits in the log
     max_bytes      of a record's value
     on_outcome     whether an impression is sent as soon as it has an outcome
-    max_impressions  that are held in memory for that, of a partition
+    max_impressions  that are kept in memory for that, of a partition
     impression_shape, outcome_shape  which fields of records are what; None: records are the product's own messages
     """
 
@@ -62,8 +62,8 @@ class JoinRule(NamedTuple):
         )
 
     @property
-    def hold_ms(self) -> int:
-        """Return for how long, by the clock, an outcome is held: later, no impression that is not late can need it."""
+    def window_ms(self) -> int:
+        """Return for how long, by the clock, an outcome is kept: later, no impression that is not late can need it."""
         return self.wait_ms + 3 * self.tolerance_ms
 
     @property

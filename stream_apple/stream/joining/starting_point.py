@@ -96,8 +96,8 @@ def found_starting_point(
             )
         gap = position.impressions, low
         position = position._replace(impressions=low)
-    if position.held_from < logs.outcomes.low:
-        gone = position.held_from, logs.outcomes.low
+    if position.window_from < logs.outcomes.low:
+        gone = position.window_from, logs.outcomes.low
         doubted = max(position.seen, position.doubted)
         position = _without_outcomes(position.impressions, logs.outcomes.low, NOT_KNOWN)._replace(doubted=doubted)
     return StartingPoint(position, fingerprint != rule.fingerprint, gap, gone)

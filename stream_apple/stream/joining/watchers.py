@@ -20,7 +20,7 @@ class JoinRecorder(MemberRecorder, Protocol):
         ...
 
 
-class JoinHeartbeat(Protocol):
+class JoinLoopHealth(Protocol):
     """Knows from the loop's calls whether it still turns."""
 
     def iterated(self, partitions: Iterable[JoinedPartition] | None) -> None:
@@ -41,6 +41,6 @@ class JoinWatchers(Protocol):
         ...
 
     @property
-    def health(self) -> JoinHeartbeat:
+    def health(self) -> JoinLoopHealth:
         """Return who answers probes about the loop."""
         ...

@@ -4,7 +4,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
 
 from stream_apple.config.memory import BATCH_BYTES
 from stream_apple.errors import BrokerError
@@ -15,23 +14,6 @@ PATIENCE_S = 120.0
 """A dead worker's open transaction hides what follows it until the broker aborts it (`transaction.timeout.ms`)."""
 _FETCH_TIMEOUT_S = 0.05  # the client waits as long for a full portion, also where the log has no more
 _MOMENT_S = 0.02
-
-
-class LogReader(Protocol):
-    """What a scan needs of a reader: it knows how far it has got, even where the log holds nothing to deliver."""
-
-    @property
-    def position(self) -> int:
-        """Return what `Reader.position` returns."""
-        ...
-
-    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """Return what `Reader.fetch` returns."""
-        ...
-
-    def close(self) -> None:
-        """Do what `Reader.close` does."""
-        ...
 
 
 class GradualScan:
@@ -98,7 +80,7 @@ class LogScan:
 
     def __init__(
         self,
-        reader: LogReader,
+        reader: Reader,
         place: str,
         end: int,
         fetch_records: int,

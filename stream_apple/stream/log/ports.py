@@ -63,10 +63,10 @@ class LogRange(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where to begin with a partition. `held`: deliver nothing of it before `Broker.release`."""
+    """Where to begin with a partition. `paused`: deliver nothing of it before `Broker.resume`."""
 
     offset: int
-    held: bool
+    paused: bool
 
 
 class Assignment(Protocol):
@@ -114,7 +114,7 @@ class Reader(Protocol):
 
 
 class Broker(Protocol):
-    """Consumer of the examples topic and transactional producer in one."""
+    """Consumer of one topic, the input, and transactional producer in one. A worker's input are examples."""
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; ConfigurationError if it does not exist.
@@ -135,21 +135,21 @@ class Broker(Protocol):
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """At most `limit` committed records, in offset order within a partition, perhaps none.
 
-        No record comes from before the partition's latest assignment, and none of a partition that is held.
+        No record comes from before the partition's latest assignment, and none of a partition that is paused.
         GapError if the position is not in the log any more; BrokerError if no broker has answered for too long;
         FencedError, within seconds even if nothing comes and nothing is sent, if somebody else has our identity.
         """
         ...
 
-    def hold(self, partition: int, offset: int) -> None:
-        """Deliver nothing of the partition before `release`, and then what comes from `offset` on; again, if need be.
+    def pause(self, partition: int, offset: int) -> None:
+        """Deliver nothing of the partition before `resume`, and then what comes from `offset` on; again, if need be.
 
         No effect if it is not ours. AbortableError if that can't be had.
         """
         ...
 
-    def release(self, partition: int) -> None:
-        """Deliver the held partition's records from now on; no effect if it has been given up meanwhile."""
+    def resume(self, partition: int) -> None:
+        """Deliver the paused partition's records from now on; no effect if it has been given up meanwhile."""
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
@@ -159,7 +159,7 @@ class Broker(Protocol):
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The group's committed offsets, or those of a moment ago: transactions that decide others aren't waited for.
 
-        Of any partitions of the examples topic, whoever owns them.
+        Of any partitions of the input topic, whoever owns them.
         """
         ...
 
@@ -215,7 +215,7 @@ class Broker(Protocol):
         ...
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        """Commit the open transaction with these offsets of the examples topic; when it returns, both are durable."""
+        """Commit the open transaction with these offsets of the input topic; when it returns, both are durable."""
         ...
 
     def abort(self) -> None:

@@ -1,5 +1,6 @@
 """The life of a loop: it starts, iterates until it is asked to stop, commits what it has, and is closed."""
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import structlog
@@ -15,48 +16,44 @@ class Leaver(Protocol):
         ...
 
 
-class IteratedLoop(Protocol):
-    """A loop, as a life is made of it."""
-
-    def start(self) -> None:
-        """Join the group; ConfigurationError if a topic is not as needed."""
-        ...
-
-    def iterate(self) -> None:
-        """Do all that is due, once."""
-        ...
-
-    def drain(self) -> None:
-        """Commit what is in hand."""
-        ...
-
-    def close(self) -> None:
-        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""
-        ...
-
-
-class LifeCycle:
-    """Runs one loop, once. `stop` may be called from a signal handler."""
+class MemberLoop(ABC):
+    """A member of a consumer group. `run` is its life, once; `stop` may be called from a signal handler."""
 
     def __init__(self, health: Leaver) -> None:
         self._health = health
         self._stopping = False
 
     def stop(self) -> None:
-        """Have the loop drained after the iteration that it is in."""
+        """Finish the iteration in hand, commit what there is to commit, and leave."""
         self._stopping = True
         self._health.leave()
 
-    def run(self, loop: IteratedLoop) -> None:
-        """Let the loop work until `stop`; StreamAppleError if going on makes no sense."""
+    def run(self) -> None:
+        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
         try:
-            loop.start()
+            self.start()
             while not self._stopping:
-                loop.iterate()
-            loop.drain()
+                self.iterate()
+            self.drain()
         except BaseException as error:
             _log.error("stopping", error=str(error), kind=type(error).__name__)
             raise
         finally:
             self._health.leave()
-            loop.close()
+            self.close()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Join the group; ConfigurationError if a topic is not as needed."""
+
+    @abstractmethod
+    def iterate(self) -> None:
+        """Do all that is due, once."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Commit what is in hand."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""

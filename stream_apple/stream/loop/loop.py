@@ -4,7 +4,7 @@ One thread iterates: fetch, have other threads learn each partition's records (`
 of them, and now and then commit. A transaction holds, in this order:
 
     1. begin      lazily, with the first output, so that an idle worker has none open
-    2. produce    predictions and dead letters, as batches are processed (`outputs.py`)
+    2. produce    predictions and dead letters, as batches are processed (`transaction.py`)
     3. snapshot   of a model, when one is due (`snapshots/writer.py`): of a state whose outputs are all in it or before
                   it; the transaction stays open until it is complete
     4. offsets    of every partition with progress, each with the lineage of its model and where its snapshot is
@@ -21,18 +21,20 @@ What is in a transaction never depends on when it is committed: time decides onl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import Threads
+from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
-from stream_apple.stream.loop.life_cycle import LifeCycle
-from stream_apple.stream.loop.outputs import OutputSender
+from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings, Transaction
+from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergingFactory, no_merging
+from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
@@ -55,8 +57,17 @@ WORTH_SAVING = 20_000
 _log = structlog.get_logger()
 
 
-class Loop:
-    """A member of the consumer group. `run` is its life; `stop` may be called from a signal handler."""
+class LoopSettings(NamedTuple):
+    """How much a worker fetches at once, when it commits, how often it saves models, how many threads learn."""
+
+    fetch_records: int
+    commits: CommitSettings
+    snapshot_interval_s: float
+    threads: int = 1
+
+
+class Loop(MemberLoop):
+    """A worker: a member of the consumer group that learns and publishes."""
 
     def __init__(
         self,
@@ -68,9 +79,11 @@ class Loop:
         now: Callable[[], float] = time.monotonic,
         merging: MergingFactory = no_merging,
     ) -> None:
+        super().__init__(watchers.health)
+        self._settings = settings
         self._broker = broker
         self._owned = owned
-        self._outputs = OutputSender(broker, owned.provenance.topics)
+        self._topics = topics = owned.provenance.topics
         self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, watchers.metrics, now)
         self._watchers = watchers
         self._metrics = watchers.metrics
@@ -78,22 +91,15 @@ class Loop:
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
-        self._transaction = Transaction(broker, settings, watchers.metrics, now)
+        alike = (topics.predictions, topics.models)
+        inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
+        self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
-        self._life = LifeCycle(watchers.health)
         self._waited_for = False
-
-    def stop(self) -> None:
-        """Finish the batches in hand, commit, save the models and leave."""
-        self._life.stop()
-
-    def run(self) -> None:
-        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
-        self._life.run(self)
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
-        self._metrics.counted(self._outputs.check_topics())
+        self._metrics.counted(self._transaction.check_topics())
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -117,7 +123,7 @@ class Loop:
             self._transaction.start_over(error)
         self._owned.progress.iterated(self._owned.recovering)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
-        self._watchers.health.iterated(self._owned if self._owned.told else None, self._learning.longest_s)
+        self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
 
     def drain(self) -> None:
         """Commit what is being learned, and save all models; what was fetched beyond that comes again."""
@@ -139,10 +145,10 @@ class Loop:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
         timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
-        records = self._broker.fetch(self._transaction.settings.fetch_records, timeout)
+        records = self._broker.fetch(self._settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
-        if self._outputs.topics_in_doubt:
-            self._metrics.counted(self._outputs.check_topics())
+        if self._transaction.topics_in_doubt:
+            self._metrics.counted(self._transaction.check_topics())
         for partition, batch in self._owned.sort(records):
             self._learning.add(partition, batch)
         return bool(records)
@@ -159,11 +165,15 @@ class Loop:
         """Steps 1 and 2: send what came of records that have been learned."""
         self._budget.lap(Phase.WAIT)
         self._owned.pass_on(partition, result)
-        outputs = len(result.predictions) + len(result.rejects)
-        if outputs:
-            self._transaction.begin()
-            self._outputs.send(partition, result)
-            self._transaction.add(outputs)
+        model, limit = partition.lineage.model, partition.model.limits.max_record_bytes
+        self._transaction.send(
+            self._topics.predictions,
+            partition.number,
+            keys_of(result.examples),
+            result.predictions,
+            result.timestamps,
+            [dead_letter(reject, self._topics.examples, model, limit) for reject in result.rejects],
+        )
         self._owned.enter_live_if_replayed(partition)
         if result.boundary is not None:
             self._merging.stopped(partition, result.boundary)
@@ -245,7 +255,7 @@ class Loop:
         """Find a model for each partition; the broker then delivers from where each model stands."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("assigned")
-        self._outputs.topics_in_doubt = True  # partitions may have been added since the last time
+        self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         starts = self._owned.assign(partitions)
         self._merging.assigned(self._owned)
         self._budget.lap(Phase.REBALANCE)

@@ -34,7 +34,7 @@ class OwnedPartitions:
     exceptions  what the operator lets models leave out
     schemas     of a registry, for records that are framed; None: there are none
 
-    told          whether the group has said what is ours, and has not taken it back since
+    assigned      whether the group has said what is ours, and has not taken it back since
     progress      of the recoveries, for logs and metrics
     by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
     recovering    those of them whose records are not answered yet, by number
@@ -52,7 +52,7 @@ class OwnedPartitions:
         schemas: Schemas | None = None,
     ) -> None:
         self.provenance = provenance
-        self.told = False
+        self.assigned = False
         self.progress = RecoveryProgress(now)
         self.by_number: Mapping[int, Partition] = {}
         self.recovering: dict[int, Partition] = {}
@@ -126,10 +126,10 @@ class OwnedPartitions:
             else:
                 self._metrics.entered(partition, State.ASSIGNED)
             self._restorer.add(partition)
-        self.told = True
+        self.assigned = True
         return {
             number: Start(
-                partition.plan.fetch_from, held=partition.state in INCOMPLETE or partition.model.held is not None
+                partition.plan.fetch_from, paused=partition.state in INCOMPLETE or partition.model.held is not None
             )
             for number, partition in owned.items()
         }
@@ -140,7 +140,7 @@ class OwnedPartitions:
         if partition is not None:
             self._go_on(partition)
             if partition.model.held is None:
-                self._broker.release(partition.number)
+                self._broker.resume(partition.number)
 
     def pass_on(self, partition: Partition, result: BatchResult) -> None:
         """The next outputs of the partition are those of `result`."""
@@ -161,7 +161,7 @@ class OwnedPartitions:
 
     def give_back(self, numbers: Collection[int]) -> None:
         """The partitions go; their models stay here in case they return."""
-        self.told = False
+        self.assigned = False
         gone = [self.by_number[number] for number in numbers if number in self.by_number]
         left = self.by_number.keys() - set(numbers)
         self.by_number = {number: each for number, each in self.by_number.items() if number in left}
@@ -173,7 +173,7 @@ class OwnedPartitions:
 
     def drop_all(self) -> None:
         """Own nothing and forget every model: they may have learned what was never committed."""
-        self.told = False
+        self.assigned = False
         gone, self.by_number, self._kept = self.by_number, {}, {}
         for partition in gone.values():
             self._restorer.drop(partition)

@@ -14,7 +14,7 @@ from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.ports import Broker, Record
 from stream_apple.stream.partitions.partition import AwaitedSchema, Partition
 
-TOLD_AFTER_S = 1.0
+LOGGED_AFTER_S = 1.0
 """A schema that is new, and not missing, comes sooner."""
 
 _log = structlog.get_logger()
@@ -24,15 +24,15 @@ def still_awaited(awaited: AwaitedSchema, partition: int, schemas: Schemas, now:
     """Return what is still awaited, None if the schema has come; whoever reads the log is told of both, in time."""
     offset, schema, waited_s = awaited.offset, awaited.schema, now - awaited.since
     if schemas.known(schema):
-        if awaited.told:
+        if awaited.logged:
             _log.info("schema_found", partition=partition, offset=offset, schema=schema, seconds=round(waited_s, 1))
         return None
     fault = schemas.fault(schema)
     # Without a fault the first answer is still on its way: an operator can do nothing yet, and the metric counts.
-    if awaited.told or waited_s < TOLD_AFTER_S or not fault:
+    if awaited.logged or waited_s < LOGGED_AFTER_S or not fault:
         return awaited
     _log.warning("schema_awaited", partition=partition, offset=offset, schema=schema, error=fault)
-    return awaited._replace(told=True)
+    return awaited._replace(logged=True)
 
 
 class SchemaGate:
@@ -53,7 +53,7 @@ class SchemaGate:
             return records
         number, schema = found
         partition.awaited_schema = AwaitedSchema(schema, records[number].offset(), self._now())
-        self._broker.hold(partition.number, records[number].offset())
+        self._broker.pause(partition.number, records[number].offset())
         return records[:number]
 
     def iterate(self, owned: Iterable[Partition]) -> None:
@@ -67,4 +67,4 @@ class SchemaGate:
             partition.awaited_schema = still_awaited(awaited, partition.number, self._schemas, self._now())
             # If it is held: who holds it since then delivers the record again.
             if partition.awaited_schema is None and partition.model.held is None:
-                self._broker.release(partition.number)
+                self._broker.resume(partition.number)

@@ -1,17 +1,19 @@
-"""A loop's transactions, one after the other: when one is due, and what is done in doubt.
+"""A loop's transactions, one after the other: what is sent in one, when one is due, and what is done in doubt.
 
-Here alone transactions are begun, committed and aborted at the broker. What is in one, and when, a loop decides.
+Here alone transactions are begun, committed and aborted at the broker. What is in one, and when, a loop decides: the
+worker's and the joiner's alike.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
 
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, Broker, Committed
 from stream_apple.stream.loop.watchers import MemberRecorder
+from stream_apple.stream.model.dead_letters import DeadLetterMessage
 
 MAX_ABORTS = 10
 """Aborted transactions in a row after which a restart of the process is better than another try."""
@@ -19,36 +21,49 @@ MAX_ABORTS = 10
 _log = structlog.get_logger()
 
 
-class LoopSettings(NamedTuple):
-    """How much is fetched at once, what makes a commit due, whichever comes first, how often models are saved.
+class CommitSettings(NamedTuple):
+    """What makes a commit due, whichever comes first: so many outputs, or so many seconds since the first."""
 
-    threads  how many learn
+    outputs: int
+    interval_s: float
+
+
+class LoopTopics(NamedTuple):
+    """Names the topics of a loop.
+
+    alike    those whose partition p belongs with partition p of the input
+    single   one that must have a single partition; "": there is none
+    because  why partitions belong together, for the error
     """
 
-    fetch_records: int
-    commit_records: int
-    commit_interval_s: float
-    snapshot_interval_s: float
-    threads: int = 1
+    input: str
+    alike: Sequence[str]
+    dead_letters: str
+    single: str = ""
+    because: str = ""
 
 
 class Transaction:
     """Stands for one transaction of the broker after the other, of which at most one is open.
 
-    open      whether there is one
-    settings  of the loop
+    open             whether there is one
+    topics_in_doubt  whether partitions may have been added since `check_topics`
     """
 
     def __init__(
         self,
         broker: Broker,
-        settings: LoopSettings,
+        topics: LoopTopics,
+        settings: CommitSettings,
         metrics: MemberRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.open = False
-        self.settings = settings
+        self.topics_in_doubt = True
+        self._settings = settings
         self._broker = broker
+        self._topics = topics
+        self._dead_letter_partitions = 1
         self._metrics = metrics
         self._now = now
         self._since = 0.0
@@ -59,8 +74,7 @@ class Transaction:
     def due(self) -> bool:
         """Whether it has been open for long enough, or holds enough outputs, to be committed."""
         return self.open and (
-            self._outputs >= self.settings.commit_records
-            or self._now() - self._since >= self.settings.commit_interval_s
+            self._outputs >= self._settings.outputs or self._now() - self._since >= self._settings.interval_s
         )
 
     def begin(self) -> None:
@@ -71,9 +85,49 @@ class Transaction:
             self._outputs = 0
             self._broker.begin()
 
-    def add(self, outputs: int) -> None:
-        """Count so many more messages in the open transaction."""
-        self._outputs += outputs
+    def check_topics(self) -> int:
+        """Count the partitions of all topics, and return those of the input.
+
+        ConfigurationError if one that belongs to the input has another number of them, or the single one more than one.
+        Not from inside `Assignment`, see `Broker.partition_count`.
+        """
+        first, alike, dead_letters, single, because = self._topics
+        counts = {topic: self._broker.partition_count(topic) for topic in filter(None, (first, *alike, single))}
+        for topic in alike:
+            if counts[topic] != counts[first]:
+                raise ConfigurationError(
+                    f"expected topic {topic} to have {counts[first]} partitions, as many as {first}, "
+                    f"found {counts[topic]}{because}"
+                )
+        if single and counts[single] != 1:
+            raise ConfigurationError(
+                f"expected topic {single} to have one partition, which orders all merges, found {counts[single]}"
+            )
+        self._dead_letter_partitions = self._broker.partition_count(dead_letters)
+        self.topics_in_doubt = False
+        return counts[first]
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes],
+        timestamps_ms: Sequence[int],
+        letters: Sequence[DeadLetterMessage],
+    ) -> None:
+        """Send what came of records of a partition, in the open transaction, which is begun if there is none.
+
+        A message for each value, into the same partition of `topic`; dead letters may fold into fewer partitions.
+        """
+        if not (values or letters):
+            return
+        self.begin()
+        if values:
+            self._broker.send_all(topic, partition, keys, values, timestamps_ms)
+        for letter in letters:
+            self._broker.send(self._topics.dead_letters, partition % self._dead_letter_partitions, *letter)
+        self._outputs += len(values) + len(letters)
 
     def commit(self, progress: Mapping[int, Committed]) -> None:
         """Make the open transaction durable, with the offset of each partition; that ends a row of failures."""

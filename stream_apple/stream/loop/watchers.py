@@ -61,7 +61,7 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
         ...
 
 
-class Heartbeat(Protocol):
+class LoopHealth(Protocol):
     """Knows from the loop's calls whether it still turns."""
 
     def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
@@ -93,7 +93,7 @@ class Watchers(Protocol):
         ...
 
     @property
-    def health(self) -> Heartbeat:
+    def health(self) -> LoopHealth:
         """Return who answers probes about the loop."""
         ...
 

@@ -11,8 +11,7 @@ from stream_apple.stream.merging.merge_log import MergedModel
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
 
 _AFTER_COMMIT = {State.CONTRIBUTING: State.WAITING, State.PASSING: State.LIVE}
 

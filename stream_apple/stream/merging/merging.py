@@ -199,9 +199,9 @@ class MergedPartitions:
         gates, self._gates = self._gates, {}
         for number, at in gates.items():
             if at is None:
-                self._context.broker.release(number)
+                self._context.broker.resume(number)
             else:
-                self._context.broker.hold(number, at)
+                self._context.broker.pause(number, at)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
@@ -287,7 +287,7 @@ class MergedPartitions:
             seconds=round(seconds, 3),
         )
         self._context.recorder.went_on(follower.partition.number, "skipped", seconds)
-        self._context.broker.release(follower.partition.number)
+        self._context.broker.resume(follower.partition.number)
 
     def _record(self, follower: Follower) -> None:
         record, provenance = follower.record, self._context.provenance

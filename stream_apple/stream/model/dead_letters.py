@@ -45,10 +45,11 @@ class Reject(NamedTuple):
 
 
 class DeadLetterMessage(NamedTuple):
-    """Holds the message that reports a reject."""
+    """Holds the message that reports a reject; its time is that of the record."""
 
     key: bytes | None
     value: bytes | None
+    timestamp_ms: int
     headers: list[Header]
 
 
@@ -59,13 +60,14 @@ def header_list(record: Record) -> list[Header]:
 
 def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
     """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
-    key, value, own = reject.record.key(), reject.record.value(), _own_headers(reject.record)
+    record = reject.record
+    key, value, time_ms, own = record.key(), record.value(), record.timestamp()[1], _own_headers(record)
     reason = _reason_headers(reject, topic, model, readable=own is not None)
     headers = [*_renamed(own or []), *reason]
     if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
-        return DeadLetterMessage(key, value, headers)
+        return DeadLetterMessage(key, value, time_ms, headers)
     omitted = (_OMITTED, b"%d" % message_bytes(key, value, own or []))
-    return DeadLetterMessage(None, None, [*reason, omitted])
+    return DeadLetterMessage(None, None, time_ms, [*reason, omitted])
 
 
 def _own_headers(record: Record) -> list[Header] | None:

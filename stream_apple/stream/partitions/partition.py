@@ -82,13 +82,13 @@ class AwaitedSchema(NamedTuple):
     """A schema without which the record at `offset` can't be read.
 
     since  seconds of the worker's clock since when it is waited for
-    told   whether that has been logged
+    logged whether that has been logged
     """
 
     schema: int
     offset: int
     since: float
-    told: bool = False
+    logged: bool = False
 
 
 class Partition:

@@ -1,4 +1,4 @@
-"""What stands about merging beside a committed offset.
+"""What is set about merging, and what stands of it beside a committed offset.
 
 settings  whose rounds these are
 boundary  the newest one that the partition has reached, and what has become of it
@@ -6,10 +6,24 @@ merged    beside partition 0 alone: where the newest merged model is
 """
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from stream_apple.stream.positions.merge_settings import MergeSettings
 from stream_apple.untrusted import Offset, RoundNumber
+
+
+class MergeSettings(NamedTuple):
+    """How the models of all partitions become one now and then; without it, each stays its own.
+
+    every       epochs of a round, at whose end the models are merged
+    parents     which nominees become parents: by "votes" of those who have them, or the "union" of all
+    patience_s  so long the leader waits for contributions; infinite: for all of them
+    max_hold_s  so long a partition waits for a merged model before it goes on alone; infinite: without end
+    """
+
+    every: int
+    parents: Literal["votes", "union"]
+    patience_s: float
+    max_hold_s: float
 
 
 class BoundaryState(StrEnum):

@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.log_scan import LogReader, LogScan
-from stream_apple.stream.log.ports import Committed, LogRange
+from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.ports import Committed, LogRange, Reader
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
@@ -40,7 +40,7 @@ class Logs(Protocol):
         """Offsets in the log; `high` is its very end, what is not decided yet included."""
         ...
 
-    def reader(self, topic: str, partition: int, offset: int) -> LogReader:
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Read what is committed from `offset` on."""
         ...
 

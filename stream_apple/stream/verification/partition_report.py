@@ -11,7 +11,7 @@ ReportProgress = Callable[[int, int], None]
 
 
 class Published(NamedTuple):
-    """One kind of answers: how many the model had to give, and what became of them, see `comparison.Comparison`."""
+    """One kind of answers: how many the model had to give, and what became of them, see `output_check.OutputCheck`."""
 
     expected: int = 0
     matched: int = 0

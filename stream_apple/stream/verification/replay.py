@@ -1,15 +1,19 @@
-"""A model that is learned again from what is in the log, and what it publishes on the way."""
+"""A model that is learned again from what is in the log, what it publishes on the way, and where it is had from."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-from stream_apple.stream.log.ports import Record
+from stream_apple.errors import GapError
+from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.dead_letters import dead_letter
-from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
-from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Skip
+from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
+from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Provenance, Skip, behind_gap
 from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.verification.comparison import Answer, Answers
+from stream_apple.stream.snapshots.store import Logs, SnapshotStore, StoredModel
 from stream_apple.stream.verification.crossing import Crossing
+from stream_apple.stream.verification.faults import Faults
+from stream_apple.stream.verification.merges_log import MergesLog
+from stream_apple.stream.verification.output_check import Answer, Answers
 from stream_apple.stream.verification.partition_report import Unproved
 
 
@@ -199,10 +203,73 @@ class Replay:
             answers.predictions.append(Answers(model, result.examples, result.predictions))
         for reject in result.rejects:
             letter = dead_letter(reject, topic, model, self.model.limits.max_record_bytes)
-            time_ms = reject.record.timestamp()[1]  # that of the example, as `loop/outputs.py` sends it
-            answers.dead_letters.append(
-                Answer(model, reject.record.offset(), letter.key, letter.value, time_ms, letter.headers)
-            )
+            answers.dead_letters.append(Answer(model, reject.record.offset(), *letter))
         self.records += len(records)
         self.predictions += len(result.predictions)
         self.dead_letters += len(result.rejects)
+
+
+class Sources:
+    """Where a group's models are made of: its logs, its snapshots, and how a new model is made.
+
+    fetch_records  at a time
+    merges         what the topic of merges holds; None where models are not merged
+    """
+
+    def __init__(self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int) -> None:
+        self.logs = logs
+        self.provenance = provenance
+        self.new_model = new_model
+        self.fetch_records = fetch_records
+        self.merges = None if provenance.merging is None else MergesLog(logs, provenance)
+        self._store = SnapshotStore(logs, provenance, new_model)
+
+    def close(self) -> None:
+        """Close the reader of the merges topic."""
+        if self.merges is not None:
+            self.merges.close()
+
+    def stored(self, number: int, committed: Committed) -> StoredModel:
+        """Return what is committed, and the model in its newest snapshot, if there is one; errors as of the store."""
+        stored = self._store.newest(number, committed)
+        metadata, model, _ = stored
+        if model is not None and model.rounds is not None and metadata.merge is not None:
+            # Whether it stands at a boundary, only the note tells.
+            model.rounds.restore(metadata.merge.boundary, model.next_offset)
+        return stored
+
+    def newest(self, number: int, committed: Committed) -> StoredModel:
+        """Return the same; the fault that keeps a snapshot from being restored is raised."""
+        stored = self.stored(number, committed)
+        if stored.fault is not None:
+            raise stored.fault
+        return stored
+
+    def from_start(self, number: int, metadata: OffsetMetadata) -> PartitionModel:
+        """Return a model that stands before its first record; GapError if that is gone from the log."""
+        topic, lineage = self.provenance.topics.examples, metadata.lineage
+        low, first = self.logs.log_range(topic, number).low, behind_gap(lineage.start, lineage.gaps)
+        if first < low:
+            raise GapError(
+                f"expected the records of {topic}-{number} from offset {first} on, to learn model {lineage.model} of "
+                f"group {self.provenance.group} again, found {low} as the first: the others are gone"
+            )
+        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
+
+    def replay(
+        self,
+        model: PartitionModel,
+        metadata: OffsetMetadata,
+        stop: int,
+        faults: Faults,
+        restored: Callable[[], PartitionModel | None] = lambda: None,
+    ) -> Replay:
+        """Return how a model goes on to `stop`, as what is committed says; with merging, as is recorded by now.
+
+        restored  makes the model in the newest snapshot once more, see `Crossing`
+        """
+        number, crossing = model.partition, None
+        if self.merges is not None:
+            crossing = Crossing(self.merges, self.provenance, number, metadata, faults, restored)
+        model.skips.clear()
+        return Replay(model, metadata, self.provenance.lineages(number, metadata.lineage), stop, crossing)

@@ -12,40 +12,29 @@ from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, behind_gap
-from stream_apple.stream.snapshots.store import Logs, SnapshotStore
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, SnapshotPointer, behind_gap
 from stream_apple.stream.verification.answer_log import Subject
-from stream_apple.stream.verification.comparison import Comparison
-from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
-from stream_apple.stream.verification.merges_log import MergesLog
+from stream_apple.stream.verification.output_check import OutputCheck
 from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
 from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
 from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
-from stream_apple.stream.verification.replay import Outputs, Replay, StandStill
+from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
 
 
 class Verifier:
-    """Verifies the partitions of one group, one at a time, `fetch_records` examples at a time."""
+    """Verifies the partitions of one group, one at a time."""
 
-    def __init__(
-        self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int, progress: ReportProgress
-    ) -> None:
-        self._logs = logs
-        self._provenance = provenance
-        self._new_model = new_model
-        self._store = SnapshotStore(logs, provenance, new_model)
-        self._fetch_records = fetch_records
+    def __init__(self, sources: Sources, progress: ReportProgress) -> None:
+        self._sources = sources
+        self._logs = sources.logs
+        self._provenance = sources.provenance
+        self._merges = sources.merges
+        self._fetch_records = sources.fetch_records
         self._progress = progress
         self._reached: dict[int, tuple[int, int]] = {}  # of each partition: offsets done, and of how many
-        self._outputs = OutputLogs(logs, provenance.topics, fetch_records)
-        self._merges = None if provenance.merging is None else MergesLog(logs, provenance)
-
-    def close(self) -> None:
-        """Close the readers of the topics."""
-        if self._merges is not None:
-            self._merges.close()
+        self._outputs = OutputLogs(self._logs, self._provenance.topics, self._fetch_records)
 
     def verify(self, number: int, to: int | None = None) -> Report:
         """Verify one partition as `verify_each` does."""
@@ -160,14 +149,20 @@ class Verifier:
         if self._merges is not None:
             self._merges.read_on()
             self._merges.compare(number, metadata, faults)
-        lineages = self._provenance.lineages(number, metadata.lineage)
-        model = self._from_start(number, metadata, lineages[0])
-        # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
-        spare = restored if self._merges is not None and self._merges.low > 0 and model is not None else None
-        if model is None:
+        try:
+            model = self._sources.from_start(number, metadata)
+        except GapError:
             model = self._from_snapshot(number, metadata, restored, stop)
-        crossing = self._crossing(number, committed, metadata, faults, spare)
-        return Replay(model, metadata, lineages, stop, crossing)
+        # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
+        spare = restored if self._merges is not None and self._merges.low > 0 and model is not restored else None
+
+        def again() -> PartitionModel | None:
+            if spare is not None:
+                return spare
+            stored = self._sources.stored(number, committed)
+            return stored.model if stored.metadata == metadata else None
+
+        return self._sources.replay(model, metadata, stop, faults, again)
 
     def _unlearned(self, number: int, committed: Committed, stop: int, why: str, faults: Faults) -> Report:
         """No model can be had: what else readers could find beside its answers is looked for all the same."""
@@ -197,48 +192,16 @@ class Verifier:
                 log.drain()
             return [log.foreign for log in logs]
 
-    def _crossing(
-        self,
-        number: int,
-        committed: Committed,
-        metadata: OffsetMetadata,
-        faults: Faults,
-        spare: PartitionModel | None,
-    ) -> Crossing | None:
-        """How the partition goes through boundaries. `spare`: the model in its newest snapshot, if it has been kept."""
-        if self._merges is None:
-            return None
-
-        def again() -> PartitionModel | None:
-            if spare is not None:
-                return spare
-            stored = self._store.newest(number, committed)
-            return self._restored(stored.model, stored.metadata) if stored.metadata == metadata else None
-
-        return Crossing(self._merges, self._provenance, number, metadata, faults, again)
-
-    def _restored(self, model: PartitionModel | None, metadata: OffsetMetadata) -> PartitionModel | None:
-        """A model that has come out of a snapshot: whether it stands at a boundary, only the note tells."""
-        if model is not None and model.rounds is not None and metadata.merge is not None:
-            model.rounds.restore(metadata.merge.boundary, model.next_offset)
-        return model
-
     def _newest(
         self, number: int, committed: Committed, faults: Faults
     ) -> tuple[OffsetMetadata, PartitionModel | None]:
         """What is committed, and the model in the newest snapshot if there is one that can be read."""
-        metadata, model, fault = self._store.newest(number, committed)
+        metadata, model, fault = self._sources.stored(number, committed)
         if fault is not None and metadata.snapshot is not None:
             text = f"expected a snapshot that can be restored, found: {fault}"
             place = (self._provenance.topics.models, number, metadata.snapshot.first, metadata.snapshot.at)
             faults.add(Fault(Kind.SNAPSHOT, *place, text))
-        return metadata, self._restored(model, metadata)
-
-    def _from_start(self, number: int, metadata: OffsetMetadata, first: Lineage) -> PartitionModel | None:
-        """A new model, if the log still has all that it takes."""
-        topic, lineage = self._provenance.topics.examples, metadata.lineage
-        low = self._logs.log_range(topic, number).low
-        return self._new_model(number, first).begin() if behind_gap(lineage.start, lineage.gaps) >= low else None
+        return metadata, model
 
     def _from_snapshot(
         self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
@@ -274,7 +237,7 @@ class Verifier:
 
     def _compare(
         self, replay: Replay, lineages: Sequence[Lineage], faults: Faults
-    ) -> Generator[PartitionModel, None, tuple[Comparison, Comparison]]:
+    ) -> Generator[PartitionModel, None, tuple[OutputCheck, OutputCheck]]:
         """Learn all records, and hold what was published against the answers."""
         topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
         subject = Subject(
@@ -287,7 +250,7 @@ class Verifier:
         )
         with ExitStack() as opened:
             logs = self._outputs.open_up(opened, subject, faults)
-            predictions, letters = (Comparison(log, replay.start) for log in logs[:2])
+            predictions, letters = (OutputCheck(log, replay.start) for log in logs[:2])
             offsets = range(behind_gap(replay.start, gaps), replay.stop)
             examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
@@ -337,5 +300,5 @@ class Verifier:
         faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
 
 
-def _published(expected: int, comparison: Comparison) -> Published:
-    return Published(expected, comparison.matched, comparison.earlier, comparison.gone, comparison.foreign)
+def _published(expected: int, check: OutputCheck) -> Published:
+    return Published(expected, check.matched, check.earlier, check.gone, check.foreign)

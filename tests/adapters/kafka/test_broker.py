@@ -188,7 +188,7 @@ class TestErrors:
     def test_a_topic_that_does_not_exist(self, kafka: str, topic: TopicFactory) -> None:
         """The message names the topic and the command that makes it; asking does not create it."""
         broker = connect(kafka, topic("examples", partitions=3))
-        assert broker.partition_count(broker._examples) == 3
+        assert broker.partition_count(broker._input_topic) == 3
         missing = f"missing-{uuid.uuid4().hex}"
         for _ in range(2):
             with pytest.raises(ConfigurationError, match=f"topic {missing}.*`stream-apple topics` creates it"):

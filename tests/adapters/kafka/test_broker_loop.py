@@ -26,9 +26,9 @@ from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import AbortableError, Committed
-from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.dead_letters import header_list
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
@@ -204,7 +204,7 @@ def run_until_done(
         return PartitionModel(provenance.topics.examples, partition, lineage, chosen, Decoder(chosen.limits))
 
     owned = OwnedPartitions(broker, provenance, new_model, metrics)
-    settings = LoopSettings(fetch_records=500, commit_records=700, commit_interval_s=0.05, snapshot_interval_s=0.1)
+    settings = LoopSettings(fetch_records=500, commits=CommitSettings(700, 0.05), snapshot_interval_s=0.1)
     loop = Loop(broker, owned, settings, Monitoring(metrics, Health()), ThreadPool(2))
     commit = broker.commit
     deadline = time.monotonic() + DEADLINE_S

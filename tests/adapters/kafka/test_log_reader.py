@@ -105,10 +105,10 @@ def test_a_partition_that_is_held_goes_on_where_it_was_left(kafka: str, topic: T
         for partition in range(2):
             turn = draw.random() < 0.3 or not came
             if turn and held[partition]:
-                reader.release((name, partition))
+                reader.resume((name, partition))
                 held[partition] = False
             elif turn and came:
-                reader.hold((name, partition))
+                reader.pause((name, partition))
                 held[partition] = True
     reader.close()
     assert found == {0: list(range(count)), 1: list(range(count))}
@@ -124,7 +124,7 @@ def test_nothing_comes_of_a_partition_that_is_held(kafka: str, topic: TopicFacto
     assert producer.flush(DEADLINE_S) == 0
     reader = CommittedReader({"bootstrap.servers": kafka}, "group")
     reader.begin({(name, partition): 0 for partition in range(2)})
-    reader.hold((name, 0))
+    reader.pause((name, 0))
     deadline, partitions = time.monotonic() + DEADLINE_S, set()
     while not reader.passed({(name, 1): count}):
         assert time.monotonic() < deadline

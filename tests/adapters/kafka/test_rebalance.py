@@ -24,7 +24,7 @@ class TestHeldPartitions:
             fill(kafka, examples, 3000, number)
         broker = connect(kafka, examples)
         for _ in range(5):
-            recorder = Recorder({0: 7, 1: 5}, held=[0])
+            recorder = Recorder({0: 7, 1: 5}, paused=[0])
             if broker._listener._assignment is None:
                 broker.join(recorder)
             else:
@@ -37,7 +37,7 @@ class TestHeldPartitions:
             assert {record.partition() for record in free} == {1}
             # What waits for it is known as soon as the client has heard where its log ends.
             assert broker.backlog(0) in {-1, 2993}
-            broker.release(0)
+            broker.resume(0)
             released = fetch_some(broker, 2993)
             assert [(record.partition(), record.offset()) for record in released] == [(0, n) for n in range(7, 3000)]
             assert recorder.told[-1] == "assigned"

@@ -18,7 +18,7 @@ COMMIT_S = 0.5
 
 
 class PacedLogs:
-    """`FollowedLogs` of one partition, of payloads that come again and again; nothing is in it before `start`."""
+    """`Logs` of one partition, of payloads that come again and again; nothing is in it before `start`."""
 
     def __init__(self, provenance: Provenance, payloads: Sequence[bytes], rate: float) -> None:
         self._payloads = payloads

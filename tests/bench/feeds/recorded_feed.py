@@ -48,7 +48,7 @@ class RecordedFeed:
         self._batches = batches
         self._partitions = partitions
         self._assignment: Assignment | None = None
-        self._held: set[int] = set()
+        self._paused: set[int] = set()
         self._written: list[tuple[Callable[[int], None], int]] = []
 
     def partition_count(self, topic: str) -> int:
@@ -69,11 +69,11 @@ class RecordedFeed:
         if self._assignment is not None:
             assignment, self._assignment = self._assignment, None
             starts = assignment.assigned(range(self._partitions))
-            self._held = {number for number, start in starts.items() if start.held}
+            self._paused = {number for number, start in starts.items() if start.paused}
             return ()
-        return () if self._held else next(self._batches, ())
+        return () if self._paused else next(self._batches, ())
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """Nothing is merged here."""
         raise NotImplementedError
 
@@ -81,9 +81,9 @@ class RecordedFeed:
         """Nothing is merged here."""
         raise NotImplementedError
 
-    def release(self, partition: int) -> None:
+    def resume(self, partition: int) -> None:
         """Deliver it too."""
-        self._held.discard(partition)
+        self._paused.discard(partition)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """What this feed has been told."""

@@ -9,7 +9,7 @@ import pytest
 from cli.test_evaluate import evaluate
 from support.records import FakeRecord
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example, key_of
 from stream_apple.core.codec.prediction_formats import decode_prediction

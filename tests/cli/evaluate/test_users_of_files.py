@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.records import FakeRecord
 
-from stream_apple.app.models import model_factory, settings_of
+from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.cli.evaluate import command
 from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example, key_of

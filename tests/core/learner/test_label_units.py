@@ -21,6 +21,13 @@ def stream(centre: float, width: float, size: int = SIZE) -> Batch:
     return Batch(np.arange(0, size * FEATURES + 1, FEATURES), keys, values.reshape(-1), labels, np.ones(size))
 
 
+def signs_of(batch: Batch) -> Batch:
+    """Return the batch with labels of -1 and 1, both among the first two."""
+    labels = np.where(batch.labels > 0, 1.0, -1.0)
+    labels[:2] = 1.0, -1.0
+    return batch._replace(labels=labels)
+
+
 def learned(batch: Batch, step: int, options: Options = OPTIONS) -> tuple[Learner, Scores]:
     """The learner of the batch, `step` rows at a time, and all scores."""
     learner, scores = Learner(options), Scores.empty(len(batch.labels))
@@ -81,20 +88,56 @@ def test_equal_labels_are_waited_out(label: float) -> None:
     assert alone.examples == 300
 
 
-def test_the_state_is_the_models() -> None:
+CLASSES = {"signs": (-1.0, 1.0), "bits": (0.0, 1.0)}
+
+
+@pytest.mark.parametrize("ones_first", [True, False])
+@pytest.mark.parametrize("classes", CLASSES.values(), ids=list(CLASSES))
+def test_two_classes_are_learned_at_once(classes: tuple[float, float], *, ones_first: bool) -> None:
+    """From the first label that is not 0 on, as -1 and 1 would be without units; all such models have the same ones."""
+    signs = signs_of(stream(0.0, 1.0))
+    signs.labels[:2] = (1.0, -1.0) if ones_first else (-1.0, 1.0)
+    given = signs._replace(labels=np.where(signs.labels > 0, classes[1], classes[0]))
+    learner, scores = learned(given, 7)
+    low, high = classes
+    assert learner.units.scale == ((low + high) / 2.0, (high - low) / 2.0)
+    zeros = 1 if given.labels[0] == 0.0 else 0  # nothing is learned from them
+    expected = signs._replace(labels=np.concatenate([np.zeros(zeros), signs.labels[zeros:]]))
+    plain, found = learned(expected, 7, Options(bits=10, label_units=0))
+    settled = slice(3, None)
+    assert scores.predictions[settled] == pytest.approx(
+        (low + high) / 2.0 + (high - low) / 2.0 * found.predictions[settled]
+    )
+    assert np.array_equal(learner.table.slots, plain.table.slots)
+
+
+@pytest.mark.parametrize("labels", [(0.0, 1.0, 0.0, 3.0), (-1.0, 1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 1.0, 0.5), (2.0,)])
+def test_a_third_value_makes_amounts(labels: tuple[float, ...]) -> None:
+    """Mean and deviation are those of the first ten; until then predictions are within one of the mean so far."""
+    batch = stream(20.0, 5.0)
+    batch.labels[: len(labels)] = labels
+    learner, scores = learned(batch, 3)
+    assert learner.units.centre == pytest.approx(batch.labels[:10].mean())
+    assert learner.units.width == pytest.approx(batch.labels[:10].std())
+    for at in range(len(labels), 10):
+        so_far = batch.labels[:at]
+        assert abs(scores.linear[at] - so_far.mean()) <= so_far.std() * 1.001
+
+
+@pytest.mark.parametrize("given", [stream(50.0, 5.0), signs_of(stream(0.0, 1.0))], ids=["amounts", "classes"])
+def test_the_state_is_the_models(given: Batch) -> None:
     """A restored learner goes on as the one that was saved, while the units are open and afterwards."""
-    batch = stream(50.0, 5.0)
     for at in (4, 40):
         learner, scores = Learner(OPTIONS), Scores.empty(SIZE)
-        learner.learn(batch, 0, at, scores)
+        learner.learn(given, 0, at, scores)
         other = Learner(OPTIONS)
         other.table.slots[:], other.table.tags[:] = learner.table.slots, learner.table.tags
         for name in ("companions", "admission_filter"):
             getattr(other.table, name)[:] = getattr(learner.table, name)
         other.restore({name: array.copy() for name, array in learner.sums.items()})
         found = Scores.empty(SIZE)
-        learner.learn(batch, at, SIZE, scores)
-        other.learn(batch, at, SIZE, found)
+        learner.learn(given, at, SIZE, scores)
+        other.learn(given, at, SIZE, found)
         assert np.array_equal(found.predictions[at:], scores.predictions[at:])
         assert other.digest() == learner.digest()
 

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
 from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
-from stream_apple.demo.loop.state import (
+from stream_apple.demo.loop.loop_report import (
     Latency,
     LoopPoint,
     LoopReport,

@@ -20,10 +20,11 @@ from stream.learning.late_threads import LateThreads
 from support.clock import Clock
 from support.records import DECODER, TOPIC, good
 
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.loop import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.partition import State
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 TURN_S = 0.1
 """Of virtual time: so long a fetch of an idle worker waits."""
@@ -39,7 +40,7 @@ ARRIVING = 0.4
 BETWEEN = 12
 """Turns from one accident to the next."""
 MOST_TURNS = 4_000
-LOOP = LoopSettings(fetch_records=60, commit_records=1_000, commit_interval_s=COMMITS_S, snapshot_interval_s=5.0)
+LOOP = LoopSettings(fetch_records=60, commits=CommitSettings(1_000, COMMITS_S), snapshot_interval_s=5.0)
 
 
 class Size(NamedTuple):

@@ -4,8 +4,7 @@ import pytest
 from simulation.fleet.fleet import Fleet, Size, check, check_one_for_all
 from simulation.merging.rules import check_merges
 
-from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 
 MERGING = MergeSettings(4, "votes", float("inf"), float("inf"))
 SMALL, LARGE = Size(100, 10, 10), Size(1_000, 100, 10)

@@ -11,8 +11,9 @@ from support.clock import Clock
 from support.operations import operations
 from support.records import TOPIC, good
 
-from stream_apple.stream.loop.transaction import LoopSettings
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.loop.loop import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 FEW, MANY = 12, 48
 MOST = 1.3
@@ -33,7 +34,7 @@ class Alone:
     def of(cls, partitions: int, merging: MergeSettings | None = None, *, measured: bool = True) -> "Alone":
         """One that owns nothing yet; with metrics, whose gauges cost something each second, if it is measured."""
         cluster, clock = make_cluster(partitions), Clock(0.0)
-        loop = LoopSettings(fetch_records=1_000, commit_records=10_000, commit_interval_s=0.5, snapshot_interval_s=60.0)
+        loop = LoopSettings(fetch_records=1_000, commits=CommitSettings(10_000, 0.5), snapshot_interval_s=60.0)
         setup = Setup(SETUP.settings, loop, SETUP.model, merging=merging)
         return cls(cluster, Process(cluster, setup=setup, measured=measured, clock=clock), clock)
 

@@ -10,14 +10,14 @@ from simulation.memory_broker import Member
 from stream.joining.two_logs import RULE, rule_of
 
 from stream_apple.core.input.framing import Schemas
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinOutputs
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
 OUTPUTS = JoinOutputs("examples", "join-dead-letters")
-SETTINGS = LoopSettings(fetch_records=7, commit_records=9, commit_interval_s=2.0, snapshot_interval_s=0.0)
+SETTINGS = JoinLoopSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
 
 
 class Watching(NamedTuple):

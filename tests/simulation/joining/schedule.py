@@ -83,7 +83,7 @@ class JoinSchedule(History[JoinerProcess]):
         for number, committed in self._group.offsets.items():
             position = read_position(committed, JOIN_RULE.outcomes, "").position
             self._forget(self._cluster.log(JOIN_RULE.impressions, number), position.impressions)
-            self._forget(self._cluster.log(JOIN_RULE.outcomes, number), position.held_from)
+            self._forget(self._cluster.log(JOIN_RULE.outcomes, number), position.window_from)
         self._note(
             f"retention: the impressions begin at {[log.low for log in self._cluster.logs(JOIN_RULE.impressions)]}"
         )

@@ -21,8 +21,7 @@ from support.records import HOUR
 
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.stream.merging.adoptions import AdoptionRecord
-from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 
 FOREVER = float("inf")
 STRICT = [MergeSettings(1, "votes", FOREVER, FOREVER), MergeSettings(2, "union", FOREVER, FOREVER)]

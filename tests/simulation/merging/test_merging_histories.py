@@ -8,7 +8,7 @@ from simulation.merging.histories import STRICT, HastySchedule, StrictSchedule
 from simulation.schedule import INPUTS
 from simulation.world import expected_of
 
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 HISTORIES = 60
 LONG_HISTORIES = 20_000

@@ -5,31 +5,21 @@ from collections import Counter
 from collections.abc import Callable
 
 from simulation.cluster import MemoryCluster
-from simulation.log import PartitionLog
 from simulation.process import Setup
 from stream.verification.test_verifying_runs import ClusterLogs, LogReader
 from support.records import DECODER, TOPIC
 
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.following.replica import DigestCheck, Source
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
+from stream_apple.stream.verification.replay import Sources
 
 
 class FollowedReader(LogReader):
-    """Knows where its log ends, too."""
-
-    def __init__(self, log: PartitionLog, offset: int) -> None:
-        super().__init__(log, offset)
-        self._followed = log
-
-    @property
-    def log_end(self) -> int:
-        """With what is not decided yet."""
-        return self._followed.end
+    """Has little at once."""
 
     def fetch(self, limit: int, timeout_s: float) -> list[Record]:
         """A few of them at a time, without waiting."""

@@ -12,7 +12,7 @@ from support.records import FakeRecord
 
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.joining.messages import read_impressions, read_outcomes
+from stream_apple.stream.joining.own_messages import read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import Joined, PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
@@ -82,7 +82,7 @@ class Live:
         self._logs = logs
         self._rule = rule
         self.join = PartitionJoin(rule, position)  # type: ignore[arg-type]
-        self._read = [position.impressions, position.held_from]
+        self._read = [position.impressions, position.window_from]
 
     def step(self) -> Joined:
         """All that can be decided."""

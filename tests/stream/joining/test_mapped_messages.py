@@ -22,7 +22,7 @@ from support.records import FakeRecord
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import HeartbeatEntry, Impression, OutcomeEntry, Unusable, heartbeat_value
+from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression, OutcomeEntry, Unusable, heartbeat_value
 
 OTHER = rule_of(RULE)._replace(impression_shape=IMPRESSION, outcome_shape=OUTCOME)
 TIME = 1_700_000_000_000

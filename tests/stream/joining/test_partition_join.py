@@ -11,9 +11,9 @@ from support.records import FakeRecord
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.held import MOST_OF_AN_ID
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value, read_impressions, read_outcomes
+from stream_apple.stream.joining.outcome_window import MOST_OF_AN_ID
+from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import Joined as Step
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
@@ -53,7 +53,7 @@ class TestOrderlyLogs:
 
         def watched(most: int) -> Step:
             made = advance(most)
-            held.append(harness.join.held.outcomes)
+            held.append(harness.join.window.outcomes)
             return made
 
         harness.join.advance = watched  # type: ignore[method-assign]
@@ -157,7 +157,7 @@ class TestOneByOne:
         """One that is years ahead does not, nor do 99; a hundred do."""
         wild = [outcome(number + 1, 9_000_000, name=number) for number in range(100)]
         join, step = joined_at_once([impression(0, 0)], [heartbeat(0, 0, 0), *wild[:99]])
-        assert (labels_of(step), join.held.clock.now) == ([], START)
+        assert (labels_of(step), join.window.clock.now) == ([], START)
         join.offer_outcomes(read_outcomes(wild[99:], 10_000))
         assert labels_of(join.advance(10)) == [-1]
 
@@ -229,7 +229,7 @@ class TestOneByOne:
         assert labels_of(step) == [MOST_OF_AN_ID - 1]
         join.offer_outcomes(read_outcomes([heartbeat(2001, 150, 1), heartbeat(2002, 151, 1)], 10_000))
         step = join.advance(10)
-        assert (join.held.outcomes, step.unmatched) == (0, 10)
+        assert (join.window.outcomes, step.unmatched) == (0, 10)
 
     def test_what_is_late(self) -> None:
         """Both kinds, and each just in time."""
@@ -271,8 +271,10 @@ class TestOneByOne:
         small = PartitionJoin(rule_of(RULE, max_outcomes=4), ORIGIN)
         small.offer_impressions(read_impressions(shown, 10_000))
         small.offer_outcomes(read_outcomes(logs, 10_000))
-        assert len(small.advance(100)) == len(small.advance(100)) == 0
-        assert (small.full, small.held.outcomes) == (True, 4)
+        for _ in range(2):
+            step = small.advance(100)
+            assert (step.values, step.refused) == ([], [])
+        assert (small.full, small.window.outcomes) == (True, 4)
         larger = PartitionJoin(rule_of(RULE, max_outcomes=5), small.position)
         larger.offer_impressions(read_impressions(shown, 10_000))
         larger.offer_outcomes(read_outcomes(logs, 10_000))

@@ -11,7 +11,7 @@ from support.records import FakeRecord
 from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.messages import heartbeat_value
+from stream_apple.stream.joining.own_messages import heartbeat_value
 from stream_apple.stream.joining.partition_join import Joined as Step
 from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
@@ -94,7 +94,7 @@ class Harness:
 
     def _begin(self, position: JoinPosition) -> None:
         self.join = PartitionJoin(self.rule, position)
-        self._read = [position.impressions, position.held_from]
+        self._read = [position.impressions, position.window_from]
 
     def restart(self) -> None:
         """Crash behind a commit, and go on from what was committed."""

@@ -6,13 +6,14 @@ import pytest
 from structlog.typing import EventDict
 
 from stream_apple.errors import BrokerError
-from stream_apple.stream.loop.life_cycle import LifeCycle
+from stream_apple.stream.loop.life_cycle import MemberLoop
 
 
-class FakeLoop:
+class FakeLoop(MemberLoop):
     """Writes down what it is told; `effects` are what its iterations do, one after the other."""
 
     def __init__(self, *effects: Callable[[], None]) -> None:
+        super().__init__(self)
         self.told: list[str] = []
         self.effects = list(effects)
 
@@ -41,18 +42,16 @@ class FakeLoop:
 def test_a_stop_lets_the_iteration_end_and_drains() -> None:
     """Probes know of the stop at once."""
     loop = FakeLoop(lambda: None)
-    life = LifeCycle(loop)
-    loop.effects.append(life.stop)
-    life.run(loop)
+    loop.effects.append(loop.stop)
+    loop.run()
     assert loop.told == ["start", "iterate", "iterate", "leave", "drain", "leave", "close"]
 
 
 def test_a_stop_before_the_start() -> None:
     """It joins and leaves, without an iteration."""
     loop = FakeLoop()
-    life = LifeCycle(loop)
-    life.stop()
-    life.run(loop)
+    loop.stop()
+    loop.run()
     assert loop.told == ["leave", "start", "drain", "leave", "close"]
 
 
@@ -64,7 +63,7 @@ def test_an_error_is_logged_and_nothing_more_is_committed(log_events: list[Event
 
     loop = FakeLoop(fail)
     with pytest.raises(BrokerError, match="made to fail"):
-        LifeCycle(loop).run(loop)
+        loop.run()
     assert loop.told == ["start", "iterate", "leave", "close"]
     assert log_events == [
         {"event": "stopping", "log_level": "error", "error": "made to fail", "kind": "BrokerError"},

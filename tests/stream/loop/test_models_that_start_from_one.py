@@ -20,6 +20,7 @@ from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
@@ -61,7 +62,7 @@ def predictions(cluster: MemoryCluster, partition: int) -> list[bytes | None]:
 
 def verify(cluster: MemoryCluster) -> list[Report]:
     """Reports on all partitions."""
-    verifier = Verifier(ClusterLogs(cluster), WARM.provenance, made, 7, lambda *_: None)
+    verifier = Verifier(Sources(ClusterLogs(cluster), WARM.provenance, made, 7), lambda *_: None)
     return [verifier.verify(number) for number in range(len(cluster.logs(TOPIC)))]
 
 

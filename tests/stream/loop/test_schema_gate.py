@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 from support.records import FakeRecord
 
-from stream_apple.stream.loop.schema_gate import TOLD_AFTER_S, SchemaGate
+from stream_apple.stream.loop.schema_gate import LOGGED_AFTER_S, SchemaGate
 
 
 class Registry:
@@ -37,13 +37,13 @@ class Held:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
-    def hold(self, partition: int, offset: int) -> None:
+    def pause(self, partition: int, offset: int) -> None:
         """Remember it."""
-        self.calls.append(("hold", partition, offset))
+        self.calls.append(("pause", partition, offset))
 
-    def release(self, partition: int) -> None:
+    def resume(self, partition: int) -> None:
         """Remember it."""
-        self.calls.append(("release", partition))
+        self.calls.append(("resume", partition))
 
 
 class Model:
@@ -100,16 +100,16 @@ def test_what_can_be_read_passes_and_the_rest_comes_again(gate: Any, registry: R
     batch = records(b"{}", None, frame(7), frame(7), frame(8), b"{}")
     assert gate.readable(partition, batch) == batch[:4]
     assert registry.asked == [7, 8]
-    assert broker.calls == [("hold", 3, 14)]
+    assert broker.calls == [("pause", 3, 14)]
     gate.iterate([partition, OnePartition(4)])
-    assert broker.calls == [("hold", 3, 14)]
+    assert broker.calls == [("pause", 3, 14)]
     registry.schemas = {7, 8}
     gate.iterate([partition])
-    assert broker.calls == [("hold", 3, 14), ("release", 3)]
+    assert broker.calls == [("pause", 3, 14), ("resume", 3)]
     assert partition.awaited_schema is None
     assert gate.readable(partition, batch) == batch
     gate.iterate([partition])
-    assert broker.calls == [("hold", 3, 14), ("release", 3)]
+    assert broker.calls == [("pause", 3, 14), ("resume", 3)]
 
 
 def test_who_is_held_at_the_end_of_a_round_is_released_there(gate: Any, registry: Registry, broker: Held) -> None:
@@ -119,7 +119,7 @@ def test_who_is_held_at_the_end_of_a_round_is_released_there(gate: Any, registry
     partition.model.held = object()
     registry.schemas = {1}
     gate.iterate([partition])
-    assert broker.calls == [("hold", 0, 10)]
+    assert broker.calls == [("pause", 0, 10)]
     assert partition.awaited_schema is None
 
 
@@ -130,7 +130,7 @@ def test_a_wait_is_told_once_and_so_is_its_end(gate: Any, registry: Registry, cl
     with capture_logs() as logs:
         gate.iterate([partition])
         registry.answered = False
-        clock[0] += TOLD_AFTER_S
+        clock[0] += LOGGED_AFTER_S
         gate.iterate([partition])
         registry.answered = True
         for _ in range(3):
@@ -146,7 +146,7 @@ def test_a_wait_is_told_once_and_so_is_its_end(gate: Any, registry: Registry, cl
         ("schema_found", 1, 10),
     ]
     assert logs[0]["error"] == "1 is missing"
-    assert logs[1]["seconds"] == TOLD_AFTER_S + 5.0
+    assert logs[1]["seconds"] == LOGGED_AFTER_S + 5.0
 
 
 def test_without_a_registry_nothing_is_looked_at(broker: Any) -> None:

@@ -27,7 +27,7 @@ RECORDS = input_log()[0]
 NAMED = RECORDS[12]
 PLACE = (0, NAMED.at)
 NAMING = SETUP._replace(exceptions=Exceptions(skips=frozenset({PLACE})))
-OFTEN = SETUP.loop._replace(commit_records=3)
+OFTEN = SETUP.loop._replace(commits=SETUP.loop.commits._replace(outputs=3))
 HEADER = "__stream_apple.errors."
 
 

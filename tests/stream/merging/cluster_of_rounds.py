@@ -8,13 +8,14 @@ from simulation.process import GROUP, MERGES, Process, Setup
 from simulation.world import make_cluster
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.loop import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.stream.positions.lineage import OffsetMetadata
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 STRICT = MergeSettings(1, "votes", math.inf, math.inf)
-SETUP = Setup(loop=LoopSettings(5, 9, 0.5, 3600.0), merging=STRICT)
+SETUP = Setup(loop=LoopSettings(5, CommitSettings(9, 0.5), 3600.0), merging=STRICT)
 MOST_TURNS = 4_000
 TICK_S = 0.01
 

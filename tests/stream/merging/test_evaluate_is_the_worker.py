@@ -16,7 +16,7 @@ from stream_apple.offline.evaluation import Schedule
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

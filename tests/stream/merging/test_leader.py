@@ -21,8 +21,13 @@ from stream_apple.stream.merging.leader import Leader, MergeSummary
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import (
+    BoundaryNote,
+    BoundaryState,
+    MergedPointer,
+    MergeNote,
+    MergeSettings,
+)
 from stream_apple.stream.snapshots.codec import encode_snapshot
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")

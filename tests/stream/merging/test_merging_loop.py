@@ -13,7 +13,8 @@ from stream.merging.cluster_of_rounds import MOST_TURNS, SETUP, TICK_S, cluster_
 from stream.merging.lockstep import Lockstep, hourly
 from support.records import TOPIC, FakeRecord
 
-from stream_apple.stream.loop.transaction import LoopSettings
+from stream_apple.stream.loop.loop import LoopSettings
+from stream_apple.stream.loop.transaction import CommitSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -97,7 +98,7 @@ class TestTogether:
         for fetched, committed in ((1, 1), (3, 1_000), (100, 2), (1_000, 1_000)):
             given = small_input()
             cluster = cluster_of(given)
-            setup = SETUP._replace(loop=LoopSettings(fetched, committed, 0.3, 1.0))
+            setup = SETUP._replace(loop=LoopSettings(fetched, CommitSettings(committed, 0.3), 1.0))
             process = Process(cluster, setup=setup, tick=TICK_S)
             finish(cluster, process)
             check(cluster, given, process)

@@ -28,8 +28,7 @@ from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
-from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote, MergeSettings
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream.verification.published_logs import PARTITION, PROVENANCE, MemoryLogs, answer, commit, save
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.config.memory import MemoryLimit, check_models_fit
 from stream_apple.core.codec.decode import Decoder
@@ -30,6 +30,7 @@ from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.stream.verification.faults import Kind
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 CLASSES, COUNT = 3, 500
@@ -157,7 +158,7 @@ def test_verification_sees_class_and_probability(field: str) -> None:
     commit(logs, model, pointer)
 
     def verified() -> Any:
-        return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify(PARTITION, None)
+        return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify(PARTITION, None)
 
     assert verified().fault_count == 0
     log = logs.logs["predictions", PARTITION]

@@ -12,7 +12,7 @@ TESTS = Path(__file__).resolve().parents[2]
 _SCRIPT = """
 import gc, json, sys
 from support.records import START, HOUR, FakeRecord, stream
-from stream_apple.app.models import settings_of
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in

@@ -17,8 +17,13 @@ from stream_apple.stream.positions.lineage import (
     SnapshotPointer,
     Topics,
 )
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import (
+    BoundaryNote,
+    BoundaryState,
+    MergedPointer,
+    MergeNote,
+    MergeSettings,
+)
 
 TOPICS = Topics("examples", "predictions", "dead-letters", "models", "merges")
 PROVENANCE = Provenance("group", TOPICS, {"bits": 1}, MergeSettings(2, "votes", 10.0, 60.0))

@@ -16,8 +16,9 @@ from stream_apple.stream.log.ports import LogRange
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption, encode_adoption
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import MergeSettings
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 PLACE = (MERGES, 0)
@@ -85,7 +86,7 @@ class MergedLogs(MemoryLogs):
 
     def verifier(self) -> Verifier:
         """A verification of these logs."""
-        return Verifier(self, self.setup.provenance, self.new_model, 7, lambda *_: None)
+        return Verifier(Sources(self, self.setup.provenance, self.new_model, 7), lambda *_: None)
 
     def verify(self, partition: int) -> Report:
         """The report on one partition, by itself."""

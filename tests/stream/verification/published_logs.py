@@ -12,6 +12,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 PROVENANCE = Provenance("group", Topics(TOPIC, "predictions", "dead-letters", "models"), {"learner": {"bits": 10}})
@@ -149,12 +150,12 @@ def life(partition: int = PARTITION, logs: MemoryLogs | None = None) -> MemoryLo
 
 def verify(logs: MemoryLogs, to: int | None = None) -> Report:
     """The report on the partition in question."""
-    return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify(PARTITION, to)
+    return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify(PARTITION, to)
 
 
 def verify_all(logs: MemoryLogs) -> list[Report]:
     """The reports on all partitions, by one verifier."""
-    return Verifier(logs, PROVENANCE, new_model, 50, lambda *_: None).verify_all()
+    return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify_all()
 
 
 def changed(logs: MemoryLogs, place: tuple[str, int], index: int, **fields: Any) -> None:

@@ -19,8 +19,7 @@ from stream.verification.test_verifying_merges import kinds
 from support.records import TOPIC, FakeRecord
 
 from stream_apple.stream.partitions.recovery import Exceptions
-from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.positions.merge_settings import MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 from stream_apple.stream.verification.partition_report import Report
 
 LIVES = 12

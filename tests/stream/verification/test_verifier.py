@@ -34,6 +34,7 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.positions.lineage import Gap, OffsetMetadata
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Covered, Unproved
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 
@@ -232,7 +233,7 @@ class TestOrigin:
     def test_another_configuration(self) -> None:
         """A model of other settings is refused by the committed offset."""
         logs = life()
-        other = Verifier(logs, PROVENANCE._replace(settings={}), new_model, 50, lambda *_: None)
+        other = Verifier(Sources(logs, PROVENANCE._replace(settings={}), new_model, 50), lambda *_: None)
         with pytest.raises(ConfigurationError, match="of this configuration"):
             other.verify(PARTITION)
 

@@ -16,6 +16,7 @@ from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Boundaries, MadeAgain, Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 EPOCH = START // HOUR
@@ -136,7 +137,7 @@ class TestNoFaults:
             def new_model(partition: int, lineage: Lineage) -> PartitionModel:
                 return PartitionModel(TOPIC, partition, lineage, setup.model_settings, DECODER)
 
-            verifier = Verifier(ClusterLogs(cluster), setup.provenance, new_model, 7, lambda *_: None)
+            verifier = Verifier(Sources(ClusterLogs(cluster), setup.provenance, new_model, 7), lambda *_: None)
             reports = verifier.verify_all()
         assert [report.faults for report in reports] == [[]] * len(reports)
         assert reports[0].made_again is not None

@@ -17,6 +17,7 @@ from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
 
 
@@ -32,6 +33,11 @@ class LogReader:
     def __init__(self, log: PartitionLog, offset: int) -> None:
         self._log = log
         self.position = offset
+
+    @property
+    def log_end(self) -> int:
+        """With what is not decided yet."""
+        return self._log.end
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """What is there."""
@@ -80,7 +86,7 @@ def new_model(partition: int, lineage: Lineage) -> PartitionModel:
 def verify(cluster: MemoryCluster) -> list[Report]:
     """Reports on all partitions, when what dead workers left open has been decided."""
     cluster.time_out_transactions()
-    verifier = Verifier(ClusterLogs(cluster), SETUP.provenance, new_model, 7, lambda *_: None)
+    verifier = Verifier(Sources(ClusterLogs(cluster), SETUP.provenance, new_model, 7), lambda *_: None)
     return [verifier.verify(number) for number in range(len(cluster.logs(TOPIC)))]
 
 

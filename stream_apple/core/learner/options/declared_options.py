@@ -185,7 +185,8 @@ class DeclaredOptions:
     """With `loss = "squared"`: labels are learned less their mean and in units of their standard deviation, both of the
     first so many labels, so that prices in cents and shares of one are learned equally fast. Predictions and losses are
     in the units of the labels. On nine sets whose labels are numbers the loss was .54 of that without, by geometric
-    mean. 0: labels are learned as they are, which the first version did."""
+    mean. Labels that are 0 or 1, or -1 or 1, are learned as -1 and 1 from the start. 0: labels are learned as they are,
+    which the first version did."""
     drift: Annotated[
         Drift | None,
         Option(

@@ -41,7 +41,7 @@ class Answers(NamedTuple):
     values: Sequence[bytes]
 
 
-class Comparison:
+class OutputCheck:
     """The answers of a model to examples, held against an output log.
 
     first  offset of the first example in question

@@ -1,11 +1,11 @@
 """The parts that every reader of a group's models needs: how they are made, and where from."""
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.app.models import onlooker_factory
+from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
-from stream_apple.stream.following.rebuilding import Sources
 from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.verification.replay import Sources
 
 
 def sources_of(config: Config, logs: KafkaLogs) -> Sources:

@@ -20,9 +20,9 @@ from stream_apple.demo.child import Child, ChildSettings
 from stream_apple.demo.cluster import EmbeddedCluster
 from stream_apple.demo.loop.asking import Asker
 from stream_apple.demo.loop.judging import Judge
+from stream_apple.demo.loop.loop_report import Latency, LoopPoint, LoopReport, LoopResult, LoopView
 from stream_apple.demo.loop.relay import OffsetsRelay
 from stream_apple.demo.loop.site import Site
-from stream_apple.demo.loop.state import Latency, LoopPoint, LoopReport, LoopResult, LoopView
 from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.rate import Rate

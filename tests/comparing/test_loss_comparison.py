@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.comparing.comparison import MOST_EPOCHS, LossComparison, PairedLoss
 from stream_apple.comparing.confidence import FIRST
+from stream_apple.comparing.loss_comparison import MOST_EPOCHS, LossComparison, PairedLoss
 
 
 def pairs(size: int, gain: float, seed: int = 0, first: int = 0) -> list[PairedLoss]:

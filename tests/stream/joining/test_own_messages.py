@@ -7,7 +7,7 @@ import pytest
 from support.records import FakeRecord
 
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.stream.joining.messages import (
+from stream_apple.stream.joining.own_messages import (
     HeartbeatEntry,
     Impression,
     OutcomeEntry,

@@ -5,20 +5,20 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.messages import HeartbeatEntry, OutcomeEntry
+from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
 
 MOST_OF_AN_ID = 1000
-"""Outcomes of one id that an impression looks at, the first that are held: no sender of ids can make it take longer."""
+"""Outcomes of one id that an impression looks at, the first in the window: no sender of ids can make it take longer."""
 
 _UNTIMED = -1
 NOBODY, UNKNOWN = -1, -2
 
 
-class Held:
+class WindowEntry:
     """Keeps one outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
 
     since_ms  the clock from which on its time counts; _UNTIMED while it is ahead of the clock
-    matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was held before a restart
+    matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was here before a restart
     """
 
     __slots__ = ("covers", "id", "label", "matched", "offset", "since_ms", "time_ms", "weight")
@@ -35,27 +35,27 @@ class Held:
             self.id, self.label, self.weight, self.covers = None, 0.0, None, entry.covers
 
 
-class HeldOutcomes:
-    """Holds outcomes in the order of the log, as a function of what was taken in.
+class OutcomeWindow:
+    """Keeps outcomes in the order of the log, as a function of what was taken in.
 
     clock    of all that was taken in
-    before   of what was forgotten: the clock in front of the first that is held
-    covered  heartbeats that may cover impressions yet to come
-    outcomes how many are held, without heartbeats
+    before   of what was forgotten: the clock in front of the first that is here
+    heartbeats  those that may cover impressions yet to come, in their order
+    outcomes how many are here, without heartbeats
     by_id    the outcomes of each id, in the order of their offsets
     pinned_from  what is at this offset or behind it is not forgotten yet, however old; None: all may be
     """
 
-    def __init__(self, clock: OutcomeClock, hold_ms: int, tolerance_ms: int) -> None:
+    def __init__(self, clock: OutcomeClock, kept_ms: int, tolerance_ms: int) -> None:
         self.clock = self.before = clock
-        self.covered: deque[Held] = deque()
+        self.heartbeats: deque[WindowEntry] = deque()
         self.outcomes = 0
         self.pinned_from: int | None = None
-        self._hold_ms = hold_ms
+        self._kept_ms = kept_ms
         self._tolerance_ms = tolerance_ms
-        self._log: deque[Held] = deque()
-        self.by_id: dict[bytes, Held | deque[Held]] = {}
-        self._ahead: list[Held] = []
+        self._log: deque[WindowEntry] = deque()
+        self.by_id: dict[bytes, WindowEntry | deque[WindowEntry]] = {}
+        self._ahead: list[WindowEntry] = []
         self._ahead_from = 0
 
     def __len__(self) -> int:
@@ -63,23 +63,23 @@ class HeldOutcomes:
 
     @property
     def first_offset(self) -> int | None:
-        """Return the offset of the first outcome that is held."""
+        """Return the offset of the first outcome that is taken."""
         return self._log[0].offset if self._log else None
 
-    def of(self, key: bytes) -> Iterable[Held]:
+    def of(self, key: bytes) -> Iterable[WindowEntry]:
         """Return the outcomes of an id that has some, MOST_OF_AN_ID at most, in the order of their offsets."""
         found = self.by_id[key]
-        return (found,) if isinstance(found, Held) else islice(found, MOST_OF_AN_ID)
+        return (found,) if isinstance(found, WindowEntry) else islice(found, MOST_OF_AN_ID)
 
     @property
-    def latest(self) -> Held:
+    def latest(self) -> WindowEntry:
         """Return what has been taken in last."""
         return self._log[-1]
 
-    def all_of(self, key: bytes) -> Iterable[Held]:
+    def all_of(self, key: bytes) -> Iterable[WindowEntry]:
         """Return all outcomes of an id, in the order of their offsets."""
         found = self.by_id.get(key, ())
-        return (found,) if isinstance(found, Held) else found
+        return (found,) if isinstance(found, WindowEntry) else found
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
         """Return what the clock will be behind the next record of the log."""
@@ -89,15 +89,15 @@ class HeldOutcomes:
     def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
         """Take in the next record, behind which `clock` stands; return how many unmatched outcomes are forgotten.
 
-        matched  of an outcome; if UNKNOWN, it was held at the last commit, and so was all behind it: none is forgotten
+        matched  of an outcome; if UNKNOWN, it was here at the last commit, and so was all behind it: none is forgotten
         """
         back, self.clock = clock.now < self.clock.now, clock
-        held = Held(entry)
-        held.matched = matched
-        self._log.append(held)
-        self._ahead.append(held)
-        if held.id is None:
-            self.covered.append(held)
+        taken = WindowEntry(entry)
+        taken.matched = matched
+        self._log.append(taken)
+        self._ahead.append(taken)
+        if taken.id is None:
+            self.heartbeats.append(taken)
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
@@ -105,48 +105,48 @@ class HeldOutcomes:
             self._count_from(self._ahead, clock.now)
         else:
             self.outcomes += 1
-            self._add(held.id, held)
-            if len(self._ahead) == 1 or held.time_ms < self._ahead_from:
-                self._ahead_from = held.time_ms
+            self._add(taken.id, taken)
+            if len(self._ahead) == 1 or taken.time_ms < self._ahead_from:
+                self._ahead_from = taken.time_ms
             if self._ahead_from <= clock.now:
                 self._count_from([each for each in self._ahead if each.time_ms <= clock.now], clock.now)
         return 0 if matched == UNKNOWN else self._forget()
 
-    def _count_from(self, some: list[Held], now: int) -> None:
+    def _count_from(self, some: list[WindowEntry], now: int) -> None:
         for each in some:
             each.since_ms = now
         self._ahead = [] if len(some) == len(self._ahead) else [each for each in self._ahead if each.since_ms < 0]
         self._ahead_from = min((each.time_ms for each in self._ahead), default=0)
 
     def _forget(self) -> int:
-        log, gone, unmatched = self._log, self.clock.now - self._hold_ms, 0
+        log, gone, unmatched = self._log, self.clock.now - self._kept_ms, 0
         pinned = log[-1].offset + 1 if self.pinned_from is None else self.pinned_from
         while log and _UNTIMED < log[0].since_ms < gone and log[0].offset < pinned:
-            held = log.popleft()
-            if held.id is None:
-                self.before = self.before.at_heartbeat(held.time_ms, self._tolerance_ms)
-                if self.covered and self.covered[0] is held:
-                    self.covered.popleft()
+            oldest = log.popleft()
+            if oldest.id is None:
+                self.before = self.before.at_heartbeat(oldest.time_ms, self._tolerance_ms)
+                if self.heartbeats and self.heartbeats[0] is oldest:
+                    self.heartbeats.popleft()
             else:
-                self.before = self.before.at_outcome(held.time_ms, self._tolerance_ms)
+                self.before = self.before.at_outcome(oldest.time_ms, self._tolerance_ms)
                 self.outcomes -= 1
-                self._remove(held.id)
-                unmatched += held.matched == NOBODY
+                self._remove(oldest.id)
+                unmatched += oldest.matched == NOBODY
         return unmatched
 
-    def _add(self, key: bytes, held: Held) -> None:
+    def _add(self, key: bytes, taken: WindowEntry) -> None:
         found = self.by_id.get(key)
         if found is None:
-            self.by_id[key] = held
-        elif isinstance(found, Held):
-            self.by_id[key] = deque((found, held))
+            self.by_id[key] = taken
+        elif isinstance(found, WindowEntry):
+            self.by_id[key] = deque((found, taken))
         else:
-            found.append(held)
+            found.append(taken)
 
     def _remove(self, key: bytes) -> None:
         """Forget the oldest outcome of an id."""
         found = self.by_id[key]
         if isinstance(found, deque):
             found.popleft()
-        if isinstance(found, Held) or not found:
+        if isinstance(found, WindowEntry) or not found:
             del self.by_id[key]

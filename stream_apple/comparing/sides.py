@@ -1,0 +1,103 @@
+"""What the sides of a comparison have said about examples: where it is read, and how.
+
+Anyone may write to the topics, so nothing is taken for granted. Losses are in the predictions; importance weights are
+not, so that they are read from the examples, if they are to count: a third side.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgpack
+
+from stream_apple.comparing.pairing import Placed
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.stream.log.columns import values_of
+from stream_apple.stream.log.ports import LogRange, Record
+
+_Place = tuple[str, int]
+
+
+class PlacesReader(Protocol):
+    """Reads partitions of topics, as `CommittedReader` does; a place is a topic and the number of a partition."""
+
+    def begin(self, starts: Mapping[_Place, int]) -> None:
+        """Read these places, and no others, from these offsets on."""
+        ...
+
+    def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
+        """Return at most `limit` records with their topics, after `timeout_s` seconds at the latest."""
+        ...
+
+    def passed(self, ends: Mapping[_Place, int]) -> bool:
+        """Return whether every record below these offsets has been delivered."""
+        ...
+
+    def pause(self, place: _Place) -> None:
+        """Deliver nothing of a place until `resume`."""
+        ...
+
+    def resume(self, place: _Place) -> None:
+        """Go on with a place that was paused, from where it was left."""
+        ...
+
+
+class SideAnswer(NamedTuple):
+    """Holds what a side says of an example: its loss, NaN without a label; or, as `loss`, its importance weight."""
+
+    loss: float
+    epoch: int = 0
+    time_ms: int = 0
+    labelled: bool = True
+
+
+class SideSource(NamedTuple):
+    """Says where one side is read.
+
+    ranges   the offsets that each partition holds when the reading begins
+    parsed   returns what records of a partition say
+    """
+
+    topic: str
+    reader: PlacesReader
+    ranges: Mapping[int, LogRange]
+    parsed: Callable[[Sequence[Record]], Iterable[Placed[SideAnswer]]]
+
+    def fetch(self, limit: int, timeout_s: float) -> dict[int, list[Record]]:
+        """Return the records that come next, by partition."""
+        found = defaultdict(list)
+        for _, record in self.reader.fetch(limit, timeout_s):
+            found[record.partition()].append(record)
+        return found
+
+
+def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[SideAnswer]]:
+    """Yield what predictions say of examples in this topic; messages that are none of these are left out."""
+    for record in records:
+        try:
+            told = decode_prediction(record.value() or b"")
+            topic, partition, offset, epoch, loss = (
+                told[name] for name in ("topic", "partition", "offset", "epoch", "loss")
+            )
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, msgpack.UnpackException):
+            continue
+        if (topic, partition) != (examples, record.partition()) or type(offset) is not int or type(epoch) is not int:
+            continue
+        if loss is not None and type(loss) is not float and type(loss) is not int:
+            continue
+        try:
+            value = math.nan if loss is None else float(loss)
+        except OverflowError:
+            continue
+        if abs(epoch) >= 1 << 63:
+            continue
+        yield Placed(offset, SideAnswer(value, epoch, record.timestamp()[1], labelled=loss is not None))
+
+
+def weights_in(records: Sequence[Record], decoder: Decoder) -> Iterator[Placed[SideAnswer]]:
+    """Yield the importance weights of examples; records that can't be used are left out, as they have no answer."""
+    decoded = decoder.decode(values_of(records))
+    for row, weight in zip(decoded.rows.tolist(), decoded.batch.weights.tolist(), strict=True):
+        yield Placed(records[row].offset(), SideAnswer(weight))

@@ -95,6 +95,7 @@ class Loop(MemberLoop):
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
+        self._waited_for = False
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
@@ -120,7 +121,7 @@ class Loop(MemberLoop):
         except AbortableError as error:
             self._abort(str(error))
             self._transaction.start_over(error)
-        self._owned.progress.iterated(self._owned)
+        self._owned.progress.iterated(self._owned.recovering)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
         self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
 
@@ -180,6 +181,7 @@ class Loop(MemberLoop):
             partition.epoch_ended = True
         self._metrics.processed(partition, result)
         self._watchers.observer.processed(partition, records, result)
+        self._waited_for |= partition.awaited
         self._budget.lap(Phase.SEND)
 
     def _save_what_is_due(self) -> None:
@@ -191,6 +193,7 @@ class Loop(MemberLoop):
             self._learning.ask(due, due.model.copied_image, partial(self._save, due))
         if self._writer.busy:
             self._writer.send_on()
+            self._waited_for |= not self._writer.busy
             self._budget.lap(Phase.SNAPSHOT)
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
@@ -217,9 +220,8 @@ class Loop(MemberLoop):
     def _commit_is_due(self) -> bool:
         if not self._transaction.open or self._writer.busy:
             return False
-        # Readers have waited for a recovery, or its snapshot for a commit: not any longer.
-        waited_for = any(each.written is not None or each.awaited for each in self._owned)
-        return waited_for or self._transaction.due
+        # Readers have waited for a recovery, or a snapshot for its commit: not any longer.
+        return self._waited_for or self._transaction.due
 
     def _commit(self) -> None:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
@@ -237,6 +239,7 @@ class Loop(MemberLoop):
         for partition, committed in progress.items():
             partition.has_committed(committed)
         self._merging.committed(progress)
+        self._waited_for = False
         self._metrics.committed(self._budget.lap(Phase.COMMIT))
 
     def _abort(self, reason: str) -> None:
@@ -244,6 +247,7 @@ class Loop(MemberLoop):
         self._learning.drop()
         self._writer.drop()
         self._transaction.abort(reason)
+        self._waited_for = False
         self._owned.drop_all()
         self._merging.drop()
 
@@ -262,7 +266,7 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("revoked")
         try:
-            going = [each for each in self._owned if each.number in partitions]
+            going = [each for number in partitions if (each := self._owned.get(number)) is not None]
             self._learning.settle(going)
             self._commit()
             self._save_now(going, WORTH_SAVING)

@@ -25,6 +25,7 @@ MOST_IN_FLIGHT = 16
 """Messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
 _SEND_S = 0.02
 """For an iteration: encoding takes 2 ms a message."""
+_LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due in any
 _EPOCH_SHARE = 0.1  # of the interval: a backlog's epochs may end many times in a second
 
 _log = structlog.get_logger()
@@ -52,6 +53,7 @@ class SnapshotWriter:
         self._now = now
         self._current: _Transfer | None = None
         self._expected = False
+        self._look_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -68,10 +70,15 @@ class SnapshotWriter:
         for partition in urgent:
             if partition.state in ANSWERING and partition.written is None:
                 return partition
+        if self._now() < self._look_at:
+            return None
         ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)
-        return most if most is not None and self._overdue(most) >= 0.0 else None
+        if most is not None and self._overdue(most) >= 0.0:
+            return most
+        self._look_at = self._now() + _LOOK_SHARE * self._interval_s
+        return None
 
     def _overdue(self, partition: Partition) -> float:
         """Return by how many seconds the newest snapshot is older than it may be."""

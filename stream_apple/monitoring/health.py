@@ -4,7 +4,7 @@ Written by the loop's thread, read by the server's threads: each field is replac
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from stream_apple.monitoring.catching_up import CatchingUp
@@ -51,7 +51,7 @@ class Health:
         self._behind: Callable[[], CatchingUp | None] = lambda: None
         self._iterated_at: float | None = None
         self._learning_s = 0.0
-        self._states: Mapping[int, State] | None = None
+        self._partitions: tuple[OwnedPartition, ...] | None = None
 
     def compiled(self) -> None:
         """The kernels are ready: from now on the loop must iterate."""
@@ -77,7 +77,9 @@ class Health:
         """
         self._iterated_at = self._now()
         self._learning_s = learning_s
-        self._states = None if partitions is None else {each.number: each.state.shown for each in partitions}
+        self._partitions = (
+            None if partitions is None else tuple(partitions)
+        )  # their states are looked at when asked for
 
     def live(self) -> Verdict:
         """False if no iteration, or no batch that is being learned, has ended for STUCK_AFTER_S.
@@ -102,7 +104,8 @@ class Health:
         Who was given nothing, there being fewer partitions than workers, is on standby, which is as good as ready: it
         can do no more, and an update that waited for it would never end. Who works off a backlog is ready, and says so.
         """
-        states, iterated_at = self._states, self._iterated_at
+        owned, iterated_at = self._partitions, self._iterated_at
+        states = None if owned is None else {each.number: each.state.shown for each in owned}
         behind = sorted(number for number, state in (states or {}).items() if state is not State.LIVE)
         late = iterated_at is not None and self._now() - iterated_at > LATE_AFTER_S
         waiting_for = [

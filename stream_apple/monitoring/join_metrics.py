@@ -90,7 +90,7 @@ class JoinMetrics(MemberMetrics):
         self._all["owned_partitions"].set(len(owned))
         for number in self._shown - owned.keys():
             for name in _GAUGES_BY_PARTITION:
-                self._all[name].remove_by_labels({"partition": str(number)})
+                self._all[name].remove(str(number))
         self._shown = set(owned)
         now = self._time_of_day()
         for number, partition in owned.items():

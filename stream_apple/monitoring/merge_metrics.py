@@ -1,6 +1,6 @@
 """The numbers of merging: in the worker's registry, and at /status, where models are merged, and nowhere else.
 
-Written by the loop's thread. What others read as plain facts is replaced whole, never changed in place.
+Written by the loop's thread. What others read as plain facts is copied, or replaced whole.
 """
 
 import time
@@ -98,7 +98,7 @@ class MergeMetrics:
                     "held_s": now - stand.since if stand.state == "held" else stand.held,
                     "skipped": stand.skipped,
                 }
-                for number, stand in sorted(self._stands.items())
+                for number, stand in sorted(self._stands.copy().items())
             },
             "newest": self._newest,
             "outcomes": dict(self._outcomes.counts),
@@ -132,7 +132,7 @@ class MergeMetrics:
         self._all["merge_round"].labels(label).set(stand.round)
         self._all["merge_held"].labels(label).set(stand.state == "held")
         self._all["merge_skipped_rounds"].labels(label).set(stand.skipped)
-        self._stands = {**self._stands, partition: stand}
+        self._stands[partition] = stand
 
     def saw(self, merge: MergeManifest) -> None:
         """A partition here has adopted this merge, whoever has made it."""
@@ -165,11 +165,11 @@ class MergeMetrics:
         gone = set(partitions)
         for partition in gone:
             for name in _OWN:
-                self._all[name].remove_by_labels({"partition": str(partition)})
+                self._all[name].remove(str(partition))
         self._stands = {number: stand for number, stand in self._stands.items() if number not in gone}
         if 0 in gone:
             for partition in self._missed:
-                self._all["merge_missed_rounds"].remove_by_labels({"partition": str(partition)})
+                self._all["merge_missed_rounds"].remove(str(partition))
             self._missed = {}
 
 

@@ -5,7 +5,7 @@ What Prometheus is given is kept as plain facts, too, for the status page: writt
 """
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +22,9 @@ from stream_apple.stream.positions.lineage import FORMAT
 
 _REFRESH_S = 1.0
 """How often gauges are written: reading a model's sums costs more than learning a small batch."""
+MOST_REFRESHED = 64
+"""Partitions whose gauges are written then, half a millisecond each: of more, each has its turn later, and the loop has
+no less time for records."""
 
 
 class MetricFacts(NamedTuple):
@@ -64,6 +67,7 @@ class Metrics(MemberMetrics):
         self._partitions: dict[int, PartitionMetrics] = {}
         self._booked = dict.fromkeys(Phase, 0.0)
         self._refresh_at = 0.0
+        self._unrefreshed: deque[int] = deque()
         self._loop_seconds = Tally(self._all["loop_seconds_total"], Phase)
         self._model_seconds = Tally(self._all["model_seconds_total"], Step)
 
@@ -84,7 +88,8 @@ class Metrics(MemberMetrics):
 
     def facts(self) -> MetricFacts:
         """Return what the metrics say now; any thread may ask."""
-        partitions = [self._partitions[number] for number in sorted(self._partitions)]
+        known = self._partitions.copy()  # the loop's thread may add to it
+        partitions = [known[number] for number in sorted(known)]
         dead_letters: dict[str, float] = defaultdict(float)
         for partition in partitions:
             for reason, count in partition.dead_letters.items():
@@ -105,7 +110,7 @@ class Metrics(MemberMetrics):
 
     def catching_up(self) -> CatchingUp | None:
         """What all partitions together have before them that are behind; None if none is. For any thread."""
-        owned = [each for each in self._partitions.values() if each.state is not None]
+        owned = [each for each in self._partitions.copy().values() if each.state is not None]
         return together(behind for each in owned if (behind := each.behind) is not None)
 
     def lag_records(self, partition: int) -> float | None:
@@ -124,7 +129,7 @@ class Metrics(MemberMetrics):
         backlog: Callable[[int], int],
         left: Callable[[Partition], RecoveryLeft],
     ) -> None:
-        """An iteration of the loop is over; `backlog` and `left` are asked about once a second."""
+        """An iteration of the loop is over; `backlog` and `left` are asked when a partition is refreshed."""
         self._all["loop_turns_total"].inc()
         now = self._now()
         if now < self._refresh_at:
@@ -134,8 +139,12 @@ class Metrics(MemberMetrics):
             self._loop_seconds.add(phase, seconds - self._booked[phase])
             self._booked[phase] = seconds
         self._all["owned_partitions"].set(len(owned))
-        for number, partition in owned.items():
-            self._partitions[number].refresh(partition, backlog(number), left(partition), now)
+        if not self._unrefreshed:
+            self._unrefreshed.extend(owned)
+        for number in [self._unrefreshed.popleft() for _ in range(min(len(self._unrefreshed), MOST_REFRESHED))]:
+            partition = owned.get(number)
+            if partition is not None:
+                self._partitions[number].refresh(partition, backlog(number), left(partition), now)
 
     def processed(self, partition: Partition, result: BatchResult) -> None:
         """A batch of the partition has been learned and sent."""
@@ -154,8 +163,7 @@ class Metrics(MemberMetrics):
             self._partitions[number].remove()
             return
         if number not in self._partitions:
-            # Replaced whole, for readers in other threads.
-            self._partitions = {**self._partitions, number: PartitionMetrics(self._all, number)}
+            self._partitions[number] = PartitionMetrics(self._all, number)
         self._partitions[number].entered(state)
 
     def saved(self, partition: Partition, size: int, seconds: float) -> None:

@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
-from stream_apple.monitoring.definitions import METRICS
+from stream_apple.monitoring.gauge_series import GaugeSeries
 from stream_apple.monitoring.predictor_metrics import PredictorMetrics
 from stream_apple.monitoring.predictors import AskedView, asked_of
 from stream_apple.stream.model.early_scores import EarlyScores
@@ -46,24 +46,22 @@ class PartitionMetrics:
 
     def __init__(self, metrics: dict[str, Any], number: int) -> None:
         self.state: State | None = None
-        self._metrics = metrics
         self._number = number
-        self._label = str(number)
-        self._outcomes = Tally(
-            metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), self._label
-        )
-        self._left_out = metrics["features_left_out_total"].labels(self._label)
+        label = str(number)
+        self._series = GaugeSeries(metrics, label)
+        self._outcomes = Tally(metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), label)
+        self._left_out = metrics["features_left_out_total"].labels(label)
         self._features_left_out = 0.0
         codes = (reason.code for reason in Reason if reason is not Reason.OK)
-        self._reasons = Tally(metrics["dead_letters_total"], codes, self._label)
-        self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), self._label)
+        self._reasons = Tally(metrics["dead_letters_total"], codes, label)
+        self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), label)
         self._forget()
 
     def _forget(self) -> None:
         """Forget what was known of the partition's model."""
         self._digest: tuple[str, str] | None = None
         self._gauges: dict[str, float] = {}
-        self._learned = PredictorMetrics(self._metrics, self._label)
+        self._learned = PredictorMetrics(self._series)
         self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
         self._pace = Pace()
         self._asked = AskedView({}, {})
@@ -107,7 +105,7 @@ class PartitionMetrics:
         """Show the state that the partition is in now, and none beside it."""
         self.state = state
         for each in {each.shown for each in State}:
-            self._metrics["partition_state"].labels(self._label, each.value).set(each is state)
+            self._series.set("partition_state", each is state, each.value)
 
     def saved(self, size: int) -> None:
         """A snapshot of `size` bytes is written."""
@@ -147,7 +145,7 @@ class PartitionMetrics:
 
     def _show(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self._metrics[name].labels(self._label).set(value)
+            self._series.set(name, value)
             self._gauges[name] = float(value)
 
     def _show_safety(self, partition: Partition) -> None:
@@ -159,8 +157,9 @@ class PartitionMetrics:
         if ended.digest:
             digest = (str(ended.epoch), ended.digest)
             if digest != self._digest:
-                self._metrics["epoch_digest_info"].remove_by_labels({"partition": self._label})
-                self._metrics["epoch_digest_info"].labels(self._label, *digest).set(1)
+                if self._digest is not None:
+                    self._series.remove("epoch_digest_info", *self._digest)
+                self._series.set("epoch_digest_info", 1, *digest)
                 self._digest = digest
 
     def _show_position(self, clock: EpochClock, backlog: int) -> None:
@@ -198,23 +197,21 @@ class PartitionMetrics:
         """Show what became of the examples that came without a label, once there is one that was judged."""
         self._asked = asked_of(early)
         for outcome, count in self._asked.examples.items():
-            self._metrics["asked_examples"].labels(self._label, outcome).set(count)
+            self._series.set("asked_examples", count, outcome)
         for span, losses in self._asked.losses.items():
             for predictor, loss in losses.items():
-                self._metrics["asked_loss"].labels(self._label, predictor, span).set(loss)
+                self._series.set("asked_loss", loss, predictor, span)
 
     def show_census(self, census: Census) -> None:
         """Show how many parents and monomials there are of each degree."""
         for name, counts in census._asdict().items():
             by_degree = {str(degree): float(count) for degree, count in enumerate(counts.tolist())}
             for degree, count in by_degree.items():
-                self._metrics[name].labels(self._label, degree).set(count)
+                self._series.set(name, count, degree)
             self._degrees[name] = by_degree
 
     def remove(self) -> None:
         """Let the gauges go with the partition; counters stay, because they are this process's."""
         self.state = None
         self._forget()
-        for row in METRICS:
-            if row.kind is Gauge and "partition" in row.labels:
-                self._metrics[row.name].remove_by_labels({"partition": self._label})
+        self._series.clear()

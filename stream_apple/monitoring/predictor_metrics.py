@@ -5,15 +5,15 @@ from typing import Any
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.monitoring.definitions import MEANS, QUALITIES
+from stream_apple.monitoring.gauge_series import GaugeSeries
 from stream_apple.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
 
 
 class PredictorMetrics:
-    """Losses, quality and mixture of one partition's model, whose `label` is its number."""
+    """Losses, quality and mixture of one partition's model, in the partition's series."""
 
-    def __init__(self, metrics: dict[str, Any], label: str) -> None:
-        self._metrics = metrics
-        self._label = label
+    def __init__(self, series: GaugeSeries) -> None:
+        self._series = series
         self._losses: dict[str, dict[str, float]] = {}
         self._quality: dict[str, dict[str, dict[str, float]]] = {}
         self._mixture = MixtureView({}, {})
@@ -29,13 +29,13 @@ class PredictorMetrics:
             if not learner.options.mixed:
                 del means["apple_progressive_loss"]  # it is the progressive loss, and that of other methods no apple's
             for name, value in means.items():
-                self._metrics[name].labels(self._label, span).set(value)
+                self._series.set(name, value, span)
             self._losses[span] = means
         self._show_quality(learner)
         self._mixture = mixture_of(learner)
         for name, values in (("mixture_weight", self._mixture.weights), ("mixture_share", self._mixture.shares)):
             for predictor, value in values.items():
-                self._metrics[name].labels(self._label, predictor).set(value)
+                self._series.set(name, value, predictor)
 
     def _show_quality(self, learner: Learner) -> None:
         """AUC and calibration, once there have been two labels; NaN where a span has none, and after a third one."""
@@ -46,6 +46,6 @@ class PredictorMetrics:
                 if predictor in shown or not all(map(math.isnan, found.values())):
                     shown = {**shown, predictor: found}
                     for name, value in found.items():
-                        self._metrics[name].labels(self._label, predictor, span).set(value)
+                        self._series.set(name, value, predictor, span)
             if shown:
                 self._quality[span] = shown

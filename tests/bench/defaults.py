@@ -192,6 +192,7 @@ _NOT_FOR: Mapping[Loss, frozenset[str]] = {
 
 def _errors(given: Set, scores: Scores) -> NDArray[np.float64]:
     labels = given.batch.labels
+    wrong: NDArray[np.bool_]
     if given.loss == "softmax":
         wrong = scores.predictions != labels
     elif given.loss == "logistic":

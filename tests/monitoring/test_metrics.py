@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import Counter, Gauge
+from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 
 from stream_apple.core.learner.growth import Growth
@@ -13,7 +14,7 @@ from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
 from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
-from stream_apple.monitoring.metrics import Metrics
+from stream_apple.monitoring.metrics import MOST_REFRESHED, Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics
 from stream_apple.stream.model.partition_model import BatchResult, EpochEnd, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
@@ -165,3 +166,32 @@ def test_a_partition_that_goes_takes_its_gauges_along() -> None:
     gauges = {PREFIX + row.name for row in METRICS if row.kind is Gauge and "partition" in row.labels}
     left = [sample for family in metrics.registry.collect() for sample in family.samples if sample.name in gauges]
     assert left == []
+
+
+def test_many_partitions_are_refreshed_in_turns() -> None:
+    """A bounded number each second, all of them in their turn, whichever come and go meanwhile."""
+    clock = Clock(0.0)
+    metrics = Metrics(clock)
+    asked: list[int] = []
+    owned = {number: Partition(new_model(number), RecoveryPlan(new_model().lineage, 0)) for number in range(100)}
+
+    def second(partitions: dict[int, Partition]) -> list[int]:
+        """Which partitions were refreshed in it."""
+        asked.clear()
+
+        def backlog(number: int) -> int:
+            asked.append(number)
+            return 3
+
+        for _ in range(4):
+            clock.now += 0.25
+            metrics.iterated(TimeBudget(Phase), partitions, backlog, lambda _: RecoveryLeft(0, 0.0))
+        return list(asked)
+
+    for partition in owned.values():
+        partition.enter(State.LIVE)
+        metrics.entered(partition, State.LIVE)
+    assert second(owned) == list(range(MOST_REFRESHED))
+    left = {number: partition for number, partition in owned.items() if number != 70}
+    assert second(left) == [number for number in range(MOST_REFRESHED, 100) if number != 70]
+    assert second(left) == list(range(MOST_REFRESHED))

@@ -15,7 +15,7 @@ from stream_apple.stream.log.ports import AbortableError, Committed
 METADATA_BYTES = 4096
 """What the broker accepts beside an offset."""
 PATIENCE = 100
-"""So often may the members of a rebalance ask in vain before those that have not joined are removed."""
+"""What a handful of members has, see `Group`."""
 
 
 class Standing(Enum):
@@ -37,10 +37,14 @@ class _Member:
 
 
 class Group:
-    """Members of one group that share the partitions of one topic, and where they are."""
+    """Members of one group that share the partitions of one topic, and where they are.
+
+    patience  so often may the members of a rebalance ask in vain before those that have not joined are removed
+    """
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
+        self.patience = PATIENCE
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
         self._partitions = partitions
@@ -87,7 +91,7 @@ class Group:
         if not member.joined:
             return Standing.REVOKE
         self._waited += 1
-        if self._waited > PATIENCE:
+        if self._waited > self.patience:
             for late in [name for name, other in self._members.items() if not other.joined]:
                 self.expire(late)
         return Standing.WAIT

@@ -56,6 +56,8 @@ class Setup(NamedTuple):
 class Process(MemberProcess):
     """A worker with an identity; several may have the same. Without `measured` it has no samples.
 
+    clock   which others may share; by default one of its own, which goes on by `tick` with each look
+
     states  every state that a partition has been in
     models  the newest model made for each partition
     made    how many models in all
@@ -74,15 +76,18 @@ class Process(MemberProcess):
         measured: bool = True,
         delivery: Delivery = at_once,
         threads: Threads | None = None,
+        clock: Clock[float] | None = None,
     ) -> None:
         super().__init__(cluster, Member(GROUP, instance, f"{GROUP}.{instance}"), TOPIC, faults, delivery)
         self.models: dict[int, PartitionModel] = {}
         self.made = 0
         self.states: set[State] = set()
-        self.metrics = Metrics() if measured else cast("Metrics", Unmeasured())
+        # Metrics by a clock that stands still between turns, or by the machine's: they decide nothing.
+        shown_by = {} if clock is None else {"now": clock}
+        self.metrics = Metrics(**shown_by) if measured else cast("Metrics", Unmeasured())
         self.health = Health()
         self._setup = setup
-        clock = Clock(0.0, tick)
+        clock = clock or Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
         merging: MergingFactory = no_merging

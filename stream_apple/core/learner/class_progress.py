@@ -93,13 +93,13 @@ class ClassQuality(PredictorQuality):
 
     def loss(self, span: Span, predictor: int) -> float:
         """Return the mean loss of the predictor with this number, NaN before the first example."""
-        sums = self.losses[_SPANS.index(span)]
-        return float(sums[1 + predictor]) / float(sums[0]) if sums[0] > 0.0 else math.nan
+        sums = self.losses[_SPANS.index(span)].tolist()  # read once: another thread may end the epoch meanwhile
+        return float(sums[1 + predictor] / sums[0]) if sums[0] > 0.0 else math.nan
 
     def report(self, span: Span, predictor: int) -> QualityReport:
         """Return loss and error of the predictor with this number; the other fields are NaN."""
-        sums = self.losses[_SPANS.index(span)]
-        error = float(sums[4 + predictor]) / float(sums[0]) if sums[0] > 0.0 else math.nan
+        sums = self.losses[_SPANS.index(span)].tolist()
+        error = sums[4 + predictor] / sums[0] if sums[0] > 0.0 else math.nan
         return UNKNOWN._replace(loss=self.loss(span, predictor), error=error)
 
 

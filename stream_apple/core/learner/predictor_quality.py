@@ -298,10 +298,15 @@ class PredictorQuality:
     def loss(self, span: Span, predictor: int) -> float:
         """Return the mean loss of the predictor with this number, NaN before the first example."""
         losses = self._sums(self._state.losses, span)
-        return float(losses[predictor]) / float(losses[-1]) if losses[-1] > 0.0 else math.nan
+        loss, total = float(losses[predictor]), float(losses[-1])
+        return loss / total if total > 0.0 else math.nan
 
     def report(self, span: Span, predictor: int) -> QualityReport:
-        """Return the quality of the predictor with this number in the span."""
+        """Return the quality of the predictor with this number in the span.
+
+        Metrics ask while another thread learns, and may see one sum of an epoch that has just ended, and not the other:
+        then a number is wrong for a second, or not known.
+        """
         state = self._state
         weights, predictions, losses = (self._sums(of, span) for of in (state.weights, state.predictions, state.losses))
         total, loss = float(losses[-1]), self.loss(span, predictor)
@@ -314,7 +319,7 @@ class PredictorQuality:
         return QualityReport(
             loss,
             _auc(positive, negative),
-            sum(abs(p.prediction - p.share) * p.weight for p in points) / total if points else math.nan,
+            sum(abs(p.prediction - p.share) * p.weight for p in points) / total if points and total > 0.0 else math.nan,
             predicted / positives if positives > 0.0 else math.nan,
             positives,
             negatives,

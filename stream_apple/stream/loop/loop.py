@@ -96,6 +96,7 @@ class Loop(MemberLoop):
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = merging(self._transaction.begin, self._learning)
+        self._waited_for = False
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic is not as needed."""
@@ -121,7 +122,7 @@ class Loop(MemberLoop):
         except AbortableError as error:
             self._abort(str(error))
             self._transaction.start_over(error)
-        self._owned.progress.iterated(self._owned)
+        self._owned.progress.iterated(self._owned.recovering)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
         self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
 
@@ -182,6 +183,7 @@ class Loop(MemberLoop):
             partition.epoch_ended = True
         self._metrics.processed(partition, result)
         self._watchers.observer.processed(partition, records, result)
+        self._waited_for |= partition.awaited
         self._budget.lap(Phase.SEND)
 
     def _save_what_is_due(self) -> None:
@@ -200,6 +202,7 @@ class Loop(MemberLoop):
             self._learning.ask(due, due.model.copied_image, partial(self._save, due))
         if self._writer.sending:
             self._writer.send_on()
+            self._waited_for |= not self._writer.busy
             self._budget.lap(Phase.SNAPSHOT)
 
     def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:
@@ -233,9 +236,8 @@ class Loop(MemberLoop):
     def _commit_is_due(self) -> bool:
         if not self._transaction.open or self._writer.busy:
             return False
-        # Readers have waited for a recovery, or its snapshot for a commit: not any longer.
-        waited_for = self._writer.awaited or any(each.written is not None or each.awaited for each in self._owned)
-        return waited_for or self._transaction.due
+        # Readers have waited for a recovery, or a snapshot for its commit: not any longer.
+        return self._waited_for or self._writer.awaited or self._transaction.due
 
     def _commit(self) -> None:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
@@ -253,6 +255,7 @@ class Loop(MemberLoop):
         for partition, committed in progress.items():
             partition.has_committed(committed)
         self._merging.committed(progress)
+        self._waited_for = False
         self._metrics.committed(self._budget.lap(Phase.COMMIT))
 
     def _abort(self, reason: str) -> None:
@@ -260,6 +263,7 @@ class Loop(MemberLoop):
         self._learning.drop()
         self._writer.drop()
         self._transaction.abort(reason)
+        self._waited_for = False
         self._owned.drop_all()
         self._merging.drop()
 
@@ -278,7 +282,7 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("revoked")
         try:
-            going = [each for each in self._owned if each.number in partitions]
+            going = [each for number in partitions if (each := self._owned.get(number)) is not None]
             self._learning.settle(going)
             self._commit()
             self._save_now(going, WORTH_SAVING)

@@ -16,7 +16,7 @@ from stream_apple.stream.log.ports import Broker, Record, Start
 from stream_apple.stream.loop.schema_gate import SchemaGate
 from stream_apple.stream.loop.watchers import LoopRecorder
 from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
-from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
+from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
 from stream_apple.stream.partitions.recovery_progress import RecoveryProgress
 from stream_apple.stream.positions.lineage import Provenance
@@ -37,6 +37,7 @@ class OwnedPartitions:
     assigned      whether the group has said what is ours, and has not taken it back since
     progress      of the recoveries, for logs and metrics
     by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
+    recovering    those of them whose records are not answered yet, by number
     arrived       partitions whose models have become complete, for whoever takes them from here
     """
 
@@ -54,6 +55,7 @@ class OwnedPartitions:
         self.assigned = False
         self.progress = RecoveryProgress(now)
         self.by_number: Mapping[int, Partition] = {}
+        self.recovering: dict[int, Partition] = {}
         self.arrived: list[Partition] = []
         self._broker = broker
         self._new_model = new_model
@@ -100,8 +102,8 @@ class OwnedPartitions:
 
         ConfigurationError if a committed offset belongs to another model, GapError if records are gone.
         """
-        kept = {number: model for number, model in self._kept.items() if number in numbers}
-        self._kept = {}
+        before, self._kept = self._kept, {}
+        kept = {number: before[number] for number in numbers if number in before}
         committed = self._broker.committed(numbers)
         owned: dict[int, Partition] = {}
         self.by_number = owned
@@ -161,7 +163,8 @@ class OwnedPartitions:
         """The partitions go; their models stay here in case they return."""
         self.assigned = False
         gone = [self.by_number[number] for number in numbers if number in self.by_number]
-        self.by_number = {number: each for number, each in self.by_number.items() if number not in numbers}
+        left = self.by_number.keys() - set(numbers)
+        self.by_number = {number: each for number, each in self.by_number.items() if number in left}
         for partition in gone:
             if partition.state not in INCOMPLETE:  # half a model is none
                 self._kept[partition.number] = partition.model
@@ -197,6 +200,10 @@ class OwnedPartitions:
     def enter(self, partition: Partition, state: State) -> None:
         """Let the partition begin `state`, and everyone who watches know."""
         partition.enter(state)
+        if state in RECOVERING:
+            self.recovering[partition.number] = partition
+        else:
+            self.recovering.pop(partition.number, None)
         if state is State.LIVE and partition.model.publish_from > partition.lineage.start:
             partition.recovered = True
         self._metrics.entered(partition, state)

@@ -144,7 +144,7 @@ class Leader:
         self._run = run
         self._metrics = metrics
         self._now = now
-        self._watch = _Watch(broker, provenance, self._local, now)
+        self._watch = _Watch(broker, provenance, now, self._local)
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
@@ -302,11 +302,11 @@ class _Watch:
     """Knows what is committed of all partitions, whoever owns them."""
 
     def __init__(
-        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
+        self, broker: Broker, provenance: Provenance, now: Callable[[], float], local: LocalPartitions | None = None
     ) -> None:
         self._broker = broker
         self._provenance = provenance
-        self._local = local
+        self._local: LocalPartitions = _NothingHere() if local is None else local
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}
@@ -354,6 +354,12 @@ class _Watch:
         }
 
     def _read(self, number: int, committed: Committed) -> None:
+        before = self._committed.get(number)
+        if before is not None and before.metadata == committed.metadata:
+            # It has answered records, and no more: of many partitions, each does so twice a second.
+            self._standings[number] = self._standings[number]._replace(offset=committed.offset)
+            self._committed[number] = committed
+            return
         metadata = self._provenance.read_metadata(number, committed)
         boundary = None if metadata.merge is None else metadata.merge.boundary
         end = self._standings.get(number, Standing()).end

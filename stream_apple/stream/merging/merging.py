@@ -312,7 +312,7 @@ class MergedPartitions:
             round=record.round,
             offset=record.at,
             included=record.included,
-            roster=[each.partition for each in merged.manifest.roster],
+            roster_size=len(merged.manifest.roster),  # who they are is said once, when they are merged
             digest=record.model,
             lost_parents=0 if counts is None else counts.parents_lost + counts.parents_evicted,
             seconds=round(seconds, 3),

@@ -5,7 +5,7 @@ An estimate is of the pace since the recovery began; it is for people, and decid
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import structlog
@@ -38,10 +38,11 @@ class RecoveryProgress:
         self._now = now
         self._begun: dict[int, _Begun] = {}
 
-    def iterated(self, owned: Iterable[Partition]) -> None:
-        """An iteration of the loop is over: report what takes long."""
+    def iterated(self, recovering: Mapping[int, Partition]) -> None:
+        """An iteration of the loop is over, and these partitions recover, by number: report what takes long."""
+        if not recovering and not self._begun:
+            return
         now = self._now()
-        recovering = {p.number: p for p in owned if p.state in RECOVERING}
         self._begun = {number: begun for number, begun in self._begun.items() if number in recovering}
         for number, partition in recovering.items():
             begun = self._begun.setdefault(number, _Begun(now, partition.plan.fetch_from, now))

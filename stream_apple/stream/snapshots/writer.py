@@ -30,6 +30,7 @@ GATHERING_S = 1.0
 """After so long no more of these join a transaction: who is in it already need not wait for them."""
 _SEND_S = 0.02
 """For an iteration: encoding takes 2 ms a message."""
+_LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due in any
 _EPOCH_SHARE = 0.1  # of the interval: a backlog's epochs may end many times in a second
 
 _log = structlog.get_logger()
@@ -59,6 +60,7 @@ class SnapshotWriter:
         self._expected: set[Partition] = set()
         self._awaited: set[Partition] = set()
         self._gathering_since = math.inf
+        self._look_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -85,10 +87,15 @@ class SnapshotWriter:
         """Return the partition whose snapshot is due most of all, if none is being written or expected."""
         if self._transfers or self._expected or self._awaited:
             return None
+        if self._now() < self._look_at:
+            return None
         ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)
-        return most if most is not None and self._overdue(most) >= 0.0 else None
+        if most is not None and self._overdue(most) >= 0.0:
+            return most
+        self._look_at = self._now() + _LOOK_SHARE * self._interval_s
+        return None
 
     def due_at_once(self, urgent: Collection[Partition]) -> Sequence[Partition]:
         """Return those of these partitions, for whose snapshots others wait, whose are to be encoded now."""

@@ -279,3 +279,12 @@ def test_another_number_of_predictors_is_refused() -> None:
     """The arrays have room for those that were told."""
     with pytest.raises(ValueError, match="expected the scores of 2 predictors, found those of 1"):
         PredictorQuality(loss=SQUARED, predictors=2).add(np.ones(1), np.ones(1), (np.ones(1),), 0, 1)
+
+
+@pytest.mark.parametrize("ended", ["weights", "losses"])
+def test_half_an_ended_epoch_is_no_error(ended: str) -> None:
+    """Another thread ends it while it is reported: some of its sums are nothing already. What is not known is NaN."""
+    quality = quality_of([Predicted(NO, 1.0, 0.2), Predicted(YES, 2.0, 0.7)])
+    quality.arrays()[f"quality_{ended}"][:] = 0
+    assert math.isnan(quality.report("epoch", 0).calibration_error)
+    assert math.isnan(quality.report("epoch", 0).loss) == (ended == "losses")

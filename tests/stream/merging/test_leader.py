@@ -11,6 +11,7 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.small import small
 from stream.merging.merged_models import OPTIONS
 from support.clock import Clock
+from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, stream
 
 from stream_apple.core.learner.merging.merge import merge
@@ -316,3 +317,19 @@ class TestReading:
         world.contributes(0, 3, 50)
         world.works(leader)
         assert world.answer(world.follower(world.commits(leader)), 3).found is MergeLookup.MERGED
+
+
+def test_a_partition_that_has_only_answered_records_is_not_read_anew() -> None:
+    """Of thousands, each does so twice a second; what is noted of it beside its offset is what it was."""
+    world = World(20)
+    pointer = SnapshotPointer(7, 0, 3, "0" * 32)
+    for number in range(20):
+        world.notes[number] = world.note(world.provenance.lineage(number, 0), pointer, 5, BoundaryState.ADOPTED)
+    world.works(world.leader, 3)
+    unmoved = operations(lambda: world.works(world.leader, 1))
+    for number, note in world.notes.items():
+        world.notes[number] = note._replace(offset=note.offset + 1)
+    assert operations(lambda: world.works(world.leader, 1)) < 3 * unmoved
+    world.contributes(4, 6)
+    world.works(world.leader, 1)
+    assert 6 in world.leader._rounds.opened

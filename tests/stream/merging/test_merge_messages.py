@@ -1,5 +1,6 @@
 """A merged model comes back to the bit, or is refused with the reason; so does an adoption record."""
 
+import hashlib
 from contextlib import suppress
 from typing import Any
 
@@ -10,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream.merging.merged_models import EXCLUDED, GROUP, HISTORY, OPTIONS, ROSTER, learned, manifest, merged
 
+from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
-from stream_apple.stream.merging.merge_messages import MergeDecoder, encode_merge, merge_key, read_manifest
+from stream_apple.stream.merging.merge_messages import (
+    Exclusion,
+    MergeDecoder,
+    RosterEntry,
+    encode_merge,
+    merge_key,
+    read_manifest,
+)
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots import blocks
 from stream_apple.stream.snapshots.codec import encode_snapshot
@@ -76,6 +85,18 @@ class TestMergedModels:
         model = learned(2)
         model.adopt(decoder.model, included=True, roster_size=2)
         assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
+
+    def test_thousands_of_partitions_fit_into_a_message(self) -> None:
+        """Who is in a merge, and who is not, is said in one message, which no broker may find too large."""
+        digests = [hashlib.sha256(b"%d" % number).hexdigest()[:32] for number in range(4_000)]
+        many = manifest()._replace(
+            partitions=8_000,
+            roster=tuple(RosterEntry(number, 10**12, 10**9, 10**9 + 9, digests[number]) for number in range(4_000)),
+            excluded=tuple(Exclusion(number, "late") for number in range(4_000, 8_000)),
+        )
+        last = encode_merge(GROUP, many, merged().model).messages[-1]
+        assert len(last) < SNAPSHOT_MESSAGE_BYTES
+        assert read_manifest(GROUP, 3, last) == many
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""

@@ -225,8 +225,8 @@ class TestHeld:
         cluster.log(TOPIC, 0).delete_before(8)
         with pytest.raises(AssertionError, match="0@5"):
             finish(cluster, new_process(cluster))
-        # Commits so often that it is to be seen before the partition comes to the next boundary.
-        often = SETUP.loop._replace(fetch_records=1, commits=SETUP.loop.commits._replace(outputs=1))
+        # Looks so often whose snapshot is due that it finds the gap before it learns what is behind.
+        often = SETUP.loop._replace(snapshot_interval_s=10.0)
         setup = SETUP._replace(exceptions=Exceptions(gaps=frozenset({(0, 5)})), loop=often)
         last = new_process(cluster, setup)
         run_until_noted(last, 0, cluster, BoundaryState.SKIPPED)

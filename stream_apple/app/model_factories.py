@@ -53,10 +53,10 @@ def model_factory(topic: str, settings: ModelSettings, decoder: Decoder) -> Mode
 
 
 def onlooker_factory(config: Config, start: Mergeable | None = None) -> ModelFactory:
-    """Return a factory of models for commands that only read, which accept any share of rejects.
+    """Return a factory of models for commands that only read, which accept any share of rejects, and tell no epochs.
 
     How many are too many is for the worker to judge, and may have been changed since. Whoever begins models, and
     does not only restore them, gives what they start from.
     """
-    settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS, start=start)
+    settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS, start=start, each_digest=False)
     return model_factory(config.topics.examples, settings, settings.decoder())

@@ -120,7 +120,7 @@ def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
         epoch=end.epoch,
         epochs=epochs,
         offset=end.offset,
-        digest=end.digest,
+        digest=end.digest or None,
         loss=_known(end.losses.loss),
         linear_loss=_known(end.losses.linear_loss),
         parents_added=end.growth.added,

@@ -1,18 +1,22 @@
-"""How the cost of learning grows: `python tests/bench/growth.py [EXAMPLES]`.
+"""How the cost of learning grows: `python tests/bench/growth.py [EXAMPLES [TABLE ...]]`.
 
-Three tables, each with the straight line that fits it best (least squares), its R^2, and its residual: the root mean
-square of the distances from it, as a share of the mean cost.
+Tables, of which all but the last have the straight line that fits best (least squares), its R^2, and its residual: the
+root mean square of the distances from it, as a share of the mean cost.
 
     features  microseconds an example against the number of its features: examples of 28, 57, 114 and 228 base
               features. For linear, apple (combine = off) and the mixture the abscissa is the number that has a slot
               and is learned; for quadratic that of all products, which it looks up whether they have a slot or not
     bits      the same against the table's bits: what a table that is twice as large costs more, since less of it is
               in the processor's caches
+    classes   the same against the number of classes, 2, 5, 10 and 20, and as a multiple of what the logistic loss takes
+              with one score; tables of 2^18 slots
     length    EXAMPLES (20,000) are learned, with the ends of epochs; then ten times as many without, so that the model
               grows no more: the time so far against the number of examples, and nanoseconds a feature by tenths
+    ends      for how long an epoch's end holds up a mixture, whose table is three quarters full: milliseconds to let it
+              grow, and to take its digest, beside those to read the table's slots once
 
-In the first two tables, what is timed is the last half of EXAMPLES (quadratic: of a twentieth), without ends of epochs
-in it. Medians of interleaved rounds.
+In the first three tables, what is timed is the last half of EXAMPLES (quadratic: of a twentieth), without ends of
+epochs in it. Medians of interleaved rounds. TABLE: those that are named, instead of all.
 """
 
 import itertools
@@ -23,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import planted
+from feeds.full_table import fill
 from report import figure, header
 
 from stream_apple.core.batch import Batch
@@ -41,6 +46,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "quadratic": {"method": "quadratic"},
 }
 FEWER = {"quadratic": 20}
+CLASSES, CLASS_BITS = (2, 5, 10, 20), 18
+FULL, OFTEN = 0.75, 10  # ends of epochs in each round
+ONE_SCORE = 1  # in place of a number of classes: the logistic loss
 
 _Case = TypeVar("_Case", bound=Hashable)
 
@@ -92,9 +100,9 @@ def learned(learner: Learner, batch: Batch, start: int, stop: int) -> Cost:
     return Cost(seconds / (stop - start) * 1e6, (_features(learner) - before) / (stop - start))
 
 
-def grown(method: str, bits: int, batch: Batch, stop: int) -> Learner:
+def grown(options: Options, batch: Batch, stop: int) -> Learner:
     """A learner of rows [0, stop), with epochs that end after 1000, 2000, 4000, ... of them, and after the last."""
-    learner, scores = Learner(Options(**METHODS[method], bits=bits)), Scores.empty(stop)
+    learner, scores = Learner(options), Scores.empty(stop)
     for start, end in itertools.pairwise([0, *epoch_ends(stop, Schedule(doubling=1000))]):
         learner.learn(planted.stretch(batch, start, end), 0, end - start, scores)
         learner.end_epoch()
@@ -104,7 +112,7 @@ def grown(method: str, bits: int, batch: Batch, stop: int) -> Learner:
 def last_half(method: str, bits: int, batch: Batch) -> Cost:
     """Of as many examples as this method takes."""
     size = len(batch.labels) // FEWER.get(method, 1)
-    return learned(grown(method, bits, batch, size // 2), batch, size // 2, size)
+    return learned(grown(Options(**METHODS[method], bits=bits), batch, size // 2), batch, size // 2, size)
 
 
 def medians(
@@ -163,13 +171,41 @@ def by_bits(count: int) -> None:
         show(f"{method}, by bits", line, "us/doubling")
 
 
-def by_length(count: int) -> None:
+def by_classes(count: int) -> None:
     """The third table."""
+    batch = planted.batch(count)
+    labels = {classes: planted.classes(count, classes) for classes in CLASSES}
+    for method in ("linear", "apple", "mixture"):
+
+        def cost(classes: int, method: str = method) -> Cost:
+            if classes == ONE_SCORE:
+                options, given = Options(**METHODS[method], bits=CLASS_BITS, loss="logistic"), batch
+            else:
+                options = Options(**METHODS[method], bits=CLASS_BITS, loss="softmax", classes=classes)
+                given = batch._replace(labels=labels[classes])
+            return learned(grown(options, given, count // 2), given, count // 2, count)
+
+        def name(classes: int, method: str = method) -> str:
+            return f"{method}, one score" if classes == ONE_SCORE else f"{method}, {classes} classes"
+
+        costs = medians((ONE_SCORE, *CLASSES), cost, name)
+        one = costs[ONE_SCORE].microseconds
+        for classes, each in costs.items():
+            times = figure(f"{name(classes)}, over one score", [each.microseconds / one], "ratio", ROUNDS)
+            print(
+                f"  {name(classes):24} {each.features:9.1f} features {each.microseconds:9.3f} us {times:6.2f} times one"
+            )
+        line = fitted([float(classes) for classes in CLASSES], [costs[classes].microseconds for classes in CLASSES])
+        show(f"{method}, by classes", line, "us/class")
+
+
+def by_length(count: int) -> None:
+    """The fourth table."""
     batch = planted.batch((TENTHS + 1) * count)
     rounds: dict[str, list[list[Cost]]] = {"linear": [], "apple": [], "mixture": []}
     for _ in range(ROUNDS):
         for method, found in rounds.items():
-            learner = grown(method, LENGTH_BITS, batch, count)
+            learner = grown(Options(**METHODS[method], bits=LENGTH_BITS), batch, count)
             starts = range(count, (TENTHS + 1) * count, count)
             found.append([learned(learner, batch, start, start + count) for start in starts])
     for method, found in rounds.items():
@@ -188,17 +224,56 @@ def by_length(count: int) -> None:
         show(f"{method}, by length", fitted([*range(1, TENTHS + 1)], so_far.tolist()), "us/example")
 
 
+def by_ends(count: int) -> None:
+    """The last table."""
+    batch = planted.batch(count)
+    for bits in BITS[1:]:
+        learner = grown(Options(bits=bits), batch, count)
+        fill(learner.table, FULL, degree=2)
+        found: dict[str, list[float]] = {"grow": [], "digest": [], "read": []}
+        for start in range(OFTEN * ROUNDS):
+            learned(learner, batch, start * 100 % count, start * 100 % count + 100)
+            for name, costs in found.items():
+                begin = time.perf_counter()
+                if name == "grow":
+                    learner.end_epoch()
+                elif name == "digest":
+                    learner.digest()
+                else:
+                    learner.table.slots.view(np.uint64).sum()
+                costs.append((time.perf_counter() - begin) * 1e3)
+        grow, digest, read = (figure(f"epoch's end, 2^{bits} slots: {name}", found[name], "ms") for name in found)
+        both = [a + b for a, b in zip(found["grow"], found["digest"], strict=True)]
+        total = figure(f"epoch's end, 2^{bits} slots", both, "ms")
+        over = figure(
+            f"epoch's end, 2^{bits} slots, over a read",
+            [a / b for a, b in zip(both, found["read"], strict=True)],
+            "ratio",
+        )
+        print(
+            f"  2^{bits} slots: {total:7.2f} ms, grow {grow:.2f}, digest {digest:.2f}; reading the slots"
+            f" {read:.2f} ms, ratio {over:.2f}",
+            flush=True,
+        )
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the tables that are named, or all."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLES
+    tables: dict[str, tuple[str, Callable[[int], None]]] = {
+        "features": (f", 2^{SIZES_BITS} slots", by_features),
+        "bits": ("", by_bits),
+        "classes": (f", 2^{CLASS_BITS} slots", by_classes),
+        "length": (f", 2^{LENGTH_BITS} slots", by_length),
+        "ends": (f", {FULL:.0%} full", by_ends),
+    }
     print(header("numba", "numpy"))
     Learner(Options()).warm_up()
-    print(f"medians of {ROUNDS} interleaved rounds\nfeatures, 2^{SIZES_BITS} slots")
-    by_features(count)
-    print("bits")
-    by_bits(count)
-    print(f"length, 2^{LENGTH_BITS} slots")
-    by_length(count)
+    print(f"medians of {ROUNDS} interleaved rounds")
+    for name in sys.argv[2:] or tables:
+        slots, table = tables[name]
+        print(f"{name}{slots}")
+        table(count)
 
 
 def _features(learner: Learner) -> int:

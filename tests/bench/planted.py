@@ -66,6 +66,13 @@ def batch(count: int, draws: int = DRAWS) -> Batch:
     )
 
 
+def classes(count: int, number: int) -> NDArray[np.float64]:
+    """Labels of the same examples, float64[count], that are one of `number` classes by a linear plant with noise."""
+    weights, rng = np.random.default_rng(3).normal(0.0, 0.5, (FEATURES, number)), np.random.default_rng(4)
+    best = [(weights[present].sum(0) + rng.gumbel(0.0, 0.3, number)).argmax() for _, present in examples(count)]
+    return np.array(best, float)
+
+
 def stretch(whole: Batch, start: int, stop: int) -> Batch:
     """Rows [start, stop) of a batch, of which nothing is copied."""
     return whole._replace(

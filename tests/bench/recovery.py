@@ -3,32 +3,39 @@
 1. A table of 2^22 slots, full: how long its snapshot takes to write and to restore, and for how long the loop is
    silent meanwhile (its longest turn), while examples go on flowing.
 2. Learning 1,000,000 planted examples for the first time, beside restoring a snapshot and replaying them: the ratio.
+3. The 327,346 flights of `flights.py` with epochs of an hour, of which there are thousands: learning them for the first
+   time, beside replaying all of them, and beside `stream-apple verify`.
+
+With the numbers of parts, only these: `python tests/bench/recovery.py 3`.
 
 Broker and worker share this machine. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
 """
 
 import itertools
 import logging
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import flights
 import msgpack
 import numpy as np
 import planted
 import structlog
-from feeds.streams import broker, fill
+from feeds.streams import broker, fill, send
 from report import figure, header
 from support.topics import create_worker_topics, unique_topics
 from support.worker_config import write_config
 
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.startup import connect
+from stream_apple.app.verify import verify
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import encode_example
+from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
@@ -98,7 +105,13 @@ class Life:
         self._broker.close()
 
 
-def config_of(bootstrap: str, directory: Path, snapshot_interval: str, **learner: str | int) -> Config:
+def config_of(
+    bootstrap: str,
+    directory: Path,
+    snapshot_interval: str,
+    epoch: str = f"{EXAMPLES * REPEATS // 8}ms",
+    **learner: str | int,
+) -> Config:
     """A worker on new topics."""
     path = write_config(
         directory / f"{uuid.uuid4().hex}.toml",
@@ -106,7 +119,7 @@ def config_of(bootstrap: str, directory: Path, snapshot_interval: str, **learner
         topics=create_worker_topics(unique_topics(bootstrap)),
         worker={"snapshot_interval": snapshot_interval},
         learner=learner,
-        epochs={"length": f"{EXAMPLES * REPEATS // 8}ms"},
+        epochs={"length": epoch},
     )
     return load(path, {})
 
@@ -187,14 +200,66 @@ def replay(bootstrap: str, directory: Path) -> None:
     print(f"{EXAMPLES * REPEATS:,} planted examples, restore and replay / first time: {ratio:.2f}")
 
 
+def flight_messages() -> list[tuple[int, bytes]]:
+    """Examples with their times, in their order."""
+    return [
+        (
+            int(flights.scheduled(row).timestamp() * 1000),
+            encode_example(
+                Example(
+                    1.0 if flights.is_late(row) else -1.0,
+                    1.0,
+                    number,
+                    {f"{name}={row[name]}": 1.0 for name in ("carrier", "flight", "tailnum", "origin", "dest", "hour")}
+                    | {"distance": float(row["distance"]) / 1000.0},
+                )
+            ),
+        )
+        for number, row in enumerate(flights.rows())
+    ]
+
+
+def many_epochs(bootstrap: str, directory: Path) -> None:
+    """Part 3."""
+    messages = flight_messages()
+    ratios: dict[str, list[float]] = {"replay": [], "verify": []}
+    for _ in range(ROUNDS):
+        config = config_of(bootstrap, directory, "1d", "1h", loss="logistic")
+        send(bootstrap, config.topics.examples, messages)
+        life = Life(config)
+        life.become_live()
+        first = life.learn_to(len(messages))
+        life.die()
+        life = Life(config)
+        replayed = life.become_live()
+        assert life.partition.model.next_offset >= len(messages)
+        life.die()
+        began = time.perf_counter()
+        (report,) = verify(config, [], None, lambda *_: None)
+        verified = time.perf_counter() - began
+        assert report.covered.records == len(messages)
+        assert not report.fault_count
+        ratios["replay"].append(first / replayed)
+        ratios["verify"].append(first / verified)
+        print(f"  first time {first:.1f} s, replay {replayed:.1f} s, verify {verified:.1f} s", flush=True)
+    replay_ratio, verify_ratio = (
+        figure(f"flights, {name}: times the speed of learning", ratios[name], "ratio") for name in ratios
+    )
+    print(
+        f"{len(messages):,} flights, epochs of an hour: replayed at {replay_ratio:.2f} times, verified at "
+        f"{verify_ratio:.2f} times the speed of learning them for the first time"
+    )
+
+
 def main() -> None:
-    """Both parts on one broker."""
+    """All parts, or those that are named, on one broker."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(header("confluent-kafka", "numba", "numpy", "zstandard"))
+    parts = {"1": large_snapshot, "2": replay, "3": many_epochs}
     with broker() as (bootstrap, directory):
         planted.write(EXAMPLES, directory / "planted.vw")
-        large_snapshot(bootstrap, directory)
-        replay(bootstrap, directory)
+        for number in sys.argv[1:] or parts:
+            parts[number](bootstrap, directory)
 
 
 if __name__ == "__main__":

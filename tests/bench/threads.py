@@ -2,6 +2,9 @@
 
 The real loop of a worker, with a recorded feed in place of Kafka: records that the client has delivered already, and
 predictions that nobody takes. So all that this machine does is the worker's own work. Four partitions, or one.
+
+Before that, what two threads are worth if there is nothing but learning: two models of 2^18 and of 2^22 slots learn the
+same examples, one after the other, and both at once.
 """
 
 import logging
@@ -10,8 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import planted
 import structlog
@@ -23,8 +27,11 @@ from support.records import TOPIC
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config, load
+from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
 from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
@@ -93,6 +100,45 @@ def show_parts(spent: list[Spent]) -> None:
         print(f"  ns an example, one thread, the {who}: {shown}", flush=True)
 
 
+class Both(NamedTuple):
+    """What two models took: by the clock, and of the processors' time, in seconds."""
+
+    clock: float
+    processors: float
+
+
+def learn_two(options: Options, batch: Batch, threads: int) -> Both:
+    """Two models, which have learned the first half of the examples, learn the others on so many threads."""
+    half, size = len(batch.labels) // 2, len(batch.labels)
+    learners = [Learner(options), Learner(options)]
+    for learner in learners:
+        learner.learn(batch, 0, half, Scores.empty(size))
+        learner.end_epoch()
+
+    def learn_rest(learner: Learner) -> float:
+        begin = time.thread_time()
+        learner.learn(batch, half, size, Scores.empty(size))
+        return time.thread_time() - begin
+
+    with ThreadPoolExecutor(threads) as pool:
+        begin = time.perf_counter()
+        spent = sum(pool.map(learn_rest, learners))
+        return Both(time.perf_counter() - begin, spent)
+
+
+def kernels_alone(method: str) -> None:
+    """Interleave one thread and two."""
+    batch = planted.batch(EXAMPLES // 5)
+    for bits in (18, 22):
+        options = Options(method=cast("Any", method), bits=bits)
+        rounds = [(learn_two(options, batch, 1), learn_two(options, batch, 2)) for _ in range(ROUNDS)]
+        what = f"{method}, two models of 2^{bits} slots, two threads over one"
+        gain = figure(what, [one.clock / two.clock for one, two in rounds], "ratio")
+        # On a machine that does other things, too: a thread that waits for a processor takes none of its time.
+        alone = figure(f"{what}, alone", [2 * one.processors / two.processors for one, two in rounds], "ratio")
+        print(f"{what}: {gain:.2f} times; with two processors to themselves {alone:.2f}", flush=True)
+
+
 def main() -> None:
     """Interleave the numbers of threads."""
     method = sys.argv[1] if len(sys.argv) > 1 else "apple"
@@ -104,6 +150,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_S)
     config = load(None, {"STREAM_APPLE_LEARNER__METHOD": method, "STREAM_APPLE_EPOCHS__LENGTH": "10s"})
     warm_up(settings_of(config), Decoder(settings_of(config).limits))
+    kernels_alone(method)
     for partitions in (1, 4):
         batches = recorded(messages, partitions)
         spare_the_collector()

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 import msgpack
 import numpy as np
 import structlog
+from feeds.full_table import fill
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.records import FakeRecord
@@ -24,7 +25,6 @@ from support.records import FakeRecord
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.learner.state.table import BUCKET
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
@@ -56,24 +56,6 @@ def records() -> Iterator[Sequence[Record]]:
         time_ms = START_MS + number * EPOCH_MS // 100
         for partition in range(PARTITIONS):
             yield [FakeRecord(partition, number * BATCH + at, payload, time_ms) for at, payload in enumerate(payloads)]
-
-
-def fill(owned: OwnedPartitions) -> None:
-    """Monomials that nobody asks for, in most slots of each table."""
-    draw = np.random.default_rng(1)
-    for partition in owned:
-        table = partition.model.learner.table
-        size = len(table.slots) - 1
-        chosen = np.flatnonzero(draw.random(size, np.float32) < FULL)
-        keys = draw.integers(1 << 32, 1 << 63, len(chosen), dtype=np.uint64)
-        buckets = chosen.astype(np.uint64) // np.uint64(BUCKET)
-        mask = np.uint64((size // BUCKET - 1) << 8)
-        keys = (keys & ~mask) | (buckets << np.uint64(8))
-        table.slots["key"][chosen] = keys
-        table.slots["weight"][chosen] = draw.random(len(chosen), np.float32) * np.float32(1e-6)
-        table.slots["scale"][chosen] = 1.0
-        table.slots["degree"][chosen] = 1
-        table.tags.view(np.uint8)[chosen] = (keys & np.uint64(0xFF)).astype(np.uint8) | np.uint8(1)
 
 
 class Life:
@@ -144,7 +126,8 @@ def main() -> None:
     while not all(partition.sent_offset for partition in life.owned) or not life.owned.by_number:
         life.turn()
     life.loop.drain()
-    fill(life.owned)
+    for partition in life.owned:
+        fill(partition.model.learner.table, FULL, degree=1)
     life.forget()
     print(f"{PARTITIONS} partitions of 2^{bits} slots, {FULL:.0%} full, {THREADS} threads")
     end = time.monotonic() + SECONDS

@@ -72,11 +72,16 @@ class Survey(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for the candidates, parents and census of a portion of the table."""
+    """Room for the candidates and parents of a portion of the table, and for a census of all.
+
+    parents_by_degree    int64[256]
+    monomials_by_degree  int64[4, 256], to be added up: a number can't be raised again before memory has what it was
+    """
 
     candidates: Candidates
     parents: NDArray[np.int64]
-    census: Census
+    parents_by_degree: NDArray[np.int64]
+    monomials_by_degree: NDArray[np.int64]
 
 
 def take_census(table: Table) -> Census:
@@ -99,10 +104,14 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int)
 
 def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
     """Do what `survey_for_growth` does; with a `max_degree` of 0 nothing changes."""
-    census = Census(np.zeros(_DEGREES, np.int64), np.zeros(_DEGREES, np.int64))
-    census.parents[0] = census.monomials[0] = 1  # the constant
     size = PORTION * BUCKET
-    found = Found(Candidates(np.empty(size, np.int64), np.empty(size, np.float32)), np.empty(size, np.int64), census)
+    found = Found(
+        Candidates(np.empty(size, np.int64), np.empty(size, np.float32)),
+        np.empty(size, np.int64),
+        np.zeros(_DEGREES, np.int64),
+        np.zeros((4, _DEGREES), np.int64),
+    )
+    found.parents_by_degree[0] = found.monomials_by_degree[0, 0] = 1  # the constant
     taken = np.zeros(size + max(LANES, int(PREFETCH_DISTANCE)), np.uint32)
     best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
     parents: list[NDArray[np.int64]] = []
@@ -120,6 +129,7 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
             best = _most_salient(table, Candidates(slots, salience), wanted)
         if 0 < wanted == len(best.slots):
             least = best.salience[-1]
+    census = Census(found.parents_by_degree, found.monomials_by_degree.sum(0))
     return Survey(best.slots, np.sort(np.concatenate(parents)), census)
 
 
@@ -140,16 +150,18 @@ def _survey_portion(
     for t in range(end):
         prefetch(table.slots, np.uint64(taken[t + PREFETCH_DISTANCE]))
         slot = table.slots[taken[t]]
-        found.census.monomials[slot["degree"]] += 1
+        found.monomials_by_degree[t & U3, slot["degree"]] += 1
         # Branches, since in all but the first portion hardly any slot is a parent's or a candidate's.
         if slot["parent"]:
             if slot["parent"] & PARENT:
-                found.census.parents[slot["degree"]] += 1
+                found.parents_by_degree[slot["degree"]] += 1
                 found.parents[above] = taken[t]
                 above += U1
             elif max_degree > 0 and slot["parent"] < BARRED:
                 slot["parent"] -= RESTING
             continue
+        if ranking <= _BY_EVIDENCE and np.float32(abs(slot["weight"]) * slot["scale"]) < least:
+            continue  # of most: the square root of their evidence is not needed
         salience = _salience(table, slot, taken[t], ranking)
         if salience >= least and slot["degree"] < max_degree:
             found.candidates.slots[count], found.candidates.salience[count] = taken[t], salience

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.learner.state.table import Table, base_features, sides_of
 
+_PORTION = 1 << 18
+"""Slots: the cache has them yet when they are looked at again, and the interpreter is waited for a few times only."""
+
 
 class StateDigest:
     """The digest, computed in steps: portions of slots first, in their order, and the rest at the end."""
@@ -19,6 +22,10 @@ class StateDigest:
 
     def add_slots(self, table: Table, start: int, stop: int) -> None:
         """Add slots [start, stop), the next ones, and their side arrays; the last slot is the constant's."""
+        for at in range(start, stop, _PORTION):
+            self._add_portion(table, at, min(at + _PORTION, stop))
+
+    def _add_portion(self, table: Table, start: int, stop: int) -> None:
         slots = table.slots[start:stop]
         self._state.update(slots.view(np.uint8).data)
         if len(table.companions):

@@ -53,6 +53,7 @@ class ModelSettings(NamedTuple):
     mapping      which fields of a record are what; None: records are messages of the product's own
     schemas      of a registry, for records that are framed; with one, all are read by a mapping
     predictions  how they are written
+    each_digest  whether every epoch's end has a digest; else, as in a replay, the last one of a batch alone
     """
 
     options: Options
@@ -65,6 +66,7 @@ class ModelSettings(NamedTuple):
     mapping: InputMapping | None = None
     schemas: Schemas | None = None
     predictions: PredictionFormat = MSGPACK
+    each_digest: bool = True
 
     def decoder(self) -> Decoder:
         """Return a decoder of what such models learn from."""
@@ -74,7 +76,10 @@ class ModelSettings(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """An epoch that ended before the record at `offset` was scored. `digest`: of the learner, grown."""
+    """An epoch that ended before the record at `offset` was scored.
+
+    digest  of the learner, grown; "" if another epoch has ended in the same batch, and nobody waits for outputs
+    """
 
     epoch: int
     offset: int
@@ -149,6 +154,7 @@ class PartitionModel:
             settings.predictions,
         )
         self._predictions = settings.predictions
+        self._each_digest = settings.each_digest
         self.early = EarlyScores(settings.options, self.learner.units)
         self._encoder = PredictionEncoder(topic, partition, lineage.model)
         self._start = settings.start
@@ -306,7 +312,7 @@ class PartitionModel:
         replayed = len(records) - len(rejects)
         return BatchResult([], [], [], rejects, [], 0, 0, replayed, self.next_offset, {}, self.lineage)
 
-    def process(self, records: Sequence[Record], look: Callable[[Batch, int, int], None] | None = None) -> BatchResult:
+    def process(self, records: Sequence[Record], look: Look | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
 
         look  is called before each run of rows; the model is then as it is when it scores the first of them
@@ -327,10 +333,16 @@ class PartitionModel:
         scores = Scores.empty(len(triaged.epochs), every, early=early)
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
-        for start, stop in triaged.runs():
+        runs = list(triaged.runs())
+        last_end = max(
+            (start for start, _ in runs if start and triaged.epochs[start - 1] < triaged.epochs[start]), default=0
+        )
+        for start, stop in runs:
             # Where the number falls, the clock was put back: nothing has ended.
             if -1 < epoch < triaged.epochs[start]:
-                ends.append(self._end_epoch(epoch, int(triaged.offsets[start])))
+                offset = int(triaged.offsets[start])
+                digested = start >= last_end or (self._each_digest and offset >= self.publish_from)
+                ends.append(self._end_epoch(epoch, offset, digested=digested))
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
             for begin, end, known in self.early.portions(triaged.decoded, start, stop, scores):
@@ -386,11 +398,14 @@ class PartitionModel:
         )
         return self._predictions.written(messages)
 
-    def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
-        """Let the model grow before the example at `offset` is scored."""
+    def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
+        """Let the model grow before the example at `offset` is scored.
+
+        A digest reads the whole table: a replay's ends of epochs are taken without, but for the last of a batch.
+        """
         growth = self.learner.end_epoch(nominate=self.rounds is not None)
         self.early.end_epoch()
-        self.ended = Ended(epoch, self.learner.digest())
+        self.ended = Ended(epoch, self.learner.digest() if digested else "")
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
     def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:

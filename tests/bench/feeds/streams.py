@@ -34,11 +34,16 @@ def broker() -> Iterator[tuple[str, Path]]:
 
 def fill(bootstrap: str, name: str, messages: Iterable[bytes], start: int = 0, partitions: int = 1) -> None:
     """Produce the messages to the partitions in turn, a millisecond apart, the first at START_MS + `start`."""
+    send(bootstrap, name, ((START_MS + number, message) for number, message in enumerate(messages, start)), partitions)
+
+
+def send(bootstrap: str, name: str, timed: Iterable[tuple[int, bytes]], partitions: int = 1) -> None:
+    """Produce messages, each with its time in milliseconds since 1970, to the partitions in turn."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4"})
-    for number, message in enumerate(messages, start):
+    for number, (time_ms, message) in enumerate(timed):
         while True:
             try:
-                producer.produce(name, message, partition=number % partitions, timestamp=START_MS + number)
+                producer.produce(name, message, partition=number % partitions, timestamp=time_ms)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -26,6 +26,14 @@ STARTS: tuple[Options, ...] = (
 )
 
 
+CLASSES = 11  # eight at once, and three
+OF_CLASSES: tuple[Options, ...] = (
+    Options(method="linear", loss="softmax", bits=8, classes=CLASSES),
+    Options(method="apple", loss="softmax", bits=8, combine="off", classes=CLASSES),
+    Options(method="apple", loss="softmax", bits=8, combine="mix", classes=CLASSES),
+)
+
+
 def _examples() -> Batch:
     """Of up to 12 features each, of which many are products of no slot's in a small table."""
     rng = np.random.default_rng(5)
@@ -56,6 +64,9 @@ def show() -> None:
         batch.values[::2] = 1.0  # numbers have no say in where scores start
         for options in STARTS:
             _show(options, batch)
+        classes = np.random.default_rng(6).integers(0, CLASSES, SIZE).astype(np.float64)
+        for options in OF_CLASSES:
+            _show(options, batch._replace(labels=classes))
 
 
 def _show(options: Options, batch: Batch) -> None:

@@ -75,3 +75,23 @@ def test_before_the_first_example_there_is_nothing_to_see() -> None:
     none = np.zeros(0, np.int64)
     found = appraise(learner._model, learner._work, none, none)
     assert found[:3] == (0, 0.0, 0.0)
+
+
+def test_an_expansion_that_is_cut_off_is_appraised_by_the_example_alone() -> None:
+    """Nodes that did not fit cost as well; a restored model, whose scratch has held no example, sees the same."""
+    rows = [row for row in planted_rows(600, seed=3, names=9) if row.label is not None and row.weight > 0]
+    learner = Learner(bare(bits=14, product_budget=0, max_features_per_example=30))
+    for start in range(0, len(rows), 120):
+        part = rows[start : start + 120]
+        learner.learn(batch_of(part), 0, len(part), Scores.empty(len(part)))
+        learner.end_epoch()
+    assert learner.truncated > 100
+    parents = np.flatnonzero(learner.slots()["parent"] == 1)
+    none, found = np.zeros(0, np.int64), []
+    for filled in (0, 0xFF):
+        learner._work.nodes.view(np.uint8)[:] = filled
+        found.append(appraise(learner._model, learner._work, parents, none))
+    assert found[0].products > 30
+    assert found[0].cost.sum() + found[0].nonzeros == pytest.approx(found[0].products)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -74,12 +74,12 @@ class Lane(PartitionModel):
         options, table, sums = mergeable_of(self.learner)
         return Mergeable(options, copy_table(table), {name: array.copy() for name, array in sums.items()})
 
-    def _end_epoch(self, epoch: int, offset: int) -> EpochEnd:
+    def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
         grown, self._grown = self._grown, None
         if grown is not None:  # before it was merged
             return grown
         growth = self.learner.end_epoch(nominate=True)
-        self.ended = Ended(epoch, self.learner.digest())
+        self.ended = Ended(epoch, self.learner.digest() if digested else "")
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
 

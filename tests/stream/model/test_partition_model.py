@@ -174,6 +174,23 @@ class TestProcess:
         assert found in result.rejects[0].message
         assert list(result.examples) == [records[0], records[1], records[3]]
 
+    def test_a_replay_takes_one_digest_of_a_batch(self) -> None:
+        """Live, every end has one; replayed, or for those who only look on, the last of a batch, and it is the same."""
+        records = [good(at, hours=at / 2) for at in range(20)]
+        live, replaying = new_model(), new_model()
+        onlooker = PartitionModel(live.topic, 0, live.lineage, SETTINGS._replace(each_digest=False), DECODER)
+        replaying.publish_from = 13
+        told = [end.digest for end in live.process(records).ends]
+        assert len(set(told)) == 9
+        assert [end.digest for end in onlooker.process(records).ends] == ["" for _ in told[:-1]] + told[-1:]
+        parts = [replaying.process(records[:7]), replaying.process(records[7:])]
+        ends = [(end.offset, end.digest) for part in parts for end in part.ends]
+        assert ends == [
+            (offset, digest if offset == 6 or offset >= 13 else "")
+            for offset, digest in zip(range(2, 20, 2), told, strict=True)
+        ]
+        assert live.ended == onlooker.ended == replaying.ended
+
     def test_every_epoch_that_had_records_ends(self) -> None:
         """Also when one follows the other without a gap; the growth of each is told once."""
         records = [good(at, hours=hours) for at, hours in enumerate([0, 0.5, 1, 2, 2.1, 3, 7, 7.5, 8])]

@@ -23,6 +23,7 @@ from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate, votes_of
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
+from stream_apple.core.learner.kernels.credits import Credits, credit, number_of
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
 from stream_apple.core.learner.state.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.core.learner.state.table import (
@@ -66,13 +67,16 @@ class Ends(NamedTuple):
 
 @part
 def expand(
-    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None  # noqa: FBT001
+    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None,  # noqa: FBT001
+    credited: Credits | None,
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the monomials of the example; return how many have slots, and how many are to be given one.
 
     The former stand in `work.features` (slot and x), the constant first, then the base features; the latter in
     `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
     scratch are bounded. Only the admission filter and counts change, and only when learning.
+
+    credited  what the nodes earn is added to it; None if nobody asks
     """
     table, scalars, rule = model.table, model.scalars, model.rule
     features, products, nodes = work.features, work.products, work.nodes
@@ -85,6 +89,8 @@ def expand(
     if origins is not None:
         origins.nodes[0]["attributes"] = U0
         origins.nodes[0]["order"] = 0
+    if credited is not None:
+        credited.numbers[0], credited.listed[0] = np.uint64(len(credited.earned) - 1), U1
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     votes = votes_of(model) if learning else np.uint8(0)
     while queue.head < queue.tail:
@@ -94,7 +100,9 @@ def expand(
         fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
             clip_outliers(table, base, products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends, origins, votes)
+        found, queue, misses = collect(model, base, work, queue, found, ends, origins, votes, credited)
+        if credited is not None:
+            credited.listed[0] = max(credited.listed[0], queue.tail)
         if learning:
             passed = filter_misses(model, work, misses, votes)
             scalars.counts[DEFERRED] += np.int64(misses - passed)
@@ -233,7 +241,7 @@ def fetch(slots: Slots, products: Products, hits: Index) -> None:
 @part
 def collect(
     model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None,
-    votes: np.uint8,
+    votes: np.uint8, credited: Credits | None,
 ) -> tuple[Index, Queue, Index]:  # fmt: skip
     """Append the hits that are monomials in the table to the features, each once.
 
@@ -261,6 +269,9 @@ def collect(
         features.slot[found] = place
         features.x[found] = x
         found += np.uint64(fresh)
+        if credited is not None:
+            number = products.node[at]
+            credit(credited, owner, work.nodes[number], number, base, at, fresh)
         if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
             if with_roles:
                 origin = work.nodes[products.node[at]]
@@ -272,5 +283,7 @@ def collect(
             if origins is not None:
                 origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
                 origins.nodes[tail]["order"] = table.counts[place]["order"]
+            if credited is not None:
+                credited.numbers[tail] = number_of(credited.seats, place)
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

@@ -67,7 +67,7 @@ def process_mixed(
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
             take_attributes(origins, example)
-        old, wanted = expand(model, example, learning, work, origins)
+        old, wanted = expand(model, example, learning, work, origins, None)
         base, wider = gather_mixed(model, features, old, mixing)
         if decay is not None:
             decayed_scores(model.table, decay, rule.decay, features, (base, old), mixing)

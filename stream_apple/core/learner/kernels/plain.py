@@ -63,7 +63,7 @@ def process_plain(
         if tuples is not None:
             old, wanted = expand_tuples(model, example, batch.attributes, learning, work, origins)
         else:
-            old, wanted = expand(model, example, learning, work, origins)
+            old, wanted = expand(model, example, learning, work, origins, None)
         mixing[APPLE], wider = gather(slots, features, old)
         mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
         if unlikely(rule.plain_l2 > 0.0):

@@ -57,7 +57,7 @@ def expand_tuples(
         if queue.visited > np.uint64(model.rule.expansion.max_features):
             model.scalars.counts[TRUNCATED] += np.int64(learning)
         fetch(table.slots, work.products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends, origins, np.uint8(1))
+        found, queue, misses = collect(model, base, work, queue, found, ends, origins, np.uint8(1), None)
         if learning:
             passed = filter_misses(model, work, misses, np.uint8(1))
             model.scalars.counts[DEFERRED] += np.int64(misses - passed)

@@ -17,10 +17,17 @@ import math
 
 import numpy as np
 
-from stream_apple.core.jit import part, prefetch
+from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.losses import LOGISTIC, SATURATED_MARGIN, invariant_step
 from stream_apple.core.learner.kernels.mixed_update import HORIZON, MOST_SIGHTS
 from stream_apple.core.learner.kernels.update import widen, within_bounds
+from stream_apple.core.learner.multiclass.class_lanes import (
+    accumulate_classes,
+    add_scores,
+    average_classes,
+    move_classes,
+    prefetch_row,
+)
 from stream_apple.core.learner.multiclass.layout import (
     BLOCK_OF_AVERAGES,
     BLOCK_OF_LINEAR_WEIGHTS,
@@ -34,7 +41,7 @@ from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, U0, U1, In
 from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
-_PREFETCH_DISTANCE = np.uint64(4)  # features: to score as many takes as long as memory
+_PREFETCH_DISTANCE = np.uint64(24)  # features: to score as many takes as long as memory
 
 
 @part
@@ -51,26 +58,25 @@ def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_w
     scale.
     """
     slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, class_work.scores
-    k = np.uint64(rule.classes)
+    k, stride = np.uint64(rule.classes), np.uint64(len(class_work.rivals))
     linear, average = k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS), k * np.uint64(BLOCK_OF_AVERAGES)
-    linear_scores, average_scores = k * np.uint64(CLASS_LINEAR), k * np.uint64(CLASS_AVERAGE)
+    linear_scores, average_scores = stride * np.uint64(CLASS_LINEAR), stride * np.uint64(CLASS_AVERAGE)
     base, wider, leading = U0, False, rule.alongside
     for i in range(len(scores)):
         scores[i] = 0.0
     for t in range(found):
-        prefetch(rows, features.slot[min(t + _PREFETCH_DISTANCE, found - U1)])
+        ahead = features.slot[min(t + _PREFETCH_DISTANCE, found - U1)]
+        prefetch_row(rows, ahead, U0, k + k)
         place, x = features.slot[t], features.x[t]
         wider |= abs(x) > slots[place]["scale"]
-        for c in range(k):
-            scores[c] += np.float64(rows[place, c] * x)
+        add_scores(scores, U0, rows, place, U0, k, x)
         if rule.mixed:
-            for c in range(k):
-                scores[average_scores + c] += np.float64(rows[place, average + c] * x)
+            prefetch_row(rows, ahead, average, k)
+            add_scores(scores, average_scores, rows, place, average, k, x)
         leading &= slots[place]["degree"] <= 1
         if leading:
             base += U1
-            for c in range(k):
-                scores[linear_scores + c] += np.float64(rows[place, linear + c] * x)
+            add_scores(scores, linear_scores, rows, place, linear, k, x)
     return base, wider
 
 
@@ -126,7 +132,7 @@ def prepare_step(
     """
     slots, rows, scalars, rule = model.table.slots, model.table.class_weights, model.scalars, model.rule
     k, y = np.uint64(rule.classes), np.uint64(label)
-    scores, first = class_work.scores, np.uint64(which) * np.uint64(rule.classes)
+    scores, first = class_work.scores, np.uint64(which) * np.uint64(len(class_work.rivals))
     weights = U0 if which == CLASS_EXPANDED else k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
     rest = 0.0
     for c in range(k):
@@ -153,11 +159,7 @@ def prepare_step(
         place, x, ratio = features.slot[t], features.x[t], features.scale[t]
         square = max(x * x, LEAST_SQUARE)
         norm += np.float64(ratio * ratio)
-        for c in range(k):
-            gradient = rows[place, weights + k + c] + class_work.slopes[c] * square
-            gradient = max(min(gradient, MOST), LEAST_SQUARE)
-            rows[place, weights + k + c] = gradient
-            class_work.sensitivity[c] += np.float64(x * (ratio / np.sqrt(gradient)))
+        accumulate_classes(rows, place, weights + k, k, class_work.slopes, class_work.sensitivity, x, ratio)
         if which == CLASS_EXPANDED:
             owner = slots[place]
             owner["gradient"] = min(owner["gradient"] + mean * square, MOST)
@@ -182,15 +184,13 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, class_work: C
     average = k * np.uint64(BLOCK_OF_AVERAGES)
     for t in range(found):
         place, ratio = features.slot[t], features.scale[t]
-        spread = step_of(model, place, U0, ratio, class_work)
+        spread = within_bounds(move_classes(rows, place, U0, k, class_work.changes, ratio))
         owner = slots[place]
         sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
         owner["weight"], owner["active"], owner["sights"] = spread, 0, sights
         if rule.mixed:
             share = np.float32(1.0) / np.float32(min(sights, HORIZON))
-            for c in range(k):
-                mean = rows[place, average + c]
-                rows[place, average + c] = mean + (rows[place, c] - mean) * share
+            average_classes(rows, place, average, k, share)
             if owner["degree"] > 1:
                 owner["average"] += (spread - owner["average"]) * share  # what parents are appraised by
 
@@ -198,24 +198,12 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, class_work: C
 @part
 def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work: ClassWork) -> None:
     """Move the linear predictor's weights of features[:size], which are base features, by `class_work.changes`."""
-    first = np.uint64(model.rule.classes) * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
+    k = np.uint64(model.rule.classes)
+    first = k * np.uint64(BLOCK_OF_LINEAR_WEIGHTS)
     for t in range(size):
-        place = features.slot[t]
-        model.table.slots[place]["linear_weight"] = step_of(model, place, first, features.scale[t], class_work)
-
-
-@part
-def step_of(model: Model, place: Index, first: Index, ratio: np.float32, class_work: ClassWork) -> np.float32:
-    """Move the weights of the slot's block that begins at `first`; return the largest difference of two of them."""
-    rows, k = model.table.class_weights, np.uint64(model.rule.classes)
-    for c in range(k):
-        gradient = max(rows[place, first + k + c], LEAST_SQUARE)
-        step = np.float32(ratio / np.sqrt(gradient))
-        rows[place, first + c] = within_bounds(np.float32(rows[place, first + c] + class_work.changes[c] * step))
-    low = high = rows[place, first]
-    for c in range(U1, k):
-        low, high = min(low, rows[place, first + c]), max(high, rows[place, first + c])
-    return within_bounds(np.float32(high - low))
+        place, ratio = features.slot[t], features.scale[t]
+        spread = move_classes(model.table.class_weights, place, first, k, class_work.changes, ratio)
+        model.table.slots[place]["linear_weight"] = within_bounds(spread)
 
 
 @part

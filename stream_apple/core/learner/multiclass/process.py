@@ -51,16 +51,17 @@ def process_classes(
 ) -> int:  # fmt: skip
     """Do what `process_plain` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
+    stride = np.uint64(len(class_work.rivals))
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
         learning, example = is_learned(batch, row, learn), row_features(batch, row)
-        old, wanted = expand(model, example, learning, work, None)
+        old, wanted = expand(model, example, learning, work, None, None)
         base, wider = gather_classes(model, features, old, class_work)
         finite = True
         for which in range(predictors):
-            first, end = np.uint64(which * rule.classes), np.uint64((which + 1) * rule.classes)
-            finite &= softmax(class_work.scores, class_work.probabilities, first, end)
+            first = np.uint64(which) * stride
+            finite &= softmax(class_work.scores, class_work.probabilities, first, first + np.uint64(rule.classes))
         if not finite:
             clear_active(slots, features, old)
             return row
@@ -73,7 +74,7 @@ def process_classes(
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example)
-            learn_class_shares(model.mixture, class_work, rule.classes, y, importance)
+            learn_class_shares(model.mixture, class_work, y, importance)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
@@ -89,30 +90,30 @@ def process_classes(
 def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: int, label: float) -> None:
     """Mix the predictors' probabilities, and write the row of `scores`."""
     rule, probabilities, published = model.rule, class_work.probabilities, class_work.published
-    k = rule.classes
+    k, stride = rule.classes, len(class_work.rivals)
     if rule.mixed:
         shares = model.mixture.shares
         for c in range(k):
             linear, average = (
-                probabilities[np.uint64(CLASS_LINEAR * k + c)],
-                probabilities[np.uint64(CLASS_AVERAGE * k + c)],
+                probabilities[np.uint64(CLASS_LINEAR * stride + c)],
+                probabilities[np.uint64(CLASS_AVERAGE * stride + c)],
             )
             published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * probabilities[c], 1.0)
     else:
         for c in range(k):
             published[c] = probabilities[c]
-    linear_first = (CLASS_LINEAR if rule.alongside else CLASS_EXPANDED) * k
+    linear_first = (CLASS_LINEAR if rule.alongside else CLASS_EXPANDED) * stride
     best = most_probable(published, 0, k)
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]
     for c in range(scores.all_probabilities.shape[1]):
         scores.all_probabilities[row, c] = published[c]
-    scores.apple[row] = np.float64(most_probable(probabilities, CLASS_EXPANDED * k, k))
+    scores.apple[row] = np.float64(most_probable(probabilities, CLASS_EXPANDED * stride, k))
     scores.linear[row] = np.float64(most_probable(probabilities, linear_first, k))
     scores.losses[row] = scores.apple_losses[row] = scores.linear_losses[row] = math.nan
     if not math.isnan(label):
         y = int(label)
         scores.losses[row] = 0.0 - math.log(published[y])
-        scores.apple_losses[row] = 0.0 - math.log(probabilities[np.uint64(CLASS_EXPANDED * k + y)])
+        scores.apple_losses[row] = 0.0 - math.log(probabilities[np.uint64(CLASS_EXPANDED * stride + y)])
         scores.linear_losses[row] = 0.0 - math.log(probabilities[np.uint64(linear_first + y)])
 
 
@@ -127,17 +128,17 @@ def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
 
 
 @part
-def learn_class_shares(mixture: Mixture, class_work: ClassWork, classes: int, label: int, importance: float) -> None:
+def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float) -> None:
     """Update the shares by Bayes' rule, with importance in units of the heaviest example."""
-    heaviest = mixture.heaviest[0]
+    heaviest, stride = mixture.heaviest[0], len(class_work.rivals)
     if importance > heaviest:
         temper(mixture, heaviest / importance)
         mixture.heaviest[0] = heaviest = max(importance, LIGHTEST)
     shares, rate, most, total = mixture.shares, importance / heaviest, 0.0, 0.0
     for which in range(3):
-        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which) * classes + label)])
+        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)])
     for which in range(3):
-        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which) * classes + label)]
+        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)]
         shares[which] *= math.exp(rate * math.log(chance / most))
         total += shares[which]
     for which in range(3):

@@ -1,0 +1,89 @@
+"""LLVM instructions that work on eight numbers at once, from which `lanes.py` and `class_lanes.py` are made."""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from stream_apple.core.batch import TOO_LARGE
+from stream_apple.core.learner.state.table import HIGHS, ONES
+from stream_apple.core.learner.state.work import LANES
+
+_INT, _WORD = ir.IntType(32), ir.IntType(64)
+INTS, WORDS, FLOATS, DOUBLES = (ir.VectorType(kind, LANES) for kind in (_INT, _WORD, ir.FloatType(), ir.DoubleType()))
+"""The types of eight numbers: of 32 and 64 bits, float32 and float64."""
+LANE_NUMBERS = ir.Constant(WORDS, list(range(LANES)))
+_NAMES = {WORDS: "i64", FLOATS: "f32", DOUBLES: "f64"}  # of a lane, in the names of LLVM's functions
+_POINTERS = ir.VectorType(_WORD.as_pointer(), LANES)
+_BITS_TOO_LARGE = int(TOO_LARGE.view(np.uint32))
+
+
+class LaneWriter:
+    """Emits LLVM instructions that work on all lanes at once."""
+
+    def __init__(self, context: Any, builder: Any) -> None:  # noqa: ANN401
+        self._context, self.b = context, builder
+
+    def array(self, kind: Any, value: Any) -> Any:  # noqa: ANN401
+        """Return the struct of an array argument, with fields such as `data`."""
+        return self._context.make_array(kind)(self._context, self.b, value)
+
+    def array_in(self, kind: Any, value: Any, field: str) -> Any:  # noqa: ANN401
+        """Return the struct of the array that is field `field` of a named tuple."""
+        at = kind.fields.index(field)
+        return self.array(kind.types[at], self.b.extract_value(value, at))
+
+    def in_all(self, value: Any) -> Any:  # noqa: ANN401
+        """Return a vector with the scalar `value` in each lane."""
+        nothing = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+        return self.reordered(self.b.insert_element(nothing, value, _INT(0)), [0] * LANES)
+
+    def reordered(self, vector: Any, lanes: list[int]) -> Any:  # noqa: ANN401
+        """Return a vector whose lanes are these of `vector`."""
+        return self.b.shuffle_vector(vector, vector, ir.Constant(INTS, lanes))
+
+    def number(self, number: int) -> ir.Constant:
+        """Return a vector of 64-bit integers with `number` in each lane."""
+        return ir.Constant(WORDS, [number] * LANES)
+
+    def call(self, name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401
+        """Call the intrinsic function `llvm.NAME` of LLVM."""
+        form = ir.FunctionType(result, [argument.type for argument in arguments])
+        return self.b.call(cgutils.get_or_insert_function(self.b.module, form, f"llvm.{name}"), arguments)
+
+    def load(self, address: Any, kind: Any, valid: Any = None) -> Any:  # noqa: ANN401
+        """Load eight numbers; lanes that are not `valid` are 0, and their memory is not read. None: all are."""
+        source = self.b.bitcast(address, kind.as_pointer())
+        if valid is None:
+            return self.b.load(source, align=4)
+        zeros = ir.Constant(kind, None)
+        return self.call(f"masked.load.v{LANES}{_NAMES[kind]}.p0", kind, source, _INT(4), valid, zeros)
+
+    def store(self, value: Any, address: Any, valid: Any = None) -> None:  # noqa: ANN401
+        """Store eight numbers, or those of them that are `valid`."""
+        place = self.b.bitcast(address, value.type.as_pointer())
+        if valid is None:
+            self.b.store(value, place, align=4)
+        else:
+            name = f"masked.store.v{LANES}{_NAMES[value.type]}.p0"
+            self.call(name, ir.VoidType(), value, place, _INT(4), valid)
+
+    def gather(self, array: Any, at: Any, valid: Any) -> Any:  # noqa: ANN401
+        """Load the words array[at], for each lane's `at`; lanes that are not `valid` are 0."""
+        offset = self.b.shl(at, self.number(3))
+        address = self.b.add(self.in_all(self.b.ptrtoint(array.data, _WORD)), offset)
+        pointers = self.b.inttoptr(address, _POINTERS)
+        zeros = self.number(0)
+        return self.call(f"masked.gather.v{LANES}i64.v{LANES}p0", WORDS, pointers, _INT(8), valid, zeros)
+
+    def zero_bytes(self, words: Any) -> Any:  # noqa: ANN401
+        """Set the high bit of the lowest byte that is zero, and perhaps those of higher bytes that are not."""
+        below = self.b.sub(words, self.number(int(ONES)))
+        return self.b.and_(self.b.and_(below, self.b.not_(words)), self.number(int(HIGHS)))
+
+    def is_feature(self, xs: Any) -> Any:  # noqa: ANN401
+        """Tell for each lane whether a product is not 0, TOO_LARGE or NaN: one comparison of bits does it."""
+        size = self.b.and_(self.b.bitcast(xs, INTS), ir.Constant(INTS, [0x7FFFFFFF] * LANES))
+        below, rest = ir.Constant(INTS, [1] * LANES), ir.Constant(INTS, [_BITS_TOO_LARGE - 1] * LANES)
+        return self.b.icmp_unsigned("<", self.b.sub(size, below), rest)

@@ -182,10 +182,14 @@ class Loop(MemberLoop):
         self._metrics.processed(partition, result)
         self._watchers.observer.processed(partition, records, result)
         self._waited_for |= partition.awaited
+        if partition.jumped:
+            self._writer.look_soon()
         self._budget.lap(Phase.SEND)
 
     def _save_what_is_due(self) -> None:
         """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
+        if any(partition.jumped for partition in self._owned.arrived):
+            self._writer.look_soon()
         due = self._writer.due(self._owned, self._merging.unsaved)
         if due is not None:
             self._writer.expect()

@@ -80,6 +80,10 @@ class SnapshotWriter:
         self._look_at = self._now() + _LOOK_SHARE * self._interval_s
         return None
 
+    def look_soon(self) -> None:
+        """Look at all partitions with the next question: a model has left something out, which can't wait."""
+        self._look_at = -math.inf
+
     def _overdue(self, partition: Partition) -> float:
         """Return by how many seconds the newest snapshot is older than it may be."""
         if partition.jumped:

@@ -25,6 +25,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.positions.lineage import digest_of_file
 
 _ANSWER_S = 3.0  # for each question: a broker that is silent must not keep a worker for long from its place
+_IDLE_READERS = 9  # a leader reads eight contributions at once, and partitions wait for every one
 
 
 class Opening(NamedTuple):
@@ -80,7 +81,8 @@ def connect(config: Config) -> KafkaBroker:
     """Return the Kafka clients of this worker."""
     worker = config.worker
     who = Identity(worker.group, worker.id, worker.transactional_id)
-    return KafkaBroker(_properties(config), who, config.topics.examples)
+    idle_readers = _IDLE_READERS if config.merging else 0
+    return KafkaBroker(_properties(config), who, config.topics.examples, idle_readers=idle_readers)
 
 
 def _properties(config: Config) -> Properties:

@@ -11,6 +11,9 @@ So what is learned depends on the records alone: 1 and 2 workers must come to th
     read        bytes a round and partition: its contribution by the leader, and its share of the merged model, which
                 each worker reads once
 
+With `--timeline`, the time of a hold besides, cut at what workers log: seconds from each moment to the next, medians of
+rounds; each stage ends when the last partition has come so far.
+
 Workers write no snapshots but those of merging. The last round is not merged: nothing comes after it. Broker, producer,
 reader and workers share this machine. Needs Java 17 and Maven, or STREAM_APPLE_TEST_BOOTSTRAP.
 """
@@ -21,6 +24,7 @@ import math
 import statistics
 import time
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +65,43 @@ class Outcome(NamedTuple):
     holds: list[float]
     written: float
     read: float
+    stages: list[list[float]]
+
+
+STAGES = [
+    ("all stand at the end of the round", "the slowest partition"),
+    ("contributions are committed", "snapshots, and their commits"),
+    ("the round is closed", "the leader sees them"),
+    ("the merge is committed", "the leader reads, merges and writes"),
+    ("all have adopted", "workers read the merge, and take it over"),
+    ("adoptions are saved", "snapshots, but for the last commit"),
+]
+
+
+def stages(history: list[dict[str, Any]]) -> list[list[float]]:
+    """For each merge the seconds of each of `STAGES`, from when the first partition stopped."""
+    moments: dict[int, dict[str, list[float]]] = {}
+    adopted_in: dict[int, int] = {}
+    for event in sorted(history, key=lambda event: str(event["timestamp"])):
+        now, kind = datetime.fromisoformat(event["timestamp"]).timestamp(), event["event"]
+        of_round = moments.setdefault(event["round"], {}) if "round" in event else {}
+        if kind == "round_adopted":
+            of_round.setdefault("stopped", []).append(now - event["seconds"])
+            adopted_in[event["partition"]] = event["round"]
+        if kind == "round_merged":
+            of_round.setdefault("closed", []).append(now - event["seconds"])
+        of_round.setdefault(kind, []).append(now)
+        if kind == "snapshot_written" and event["partition"] in adopted_in:
+            moments[adopted_in.pop(event["partition"])].setdefault("saved", []).append(now)
+    ordered = ("stopped", "round_contributed", "closed", "round_merged", "round_adopted", "saved")
+    return [
+        [
+            later - earlier
+            for earlier, later in itertools.pairwise([min(each["stopped"]), *(max(each[kind]) for kind in ordered)])
+        ]
+        for each in moments.values()
+        if "stopped" in each
+    ]
 
 
 def planted_messages(examples: int) -> list[bytes]:
@@ -104,7 +145,7 @@ def read_predictions(bootstrap: str, topic: str, case: Case, count: int, workers
     consumer.close()
     losses = [float(str(decode_prediction(value)["loss"])) for value in values]
     # Exactly summed: in what order partitions are read is chance.
-    return Outcome(math.fsum(losses) / count, (count - at_first) / seconds, [], 0.0, 0.0)
+    return Outcome(math.fsum(losses) / count, (count - at_first) / seconds, [], 0.0, 0.0, [])
 
 
 def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess]) -> Outcome:
@@ -113,6 +154,8 @@ def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess
     adopted = [event for event in history if event["event"] == "round_adopted"]
     due = 0 if case.mode == "off" else case.partitions * (rounds - 1)
     assert len(adopted) == due, f"{case}: expected {due} adoptions, found {len(adopted)}"
+    late = [(event["round"], event["partition"]) for event in adopted if not event["included"]]
+    assert not late, f"{case}: expected every partition in every merge, found these late: {late}"
     if not due:
         return outcome
 
@@ -127,10 +170,11 @@ def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess
         holds=[event["seconds"] for event in adopted],
         written=(saved + merged("written")) / due,
         read=(merged("read") + taken) / due,
+        stages=stages(history),
     )
 
 
-def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, directory: Path) -> Outcome:
+def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, directory: Path, patience: str) -> Outcome:
     """Workers that wait for the stream, on topics of their own, and the stream."""
     create = unique_topics(bootstrap)
     topics = create_worker_topics(create, case.partitions) | {"merges": create("merges", 1, FOREVER)}
@@ -142,7 +186,7 @@ def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, dir
         worker={"snapshot_interval": "1h"},
         learner={"bits": BITS},
         epochs={"length": f"{length}ms"},
-        merge={"mode": case.mode, "patience": "forever"},
+        merge={"mode": case.mode, "patience": patience},
     )
     with ExitStack() as stack:
         workers = [
@@ -180,6 +224,13 @@ def report(case: Case, outcomes: list[Outcome]) -> None:
     print(line, flush=True)
 
 
+def report_stages(case: Case, outcomes: list[Outcome]) -> None:
+    """One line for each stage."""
+    columns = zip(*(row for each in outcomes for row in each.stages), strict=True)
+    for (moment, what), seconds in zip(STAGES, columns, strict=True):
+        print(f"    {figure(f'{case}: {moment}', list(seconds), 's'):6.3f} s  until {moment} ({what})", flush=True)
+
+
 def main() -> None:
     """Bring a broker, or use the one named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -188,6 +239,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of each case")
     parser.add_argument("--partitions", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--patience", default="forever", help="with less, a partition may be late, which is an error")
+    parser.add_argument("--modes", nargs="+", default=["off", "average"])
+    parser.add_argument("--timeline", action="store_true", help="where the time of a hold goes")
     asked = parser.parse_args()
     print(header("confluent-kafka", "numba", "numpy"))
     messages = planted_messages(asked.examples)
@@ -195,14 +249,17 @@ def main() -> None:
     print(f"  {'':34} {'loss':>6}   {'examples/s':>9}   {'held':>5} {'longest':>7} s  {'written':>7} {'read':>5} MB")
     known: dict[tuple[int, str], set[float]] = {}
     with broker() as (bootstrap, directory):
-        for case in itertools.starmap(Case, itertools.product(asked.partitions, asked.workers, ("off", "average"))):
+        for case in itertools.starmap(Case, itertools.product(asked.partitions, asked.workers, asked.modes)):
             outcomes = [
-                run_case(bootstrap, case, messages, asked.rounds, directory) for _ in range(max(asked.repeats, 1))
+                run_case(bootstrap, case, messages, asked.rounds, directory, asked.patience)
+                for _ in range(max(asked.repeats, 1))
             ]
             losses = known.setdefault((case.partitions, case.mode), {outcomes[0].loss})
             losses.update(each.loss for each in outcomes)
             assert len(losses) == 1, f"{case}: expected one loss, however many workers, found {sorted(losses)}"
             report(case, outcomes)
+            if asked.timeline and outcomes[0].stages:
+                report_stages(case, outcomes)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class KafkaHarness:
         if short_session:
             properties |= {"session.timeout.ms": _SHORT_SESSION_MS, "max.poll.interval.ms": _SHORT_SESSION_MS}
         identity = Identity(self.group, instance, self.transactional_id(instance))
-        return KafkaBroker(properties, identity, self.examples)
+        return KafkaBroker(properties, identity, self.examples, idle_readers=1)
 
     def append(self, topic: str, partition: int, *values: bytes, key: bytes | None = None) -> list[int]:
         """Plain records."""

@@ -19,15 +19,16 @@ def small(block_slots: int = 64) -> Iterator[None]:
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_SLOTS", block_slots)
-        patch.setattr(writer, "MOST_IN_FLIGHT", 2)
+        patch.setattr(writer, "MOST_IN_FLIGHT", 700)
         patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)
         patch.setattr(merge_log, "_MESSAGES", 2)
         patch.setattr(leader, "POLL_S", 0.0)
-        patch.setattr(leader, "OPEN_POLL_S", 0.0)
+        patch.setattr(leader, "LEAST_POLL_S", 0.0)
         patch.setattr(leader, "ENDS_S", 0.0)
         patch.setattr(merging, "POLL_S", 0.0)
+        patch.setattr(merging, "LEAST_POLL_S", 0.0)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:
             yield

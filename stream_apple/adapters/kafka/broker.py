@@ -17,7 +17,7 @@ from stream_apple.adapters.kafka.client_properties import Identity, Properties, 
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
-from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, committed_offsets, log_range
+from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, ReaderPool, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
@@ -37,6 +37,7 @@ class KafkaBroker:
     input_topic       that the group shares out: examples, or a joiner's impressions
     outage_s          how long `fetch` waits for an answer of any broker
     reader_ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
+    idle_readers      clients that are kept for further readers, where there are many
 
     `begin`, `send`, `send_all` and `flush` are the producer's own methods.
     """
@@ -49,12 +50,14 @@ class KafkaBroker:
         *,
         outage_s: float = OUTAGE_S,
         reader_ahead_kib: int | None = None,
+        idle_readers: int = 0,
     ) -> None:
         self._input_topic = input_topic
         self._retry = RetryPolicy()
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )
+        self._readers = ReaderPool(self._view.properties, idle_readers)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(input_topic)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
@@ -183,8 +186,8 @@ class KafkaBroker:
         return log_range(self._consumer, self._retry, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
-        """A client of its own: it connects while this one goes on."""
-        return PartitionReader(self._view.properties, topic, partition, offset)
+        """With a client of its own: it connects while this one goes on."""
+        return self._readers.reader(topic, partition, offset)
 
     def backlog(self, partition: int) -> int:
         """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
@@ -215,6 +218,7 @@ class KafkaBroker:
         self._listener.detach()
         self._producer.close()
         self._view.close()
+        self._readers.close()
         try:
             with as_kafka_exception():
                 if self._leaving or not self._listener.assigned:

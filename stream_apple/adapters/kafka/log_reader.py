@@ -1,7 +1,8 @@
 """Consumers that only read: they join no group, commit nothing, and disturb no worker."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -14,24 +15,73 @@ from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
+_POOLED_WAIT_MS = 20
+"""So long the broker may keep back the answer to a last question, for which the next reader of the client waits."""
+
+
+class ReaderPool:
+    """Makes readers of one partition each, on clients that are kept for the next: to connect takes longer than to read.
+
+    properties  those of `reader_properties`
+    most        clients that are kept while nobody reads with them
+    """
+
+    def __init__(self, properties: dict[str, Any], most: int) -> None:
+        self._properties = {**properties, "fetch.wait.max.ms": _POOLED_WAIT_MS} if most else properties
+        self._most = most
+        self._idle: list[Consumer] = []
+
+    def reader(self, topic: str, partition: int, offset: int) -> "PartitionReader":
+        """Read this partition from `offset` on."""
+        client = self._idle.pop(0) if self._idle else None
+        return PartitionReader(self._properties, topic, partition, offset, client, self._take_back)
+
+    def _take_back(self, client: Consumer) -> None:
+        if len(self._idle) < self._most:
+            with suppress(KafkaException):
+                client.unassign()
+                self._idle.append(client)
+                return
+        client.close()
+
+    def close(self) -> None:
+        """Close the clients that nobody reads with, and keep none from now on."""
+        self._most = 0
+        while self._idle:
+            self._idle.pop().close()
+
 
 class PartitionReader:
     """`ports.Reader` on librdkafka: one partition of any topic, from `offset` on.
 
     properties  those of `reader_properties`
+    client      made with these, which nobody else uses; None: make one
+    give_back   takes the client at the end, unless something was wrong with it; None: it is closed
     """
 
-    def __init__(self, properties: dict[str, Any], topic: str, partition: int, offset: int) -> None:
+    def __init__(
+        self,
+        properties: dict[str, Any],
+        topic: str,
+        partition: int,
+        offset: int,
+        client: Consumer | None = None,
+        give_back: Callable[[Consumer], None] | None = None,
+    ) -> None:
         self._partition = TopicPartition(topic, partition, offset)
         self._at_end = offset
+        self._heard = False
         self._place = f"{topic}-{partition}"
+        self._give_back = give_back
         with refused_configuration():
-            self._consumer = Consumer(properties, logger=logging.getLogger("librdkafka"))
+            self._consumer = client or Consumer(properties, logger=logging.getLogger("librdkafka"))
             self._consumer.assign([self._partition])
 
     @property
     def position(self) -> int:
         """Everything below has been delivered, or is no record of a committed transaction."""
+        if not self._heard:  # a client that had another partition before tells that one's position for a while
+            return self._at_end
         with translated(f"the position in {self._place}"):
             (found,) = self._consumer.position([self._partition])
         return max(found.offset, self._at_end)
@@ -51,11 +101,13 @@ class PartitionReader:
             for message in messages:
                 self._look_at(message)
             messages = [message for message in messages if message.error() is None]
+        self._heard = self._heard or bool(messages)
         return cast("list[Record]", messages)
 
     def _look_at(self, message: Message) -> None:
         problem = fetch_error(message)
         if problem is not None:
+            self._give_back = None
             raise problem
         error = message.error()
         # What compaction has left out of the log's end, nothing else tells.
@@ -63,8 +115,11 @@ class PartitionReader:
             self._at_end = max(self._at_end, message.offset() or 0)
 
     def close(self) -> None:
-        """Close the connections to the brokers."""
-        self._consumer.close()
+        """Give the client back, or close its connections to the brokers."""
+        if self._give_back is not None:
+            self._give_back(self._consumer)
+        else:
+            self._consumer.close()
 
 
 class CommittedReader:

@@ -36,9 +36,10 @@ from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergingFactory, no_merging
 from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
-from stream_apple.stream.model.partition_model import BatchResult
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 FETCH_TIMEOUT_S = 0.1
@@ -144,7 +145,8 @@ class Loop(MemberLoop):
     def _fetch(self) -> bool:
         """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
-        timeout = 0.0 if waiting else BUSY_S if self._writer.busy or self._merging.busy else FETCH_TIMEOUT_S
+        busy = self._writer.sending or self._merging.busy
+        timeout = 0.0 if waiting else BUSY_S if busy else min(FETCH_TIMEOUT_S, self._merging.due_in_s)
         records = self._broker.fetch(self._settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._transaction.topics_in_doubt:
@@ -190,15 +192,28 @@ class Loop(MemberLoop):
         """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
         if any(partition.jumped for partition in self._owned.arrived):
             self._writer.look_soon()
-        due = self._writer.due(self._owned, self._merging.unsaved)
+        # What a state has learned will have been sent by the time that it comes.
+        for urgent in self._writer.due_at_once(self._merging.unsaved):
+            self._writer.expect_at_once(urgent)
+            self._learning.ask(
+                urgent,
+                partial(_encoded, urgent.model, self._merging.blocks(urgent)),
+                partial(self._save_encoded, urgent),
+            )
+        due = self._writer.due(self._owned)
         if due is not None:
-            self._writer.expect()
-            # What the state has learned will have been sent by the time that it comes.
+            self._writer.expect(due)
             self._learning.ask(due, due.model.copied_image, partial(self._save, due))
-        if self._writer.busy:
-            self._writer.send_on()
-            self._waited_for |= not self._writer.busy
+        if self._writer.sending:
+            self._waited_for |= self._writer.send_on()
             self._budget.lap(Phase.SNAPSHOT)
+
+    def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:
+        """Begin to send the snapshot of a model that stands still for others."""
+        image, snapshot = encoded
+        self._transaction.begin()
+        self._writer.begin_encoded(partition, snapshot)
+        self._merging.saving(partition, image)
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
         """Begin to send the partition's snapshot in the transaction."""
@@ -225,7 +240,7 @@ class Loop(MemberLoop):
         if not self._transaction.open or self._writer.busy:
             return False
         # Readers have waited for a recovery, or a snapshot for its commit: not any longer.
-        return self._waited_for or self._transaction.due
+        return self._waited_for or self._writer.awaited or self._transaction.due
 
     def _commit(self) -> None:
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
@@ -286,3 +301,8 @@ class Loop(MemberLoop):
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")
         self._budget.lap(Phase.REBALANCE)
+
+
+def _encoded(model: PartitionModel, blocks: Sequence[bytes]) -> tuple[ModelImage, Snapshot]:
+    """Return the state of a model that stands still, and its snapshot."""
+    return model.image(), encode_snapshot(model, blocks)

@@ -21,6 +21,7 @@ class Follower:
 
     since      seconds of a clock: since when it has stood at its boundary
     record     what is to be recorded of the boundary that is behind it
+    blocks     of its table, encoded, if it is all that of a merged model: from its adoption until that is saved
     cut_off    whether the records behind its boundary are gone, so that it stands elsewhere by now
     """
 
@@ -32,6 +33,7 @@ class Follower:
         self.rounds: Rounds = rounds
         self.since = now
         self.record: AdoptionRecord | None = None
+        self.blocks: tuple[bytes, ...] = ()
         self.cut_off = False
         self._arrived = False
         self._committed = merge
@@ -91,6 +93,7 @@ class Follower:
             self.partition.enter(State.CONTRIBUTING)
             self._next = BoundaryNote(*self.boundary, BoundaryState.CONTRIBUTED)
         elif self.partition.state is State.ADOPTED:
+            self.blocks = ()
             self.partition.enter(State.PASSING)
             self._reach(BoundaryState.ADOPTED)
             return True
@@ -104,6 +107,7 @@ class Follower:
         counts = model.adopt(
             merged.model, included=included, roster_size=len(manifest.roster), parents=settings.parents
         )
+        self.blocks = tuple(merged.blocks) if included else ()
         self.record = AdoptionRecord(
             self.partition.number,
             boundary.at,

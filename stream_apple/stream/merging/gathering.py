@@ -1,7 +1,10 @@
-"""Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number."""
+"""Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number.
+
+A partition that this worker holds itself has its contribution in memory: its model, which stands still.
+"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
@@ -15,7 +18,7 @@ from stream_apple.stream.snapshots.reader import SnapshotReader
 
 SILENCE_S = 10.0
 """Without a further message. What is asked for is committed: it is there, or a newer snapshot has displaced it."""
-_AHEAD = 4  # contributions that are being fetched while one is read
+_AHEAD = 8  # contributions that are being fetched while one is read
 _MESSAGES = 8  # for a fetch; half a megabyte each
 _WAIT_S = 0.02
 
@@ -41,8 +44,8 @@ class Gathering:
     """Reads the models that a closed round is merged of.
 
     lineages  partition -> lineage of its contribution
+    local     returns the model of a partition that is held here, at its contribution
 
-    models  those that have been read, in the roster's order
     bytes   that have been read
     """
 
@@ -53,42 +56,57 @@ class Gathering:
         new_model: ModelFactory,
         closed: ClosedRound,
         lineages: Mapping[int, Lineage],
+        local: Callable[[RosterEntry], Mergeable | None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.closed = closed
         self.began = now()
-        self.models: list[Mergeable] = []
         self.bytes = 0
         self._broker = broker
         self._provenance = provenance
         self._new_model = new_model
         self._lineages = lineages
+        self._local = local
         self._now = now
-        self._left = list(closed.roster)
+        self._found: dict[int, Mergeable] = {}
         self._logs: dict[int, Reader] = {}
         self._current: _Contribution | None = None
 
-    def read_on(self, until: float) -> bool:
-        """Read on, until that time at most; whether all models are there. DisplacedError if one can't be had."""
+    def read_on(self, until: float) -> Sequence[Mergeable] | None:
+        """Read on, until that time at most; all models, in the roster's order, or None if some are still to come.
+
+        Those of this worker are the models themselves: as long as they are used, their partitions must not go on.
+        DisplacedError if one can't be had.
+        """
         in_time = True
-        while self._left and in_time:
-            self._open()
-            entry = self._left[0]
+        while left := self._left:
+            if not in_time:
+                return None
+            self._open(left)
+            entry = left[0]
             try:
                 if not self._read(entry, self._logs[entry.partition]):
-                    return False
+                    return None
             except (SnapshotError, GapError) as error:
                 raise DisplacedError(entry, str(error)) from error
             in_time = self._now() < until
-        return not self._left
+        found = [self._found.get(entry.partition) or self._local(entry) for entry in self.closed.roster]
+        return [model for model in found if model is not None]
+
+    @property
+    def _left(self) -> Sequence[RosterEntry]:
+        """Those that are to be read: which are not here, or not any more."""
+        return [
+            entry for entry in self.closed.roster if entry.partition not in self._found and self._local(entry) is None
+        ]
 
     def close(self) -> None:
         """Close all readers that are open."""
         while self._logs:
             self._logs.popitem()[1].close()
 
-    def _open(self) -> None:
-        for entry in self._left[:_AHEAD]:
+    def _open(self, left: Sequence[RosterEntry]) -> None:
+        for entry in left[:_AHEAD]:
             if entry.partition not in self._logs:
                 topic = self._provenance.topics.models
                 self._logs[entry.partition] = self._broker.reader(topic, entry.partition, entry.first)
@@ -111,8 +129,7 @@ class Gathering:
         elif self._now() - current.heard > SILENCE_S:
             raise snapshot.incomplete(f"found none within {SILENCE_S:g} s")
         if not snapshot.left:
-            self.models.append(mergeable_of(current.model.learner))
+            self._found[entry.partition] = mergeable_of(current.model.learner)
             self._current = None
-            self._left.pop(0)
             self._logs.pop(entry.partition).close()
         return bool(records)

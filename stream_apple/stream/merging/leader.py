@@ -1,11 +1,13 @@
 """Merging what the partitions of a group have contributed: the work of whoever owns partition 0.
 
 In each iteration of the loop a little: look at what is noted of all partitions (`open_rounds.py`), read the
-contributions to a round that is closed (`gathering.py`), and have a learning thread merge them. The merged model is
+contributions to a round that is closed (`gathering.py`), but for those of partitions that this worker holds itself, and
+have a learning thread merge them. The merged model is
 then sent and committed by the loop, in one transaction with the offset of partition 0, beside which it is noted where
 the model is: so whoever is not the owner any more can't commit, and the next owner knows all that has been merged.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -18,8 +20,8 @@ from stream_apple.core.learner.options import Options
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_log import MergeLog
-from stream_apple.stream.merging.merge_messages import MergeManifest, encode_merge, merge_key
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
+from stream_apple.stream.merging.merge_messages import MergeManifest, RosterEntry, encode_merge, merge_key
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.positions.lineage import Lineage, Provenance
@@ -27,8 +29,8 @@ from stream_apple.stream.positions.merge_note import MergedPointer
 
 POLL_S = 0.2
 """Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
-OPEN_POLL_S = 0.1
-"""The same while a round is open."""
+LEAST_POLL_S = 0.02
+"""The same when a round has just been opened."""
 ENDS_S = 1.0
 """Between two looks at where logs end."""
 _ENDS = 8  # logs whose ends are asked for with such a look: each is a request
@@ -66,9 +68,41 @@ class MergeRecorder(Protocol):
         ...
 
 
+class LocalPartitions(Protocol):
+    """The partitions of the leader's own worker: what is known of them need not be read again."""
+
+    @property
+    def commits(self) -> Mapping[int, Committed]:
+        """What this worker has committed, by partition, where that is newer than what it had found."""
+        ...
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """The partition's model, if it stands still at this contribution."""
+        ...
+
+
+class _NothingHere:
+    """Knows no partition."""
+
+    commits: Mapping[int, Committed] = {}
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:  # noqa: ARG002  a `LocalPartitions`
+        return None
+
+
+def pause_s(waited: float, least: float, most: float) -> float:
+    """Seconds between two looks at what others do, of which one may be waited for since `waited` seconds.
+
+    A tenth of that: so looking adds little to any wait, and a long wait costs the broker little.
+    """
+    return min(max(waited / 10, least), most)
+
+
 class _ReadyMerge(NamedTuple):
     """Holds a merge that is ready to be sent."""
 
+    model: Mergeable
+    blocks: Sequence[bytes]
     manifest: MergeManifest
     messages: list[Message]
     began: float
@@ -83,6 +117,7 @@ class Leader:
     run        has a learning thread make a call, and tells the second function its result on the loop's thread
     metrics    told of merges
     newest     where the newest merged model is, by the committed note of partition 0
+    local      partitions of the same worker
 
     newest  the same, by now
     ready   the messages of a merged model that is to be sent and committed with partition 0; None if there is none
@@ -98,16 +133,18 @@ class Leader:
         metrics: MergeRecorder,
         newest: MergedPointer | None,
         now: Callable[[], float] = time.monotonic,
+        local: LocalPartitions | None = None,
     ) -> None:
         assert provenance.merging is not None
         self.newest = newest
+        self._local: LocalPartitions = _NothingHere() if local is None else local
         self._broker = broker
         self._provenance = provenance
         self._new_model = new_model
         self._run = run
         self._metrics = metrics
         self._now = now
-        self._watch = _Watch(broker, provenance, now)
+        self._watch = _Watch(broker, provenance, self._local, now)
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
@@ -133,12 +170,23 @@ class Leader:
         """Whether the next step has something to do, and need not wait for others."""
         return self._log.history is None or self._work is not None
 
+    @property
+    def next_look(self) -> float:
+        """Return when there is something to be done again, if it is not busy; seconds of the clock."""
+        return self._next_look
+
+    def borrows(self, partition: int) -> bool:
+        """Whether a thread reads this partition's model: it must not go on yet."""
+        return isinstance(self._work, _PlannedMerge) and any(
+            each.partition == partition for each in self._work.closed.roster
+        )
+
     def look_soon(self) -> None:
         """Look at what is noted of all partitions in the next step: something has been, just now."""
         self._next_look = self._now()
 
-    def committed(self, pointer: MergedPointer) -> None:
-        """The merge that was ready is committed, and noted beside partition 0."""
+    def committed(self, pointer: MergedPointer) -> MergedModel:
+        """The merge that was ready is committed, and noted beside partition 0; what its readers will find."""
         outcome = self._work
         assert isinstance(outcome, _ReadyMerge)
         self._work = None
@@ -167,6 +215,7 @@ class Leader:
             dropped=counts.get("models_dropped", 0),
             lost_parents=summary.lost_parents,
         )
+        return MergedModel(pointer, manifest, outcome.model, outcome.blocks)
 
     def close(self) -> None:
         """Lead no more, and close all readers that are open."""
@@ -179,22 +228,27 @@ class Leader:
         if self._rounds.ends_matter:
             self._watch.look_at_ends()
         opened = self._rounds.observe(self._watch.standings(), history, self._now())
-        for number in opened:
+        if opened:
             # There may be more partitions than when the last round was opened.
             self._watch.count()
+            opened += self._rounds.observe(self._watch.standings(), history, self._now())
+        for number in opened:
             waiting = sorted(self._watch.waiting_at(number))
             _log.info("round_opened", round=number, partitions=waiting, of=self._watch.partitions)
-        self._next_look = self._now() + (OPEN_POLL_S if self._rounds.opened else POLL_S)
-        closed = None if opened else self._rounds.closed(self._now())
+        now = self._now()
+        waited = now - max(self._rounds.opened.values(), default=-math.inf)
+        self._next_look = now + pause_s(waited, LEAST_POLL_S, POLL_S)
+        closed = self._rounds.closed(now)
         if closed is not None:
-            self._work = Gathering(
-                self._broker, self._provenance, self._new_model, closed, self._watch.lineages(closed), self._now
+            lineages = self._watch.lineages(closed)
+            self._work = gathering = Gathering(
+                self._broker, self._provenance, self._new_model, closed, lineages, self._local.model, self._now
             )
+            self._gather(gathering)
 
     def _gather(self, gathering: Gathering) -> None:
         try:
-            if not gathering.read_on(self._now() + _ITERATION_S):
-                return
+            models = gathering.read_on(self._now() + _ITERATION_S)
         except DisplacedError as error:
             entry, number = error.entry, gathering.closed.round
             _log.warning("contribution_displaced", round=number, partition=entry.partition, error=str(error))
@@ -202,13 +256,15 @@ class Leader:
             gathering.close()
             self._work = None
             return
+        if models is None:
+            return
         assert self._log.history is not None
         assert self._provenance.merging is not None
         gathering.close()
         self._work = merging = _PlannedMerge(
             self._provenance.group,
             gathering.closed,
-            gathering.models,
+            models,
             self._provenance.merging.parents,
             self._log.history,
         )
@@ -216,8 +272,8 @@ class Leader:
         def done(result: object) -> None:
             if self._work is merging:
                 assert isinstance(result, tuple)
-                manifest, messages = result
-                self._work = _ReadyMerge(manifest, messages, gathering.began, gathering.bytes)
+                model, blocks, manifest, messages = result
+                self._work = _ReadyMerge(model, blocks, manifest, messages, gathering.began, gathering.bytes)
 
         self._run(merging.make, done)
 
@@ -227,26 +283,30 @@ class _PlannedMerge(NamedTuple):
 
     group: str
     closed: ClosedRound
-    models: list[Mergeable]
+    models: Sequence[Mergeable]
     parents: Parents
     history: MergeHistory
 
-    def make(self) -> tuple[MergeManifest, list[Message]]:
-        """Merge the models; return what is recorded of the merge, and its messages."""
+    def make(self) -> tuple[Mergeable, Sequence[bytes], MergeManifest, list[Message]]:
+        """Merge the models; return the merged one, its blocks, what is recorded of the merge, and its messages."""
         model, counts = merge(self.models, parents=self.parents)
         number, partitions, roster, excluded = self.closed
         digest = model.digest()
         manifest = MergeManifest(number, partitions, roster, excluded, digest, counts._asdict(), self.history)
-        values = encode_merge(self.group, manifest, model)
-        return manifest, [(merge_key(self.group, number, index), value) for index, value in enumerate(values)]
+        values, blocks = encode_merge(self.group, manifest, model)
+        messages = [(merge_key(self.group, number, index), value) for index, value in enumerate(values)]
+        return model, blocks, manifest, messages
 
 
 class _Watch:
     """Knows what is committed of all partitions, whoever owns them."""
 
-    def __init__(self, broker: Broker, provenance: Provenance, now: Callable[[], float]) -> None:
+    def __init__(
+        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
+    ) -> None:
         self._broker = broker
         self._provenance = provenance
+        self._local = local
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}
@@ -273,7 +333,10 @@ class _Watch:
         """Return the standings of all partitions, in their order."""
         if not self.partitions:
             self.count()
-        for number, committed in self._broker.peek(range(self.partitions)).items():
+        ours = self._local.commits
+        others = [number for number in range(self.partitions) if number not in ours]
+        found = self._broker.peek(others) if others else {}
+        for number, committed in (*found.items(), *ours.items()):
             # Most have not moved since the last look.
             if committed is not None and committed != self._committed.get(number):
                 self._read(number, committed)

@@ -5,7 +5,7 @@ those of earlier rounds are. Whoever waits for a round asks for it until there i
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -41,11 +41,12 @@ class MergeLookup(Enum):
 
 
 class MergedModel(NamedTuple):
-    """Holds one merged model, and what is recorded of it."""
+    """Holds one merged model, and what is recorded of it. `blocks`: of its table, encoded, if they are all there."""
 
     pointer: MergedPointer
     manifest: MergeManifest
     model: Mergeable
+    blocks: Sequence[bytes] = ()
 
 
 class MergeAnswer(NamedTuple):
@@ -97,6 +98,14 @@ class MergeLog:
         assert self.history is not None
         self.newest = self._known_to = pointer
         self.history = self.history.add(pointer)
+
+    def hand_over(self, merged: MergedModel) -> None:
+        """This one has just been committed here: it is the newest, and need not be read."""
+        self._manifest = self._close(self._manifest)
+        self._model = self._close(self._model)
+        self.newest = self._known_to = merged.pointer
+        self.history = merged.manifest.history.add(merged.pointer)
+        self._read = merged
 
     def ask(self, number: int) -> MergeAnswer:
         """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
@@ -166,7 +175,7 @@ class MergeLog:
             decoder = reading.decoder
             assert decoder is not None
             assert decoder.manifest is not None
-            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model)
+            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model, decoder.blocks)
             self._model = self._close(reading)
 
     @staticmethod

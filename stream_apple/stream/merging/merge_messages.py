@@ -110,8 +110,15 @@ def round_of(key: bytes) -> int:
     return int(key.rsplit(b"/", 2)[1])
 
 
-def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
-    """The messages of a merged model, in order; ModelError if a weight is not finite, which must never be kept."""
+class EncodedMerge(NamedTuple):
+    """Holds the messages of a merged model, in order, and the blocks in them, as a snapshot has them too."""
+
+    messages: list[bytes]
+    blocks: list[bytes]
+
+
+def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> EncodedMerge:
+    """Encode a merged model; ModelError if a weight is not finite, which must never be kept."""
     blocks, compress = blocks_of(model.table), compressor()
     check_finite(model.table, 0, len(model.table.slots))
     contents = [encode_block(model.table, start, stop) for start, stop in blocks]
@@ -132,14 +139,12 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
         )
     )
     envelope = {"v": FORMAT, "slots": VERSION, "group": group, "round": manifest.round}
-    return [
-        bytes(
-            msgpack.packb(
-                {**envelope, "index": index, "of": len(contents), "data": compress.compress(content)},
-            )
-        )
-        for index, content in enumerate(contents)
+    data = [compress.compress(content) for content in contents]
+    messages = [
+        bytes(msgpack.packb({**envelope, "index": index, "of": len(data), "data": each}))
+        for index, each in enumerate(data)
     ]
+    return EncodedMerge(messages, data[:-1])
 
 
 class _Formats(Stored):
@@ -234,6 +239,7 @@ class MergeDecoder:
     options   of the models that were merged
 
     model     of use only if nothing is `left`
+    blocks    those in the messages, if they are in the present format; else none
     manifest  None before that
     """
 
@@ -243,6 +249,7 @@ class MergeDecoder:
         self._next = 0
         self.model = Mergeable(options, empty_table(int(options.bits or 0), extent_of(options)), {})
         self.manifest: MergeManifest | None = None
+        self.blocks: list[bytes] = []
         self._blocks = blocks_of(self.model.table)
 
     @property
@@ -269,6 +276,8 @@ class MergeDecoder:
                 start, stop = self._blocks[self._next]
                 data = _data(envelope, most_of_a_block(table, start, stop))
                 decode_block(slots, data, table, start, stop)
+                if slots == VERSION:
+                    self.blocks.append(envelope.data)
             else:
                 self._finish(_content(slots, envelope))
         except DAMAGES as error:

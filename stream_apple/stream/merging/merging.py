@@ -4,6 +4,7 @@ Partitions that come to a boundary are held, contribute, and go on with the merg
 partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due.
 """
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -12,24 +13,27 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import structlog
 
 from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.core.learner.options import Options
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
 from stream_apple.stream.merging.followers import Follower
-from stream_apple.stream.merging.leader import Leader
+from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.stream.merging.merge_messages import round_of
+from stream_apple.stream.merging.merge_messages import RosterEntry, round_of
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
-from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
 
 POLL_S = 0.1
 """Between two looks at what is noted beside partition 0, while partitions wait."""
+LEAST_POLL_S = 0.02
+"""The same when a partition has just begun to wait."""
 
 _log = structlog.get_logger()
 
@@ -59,8 +63,17 @@ class Merging(Protocol):
         ...
 
     @property
+    def due_in_s(self) -> float:
+        """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
+        ...
+
+    @property
     def unsaved(self) -> Collection[Partition]:
-        """Partitions whose snapshot others wait for, or the partition itself."""
+        """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
+        ...
+
+    def blocks(self, partition: Partition) -> Sequence[bytes]:
+        """Return the blocks of an unsaved partition's table, if they have been encoded already."""
         ...
 
     def iterate(self) -> bool:
@@ -101,6 +114,10 @@ class _Unmerged:
 
     unsaved: Collection[Partition] = ()
     busy = False
+    due_in_s = math.inf
+
+    def blocks(self, partition: Partition) -> Sequence[bytes]:  # noqa: ARG002  a `Merging`
+        return ()
 
     def iterate(self) -> bool:
         return False
@@ -134,6 +151,8 @@ class MergedPartitions:
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
+
+    commits   what has been committed of each partition since it has come
     """
 
     def __init__(self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler) -> None:
@@ -148,6 +167,7 @@ class MergedPartitions:
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._poll_at = 0.0
+        self.commits: dict[int, Committed] = {}
         # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
         self._gates: dict[int, int | None] = {}
 
@@ -168,6 +188,7 @@ class MergedPartitions:
         self._context.recorder.dropped(self._followers)
         self._followers = {}
         self._gates = {}
+        self.commits = {}
         self._log.drop()
 
     @property
@@ -176,10 +197,34 @@ class MergedPartitions:
         return (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._gates)
 
     @property
+    def due_in_s(self) -> float:
+        """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
+        due = [self._poll_at] if any(follower.waiting for follower in self._followers.values()) else []
+        if self._leader is not None:
+            due.append(self._leader.next_look)
+        return max(min(due, default=math.inf) - self._context.now(), 0.0)
+
+    @property
     def unsaved(self) -> Collection[Partition]:
-        """Partitions whose snapshot others wait for, or the partition itself."""
+        """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
         due = (State.STOPPED, State.ADOPTED)
-        return [follower.partition for follower in self._followers.values() if follower.partition.state in due]
+        return [follower.partition for follower in self._in_turn() if follower.partition.state in due]
+
+    def blocks(self, partition: Partition) -> Sequence[bytes]:
+        """Return the blocks of an unsaved partition's table, if they have been encoded already."""
+        follower = self._followers[partition.number]
+        return follower.blocks if partition.state is State.ADOPTED else ()
+
+    def _in_turn(self) -> list[Follower]:
+        return sorted(self._followers.values(), key=lambda follower: follower.since)
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """The partition's model, if it is held here and stands still at this contribution."""
+        follower = self._followers.get(entry.partition)
+        if follower is None or not follower.waiting:
+            return None
+        stands = follower.partition.snapshot == SnapshotPointer(*entry[1:]) and follower.boundary.at == entry.at
+        return mergeable_of(follower.partition.model.learner) if stands else None
 
     def iterate(self) -> bool:
         """Do a little of what is to be done; whether a commit is due at once.
@@ -211,16 +256,17 @@ class MergedPartitions:
 
     def _wait_on(self, now: float) -> None:
         """See whether those that wait have waited enough."""
-        waiting = [follower for follower in self._followers.values() if follower.waiting]
+        waiting = [follower for follower in self._in_turn() if follower.waiting]
         if not waiting:
             return
         if now >= self._poll_at:
-            self._poll_at = now + POLL_S
+            self._poll_at = now + pause_s(now - waiting[-1].since, LEAST_POLL_S, POLL_S)
             self._log.follow(self._newest())
         self._log.read_on()
         self._answer(waiting)
         for follower in waiting:
-            if follower.waiting and now - follower.since > self._settings.max_hold_s:
+            lent = self._leader is not None and self._leader.borrows(follower.partition.number)
+            if follower.waiting and not lent and now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
     def _answer(self, waiting: Sequence[Follower]) -> None:
@@ -240,6 +286,8 @@ class MergedPartitions:
                 return
 
     def _newest(self) -> MergedPointer | None:
+        if self._leader is not None:
+            return self._leader.newest
         committed = self._context.broker.peek([0])[0]
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
@@ -329,8 +377,9 @@ class MergedPartitions:
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """A transaction has been, with these offsets and what was to be noted beside them."""
-        for partition in progress:
+        for partition, committed in progress.items():
             follower = self._followers[partition.number]
+            self.commits[partition.number] = committed
             if follower.has_committed(self._note(follower)) is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
                 _log.info(
@@ -341,7 +390,7 @@ class MergedPartitions:
                     digest=None if pointer is None else pointer.digest,
                 )
         if self._written is not None and self._leader is not None:
-            self._leader.committed(self._written)
+            self._log.hand_over(self._leader.committed(self._written))
             self._written = None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been noted need not be found by waiting
@@ -384,4 +433,5 @@ class MergedPartitions:
             context.recorder,
             None if merge is None else merge.merged,
             context.now,
+            self,
         )

@@ -3,6 +3,9 @@
 A partition that has reached the end of a round and contributed to it opens the round. It is closed when every other
 partition has contributed too, has passed it, or is idle; or when patience is over. Whoever is not in it then goes on
 with the merged model when it comes to the boundary itself.
+
+Patience does not close a round of a few, while more of the others are at work and have not come so far: their clocks
+are not to be believed, and what they merged now would be what all others find when they come there themselves.
 """
 
 import math
@@ -66,10 +69,11 @@ class ClosedRound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Remembers where a partition stood, and since when."""
+    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to."""
 
     place: tuple[int, int]
     since: float
+    worked: float
 
 
 class OpenRounds:
@@ -98,7 +102,9 @@ class OpenRounds:
         for number, standing in enumerate(standings):
             place, before = (standing.offset, standing.end), self._seen.get(number)
             if before is None or before.place != place:
-                self._seen[number] = _Seen(place, now)
+                worked = before is not None and before.place[0] != standing.offset
+                earlier = -math.inf if before is None else before.worked
+                self._seen[number] = _Seen(place, now, now if worked else earlier)
         waiting = sorted(
             {s.boundary.round for s in standings if s.boundary is not None and s.contribution(s.boundary.round)}
         )
@@ -111,7 +117,7 @@ class OpenRounds:
         """Return the first round that is to be merged now; None if there is none."""
         for number in self.opened:
             roster, reasons = self._sort(number)
-            over = now - self.opened[number] >= self._patience_s
+            over = now - self.opened[number] >= self._patience_s and not self._few(number, roster, reasons)
             if roster and (over or ExclusionReason.LATE not in reasons.values()):
                 excluded = tuple(Exclusion(partition, str(reason)) for partition, reason in reasons.items())
                 return ClosedRound(number, len(self._standings), tuple(roster), excluded)
@@ -140,6 +146,16 @@ class OpenRounds:
             else:
                 reasons[partition] = ExclusionReason.LATE
         return roster, reasons
+
+    def _few(self, number: int, roster: list[RosterEntry], reasons: Mapping[int, ExclusionReason]) -> bool:
+        """Whether more of the others than are in the roster have worked since the round was opened, or wait earlier."""
+        late = [partition for partition, reason in reasons.items() if reason is ExclusionReason.LATE]
+        return len(roster) < sum(self._at_work(partition, self.opened[number]) for partition in late)
+
+    def _at_work(self, partition: int, opened: float) -> bool:
+        boundary = self._standings[partition].boundary
+        waits = self._standings[partition].waits and boundary is not None and boundary.round in self.opened
+        return waits or self._seen[partition].worked > opened
 
     def _idle(self, partition: int, standing: Standing, opened: float) -> bool:
         return not standing.waits and self._seen[partition].since <= opened - self._patience_s

@@ -15,7 +15,7 @@ digest over all that the model depends on.
 Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgpack
@@ -86,10 +86,18 @@ class Snapshot(NamedTuple):
     digest: str
     messages: list[bytes]
 
+    @property
+    def message_count(self) -> int:
+        """Return how many messages there are."""
+        return len(self.messages)
 
-def encode_snapshot(model: PartitionModel) -> Snapshot:
-    """The state of `model` now; ModelError if a weight is not finite, which must never be kept."""
-    encoder = SnapshotEncoder(model, model.image())
+
+def encode_snapshot(model: PartitionModel, blocks: Sequence[bytes] = ()) -> Snapshot:
+    """The state of `model` now; ModelError if a weight is not finite, which must never be kept.
+
+    blocks  of its table, if they have been encoded already
+    """
+    encoder = SnapshotEncoder(model, model.image(), blocks)
     messages = list(encoder)
     return Snapshot(encoder.at, encoder.digest, messages)
 
@@ -99,31 +107,38 @@ class SnapshotEncoder:
 
     model  whose state it is or was
     image  of its state, that nobody changes before the last message is made
+    blocks  of its table, if they have been encoded already
 
     at      the first offset that the state has not learned
-    count   how many messages there are
+    message_count  how many there are
     digest  of the state; "" before the last message is made
     """
 
-    def __init__(self, model: PartitionModel, image: ModelImage) -> None:
+    def __init__(self, model: PartitionModel, image: ModelImage, blocks: Sequence[bytes] = ()) -> None:
         self.at = image.at
         self.digest = ""
         self._model = model
         self._image = image
         self._blocks = blocks_of(image.table)
-        self.count = len(self._blocks) + 1
+        self.message_count = len(self._blocks) + 1
         self._learner_digest = StateDigest()
         self._compressor = compressor()
+        self._encoded = blocks
 
     def __iter__(self) -> Iterator[bytes]:
         """All messages, in order; ModelError if a weight is not finite, which must never be kept."""
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):
             self._check(start, stop)
-            yield self._seal(index, encode_block(table, start, stop))
+            yield self._seal(index, self._block(index, start, stop))
         self._check(len(table.slots) - 1, len(table.slots))
         self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
-        yield self._seal(len(self._blocks), msgpack.packb(self._manifest()))
+        yield self._seal(len(self._blocks), self._compressor.compress(msgpack.packb(self._manifest())))
+
+    def _block(self, index: int, start: int, stop: int) -> bytes:
+        if self._encoded:
+            return self._encoded[index]
+        return self._compressor.compress(encode_block(self._image.table, start, stop))
 
     def _check(self, start: int, stop: int) -> None:
         check_finite(self._image.table, start, stop)
@@ -137,8 +152,8 @@ class SnapshotEncoder:
                     "model": self._image.lineage.model,
                     "at": self.at,
                     "index": index,
-                    "of": self.count,
-                    "data": self._compressor.compress(data),
+                    "of": self.message_count,
+                    "data": data,
                 }
             )
         )

@@ -1,16 +1,17 @@
-"""Writing snapshots: which partition's is due, and its messages in the open transaction, a few in each iteration.
+"""Writing snapshots: whose are due, and their messages in the open transaction, a few in each iteration.
 
 A snapshot is taken when an epoch has ended, every `interval_s`, and before a partition is given up. It is of the
 state at one moment. Learning goes on while it is encoded and sent, from a copy of the state, and the transaction is
 held open until it is complete: a part of a snapshot must never be committed, for it would displace parts of the last
-one.
+one. One such snapshot at a time, so that the memory for it is that of one model.
 
-One snapshot at a time, so that the memory for it is that of one model.
+Snapshots that others wait for are of models that stand still meanwhile: they need no copy, come encoded by the threads
+that learn, and share a transaction.
 """
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import structlog
 
@@ -18,11 +19,15 @@ from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.snapshots.codec import SnapshotEncoder
+from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
-MOST_IN_FLIGHT = 16
-"""Messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
+MOST_IN_FLIGHT = 16 << 20
+"""Bytes of messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
+MOST_AT_ONCE = 96 << 20
+"""Bytes of the tables of which snapshots are encoded at once for those who wait; compressed, they are in memory."""
+GATHERING_S = 1.0
+"""After so long no more of these join a transaction: who is in it already need not wait for them."""
 _SEND_S = 0.02
 """For an iteration: encoding takes 2 ms a message."""
 _LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due in any
@@ -32,7 +37,7 @@ _log = structlog.get_logger()
 
 
 class SnapshotWriter:
-    """Writes the snapshots of one worker, one at a time.
+    """Writes the snapshots of one worker.
 
     provenance  the models topic, and whose models they are
     interval_s  the longest time between two snapshots of a partition that learns
@@ -51,25 +56,37 @@ class SnapshotWriter:
         self._interval_s = interval_s
         self._metrics = metrics
         self._now = now
-        self._current: _Transfer | None = None
-        self._expected = False
+        self._transfers: list[_Transfer] = []
+        self._expected: set[Partition] = set()
+        self._awaited: set[Partition] = set()
+        self._gathering_since = math.inf
         self._look_at = 0.0
 
     @property
     def busy(self) -> bool:
-        """Whether a snapshot is in the open transaction and not complete: it must not be committed."""
-        return self._current is not None
+        """Whether a snapshot is in the open transaction, or may still join it: it is not to be committed yet."""
+        if self._awaited and not self._is_full:
+            return True
+        return any(not (each.sent if each.awaited else each.complete) for each in self._transfers)
 
-    def due(self, owned: Iterable[Partition], urgent: Collection[Partition] = ()) -> Partition | None:
-        """The partition whose snapshot is due most of all, if none is being written or waited for.
+    @property
+    def sending(self) -> bool:
+        """Whether a snapshot is in the open transaction, and not with the broker yet."""
+        return bool(self._transfers)
 
-        urgent  those for whose snapshots others wait
-        """
-        if self._current is not None or self._expected:
+    @property
+    def awaited(self) -> bool:
+        """Whether others wait for a snapshot in the open transaction."""
+        return any(each.awaited for each in self._transfers)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._now() - self._gathering_since > GATHERING_S
+
+    def due(self, owned: Iterable[Partition]) -> Partition | None:
+        """Return the partition whose snapshot is due most of all, if none is being written or expected."""
+        if self._transfers or self._expected or self._awaited:
             return None
-        for partition in urgent:
-            if partition.state in ANSWERING and partition.written is None:
-                return partition
         if self._now() < self._look_at:
             return None
         ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
@@ -84,6 +101,21 @@ class SnapshotWriter:
         """Look at all partitions with the next question: a model has left something out, which can't wait."""
         self._look_at = -math.inf
 
+    def due_at_once(self, urgent: Collection[Partition]) -> Sequence[Partition]:
+        """Return those of these partitions, for whose snapshots others wait, whose are to be encoded now."""
+        if self._is_full:
+            return []
+        encoded = self._awaited | {each.partition for each in self._transfers if not each.sent}
+        known = encoded | self._expected | {each.partition for each in self._transfers}
+        room, found = MOST_AT_ONCE - sum(map(_table_bytes, encoded)), list[Partition]()
+        for partition in urgent:
+            if partition.state in ANSWERING and partition.written is None and partition not in known:
+                room -= _table_bytes(partition)
+                if room < 0 and (encoded or found):
+                    break
+                found.append(partition)
+        return found
+
     def _overdue(self, partition: Partition) -> float:
         """Return by how many seconds the newest snapshot is older than it may be."""
         if partition.jumped:
@@ -91,36 +123,60 @@ class SnapshotWriter:
         share = _EPOCH_SHARE if partition.epoch_ended else 1.0
         return self._now() - partition.unsaved_since - share * self._interval_s
 
-    def expect(self) -> None:
-        """A copy of a state is being made, and comes with `begin`."""
-        self._expected = True
+    def expect(self, partition: Partition) -> None:
+        """A copy of the partition's state is being made, and comes with `begin`."""
+        self._expected.add(partition)
 
     def begin(self, partition: Partition, image: ModelImage) -> None:
         """Write this state of the partition's model, which nobody changes; a transaction must be open."""
-        assert self._current is None
-        self._expected = False
-        self._current = _Transfer(self._broker, self._provenance, partition, image, self._now)
+        self._expected.discard(partition)
+        encoder = SnapshotEncoder(partition.model, image)
+        self._transfers.append(_Transfer(self._broker, self._provenance, partition, encoder, iter(encoder), self._now))
 
-    def send_on(self) -> None:
-        """Send what may be sent without waiting."""
-        if self._current is not None and self._current.send(MOST_IN_FLIGHT, self._now() + _SEND_S):
-            self._complete(self._current)
+    def expect_at_once(self, partition: Partition) -> None:
+        """The partition's state is being encoded, and comes with `begin_encoded`."""
+        self._awaited.add(partition)
+        self._gathering_since = min(self._gathering_since, self._now())
+
+    def begin_encoded(self, partition: Partition, snapshot: Snapshot) -> None:
+        """Write this snapshot, which others wait for; a transaction must be open."""
+        self._awaited.discard(partition)
+        messages = iter(snapshot.messages)
+        transfer = _Transfer(self._broker, self._provenance, partition, snapshot, messages, self._now, awaited=True)
+        self._transfers.append(transfer)
+
+    def send_on(self) -> bool:
+        """Send what may be sent without waiting; return whether a snapshot has become complete."""
+        until = self._now() + _SEND_S
+        in_flight = sum(each.in_flight for each in self._transfers)
+        for transfer in self._transfers:
+            in_flight += transfer.send(MOST_IN_FLIGHT - in_flight, until)
+        return self._complete_some()
 
     def finish(self) -> None:
         """Send the rest, and wait until the broker has it."""
-        transfer = self._current
-        if transfer is not None:
-            while not transfer.send(MOST_IN_FLIGHT, math.inf):
+        while self._transfers:
+            self.send_on()
+            if self._transfers:
                 self._broker.flush()
-            self._complete(transfer)
+                self._complete_some()
+        self._gathering_since = math.inf
 
     def drop(self) -> None:
         """The transaction has been aborted, and no state is on its way."""
-        self._current = None
-        self._expected = False
+        self._transfers = []
+        self._expected.clear()
+        self._awaited.clear()
+        self._gathering_since = math.inf
+
+    def _complete_some(self) -> bool:
+        complete = [each for each in self._transfers if each.complete]
+        self._transfers = [each for each in self._transfers if not each.complete]
+        for transfer in complete:
+            self._complete(transfer)
+        return bool(complete)
 
     def _complete(self, transfer: "_Transfer") -> None:
-        self._current = None
         partition, pointer = transfer.partition, transfer.pointer()
         now = self._now()
         seconds = now - transfer.began
@@ -134,44 +190,84 @@ class SnapshotWriter:
             partition=partition.number,
             offset=pointer.at,
             digest=pointer.digest,
-            messages=transfer.encoder.count,
+            messages=transfer.source.message_count,
             bytes=transfer.bytes,
             seconds=round(seconds, 3),
         )
 
 
+def _table_bytes(partition: Partition) -> int:
+    return int(partition.model.learner.table.slots.nbytes)
+
+
 class _Transfer:
-    """Sends one snapshot to the broker."""
+    """Sends one snapshot to the broker.
+
+    messages   of the source, in order
+    awaited    whether others wait for it
+
+    in_flight  bytes that are on their way
+    """
 
     def __init__(
-        self, broker: Broker, provenance: Provenance, partition: Partition, image: ModelImage, now: Callable[[], float]
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        partition: Partition,
+        source: Snapshot | SnapshotEncoder,
+        messages: Iterator[bytes],
+        now: Callable[[], float],
+        *,
+        awaited: bool = False,
     ) -> None:
         self._broker = broker
         self._provenance = provenance
         self.partition = partition
-        self.encoder = SnapshotEncoder(partition.model, image)
-        self._messages = iter(self.encoder)
+        self.source = source
+        self.awaited = awaited
+        self._messages = messages
         self.began = now()
         self._now = now
         self.bytes = 0
+        self.in_flight = 0
         self._sent = 0
         self._offsets: list[int] = []
 
-    def send(self, most_in_flight: int, until: float) -> bool:
-        """Send on, with at most so many messages on their way; True when the broker has them all.
+    @property
+    def sent(self) -> bool:
+        """Whether the client has all messages."""
+        return self._sent == self.source.message_count
 
-        One at least, if it may be sent: whatever the time, a snapshot comes to its end.
+    @property
+    def complete(self) -> bool:
+        """Whether the broker has all messages."""
+        return len(self._offsets) == self.source.message_count
+
+    def send(self, most: int, until: float) -> int:
+        """Send on, so many more bytes at most, or what is one message more; return how many.
+
+        Whatever the time: one message, if it may be sent, so that a snapshot comes to its end.
         """
-        encoder, topic, number = self.encoder, self._provenance.topics.models, self.partition.number
-        in_time = True
-        while self._sent < encoder.count and self._sent - len(self._offsets) < most_in_flight and in_time:
-            key, message = self._provenance.snapshot_key(number, self._sent), next(self._messages)
-            self._sent += 1
-            self.bytes += len(message)
-            self._broker.send(topic, number, key, message, 0, on_written=self._offsets.append)
+        before, in_time = self.bytes, True
+        while not self.sent and self.bytes - before < most and in_time:
+            self._send_one()
             in_time = self._now() < until
-        return len(self._offsets) == encoder.count
+        return self.bytes - before
+
+    def _send_one(self) -> None:
+        topic, number = self._provenance.topics.models, self.partition.number
+        key, message = self._provenance.snapshot_key(number, self._sent), next(self._messages)
+        size = len(message)
+
+        def written(offset: int) -> None:
+            self._offsets.append(offset)
+            self.in_flight -= size
+
+        self._sent += 1
+        self.bytes += size
+        self.in_flight += size
+        self._broker.send(topic, number, key, message, 0, on_written=written)
 
     def pointer(self) -> SnapshotPointer:
         """Return where the snapshot is, once the broker has all of it."""
-        return SnapshotPointer(self.encoder.at, min(self._offsets), max(self._offsets), self.encoder.digest)
+        return SnapshotPointer(self.source.at, min(self._offsets), max(self._offsets), self.source.digest)

@@ -17,7 +17,7 @@ from support.records import DECODER, SETTINGS, TOPIC, stream
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.leader import Leader, MergeSummary
+from stream_apple.stream.merging.leader import Leader, MergeSummary, pause_s
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
@@ -219,7 +219,8 @@ class TestMerging:
             world = World()
             models = [world.contributes(number, 3) for number in range(3)]
             leader = world.leader
-            world.works(leader, 3)
+            world.clock.tick = 0.1  # a step reads no more than once
+            world.works(leader, 2)
             world.contributes(1, 3, 70)
             world.cluster.compact(TOPICS.models)
             metadata = world.provenance.read_metadata(1, world.notes[1])
@@ -277,6 +278,12 @@ class TestMerging:
         world.notes[0] = Committed(5, "something else")
         with pytest.raises(ConfigurationError, match="something else commits in this group"):
             world.works(world.leader)
+
+
+@pytest.mark.parametrize(("waited", "pause"), [(0.0, 0.02), (1.0, 0.1), (60.0, 0.2), (math.inf, 0.2)])
+def test_looks_become_rare(waited: float, pause: float) -> None:
+    """The longer the wait so far, the longer until the next look; within bounds."""
+    assert pause_s(waited, 0.02, 0.2) == pause
 
 
 class TestReading:

@@ -26,6 +26,7 @@ from stream_apple.stream.merging.merge_messages import (
 )
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots import blocks
+from stream_apple.stream.snapshots.codec import encode_snapshot
 
 ADOPTED = AdoptionRecord(2, 117, 3, BoundaryState.ADOPTED, True, MergedPointer(3, 4, 9), "a" * 32, "b" * 32)  # noqa: FBT003
 SKIPPED = AdoptionRecord(1, 90, 3, BoundaryState.SKIPPED, False, None, None, "c" * 32)  # noqa: FBT003
@@ -38,7 +39,7 @@ def _many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def messages() -> list[bytes]:
     """Those of the merged model."""
-    return encode_merge(GROUP, manifest(), merged().model)
+    return encode_merge(GROUP, manifest(), merged().model).messages
 
 
 def decoded(values: list[bytes]) -> MergeDecoder:
@@ -84,9 +85,18 @@ class TestMergedModels:
             roster=tuple(RosterEntry(number, 10**12, 10**9, 10**9 + 9, digests[number]) for number in range(4_000)),
             excluded=tuple(Exclusion(number, "late") for number in range(4_000, 8_000)),
         )
-        last = encode_merge(GROUP, many, merged().model)[-1]
+        last = encode_merge(GROUP, many, merged().model).messages[-1]
         assert len(last) < SNAPSHOT_MESSAGE_BYTES
         assert read_manifest(GROUP, 3, last) == many
+
+    def test_whoever_adopts_it_is_saved_with_its_blocks(self) -> None:
+        """As they came, or as they were sent: they are what encoding its table anew would make."""
+        sent = encode_merge(GROUP, manifest(), merged().model)
+        decoder = decoded(sent.messages)
+        assert decoder.blocks == sent.blocks
+        model = learned(2)
+        model.adopt(decoder.model, included=True, roster_size=2)
+        assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""

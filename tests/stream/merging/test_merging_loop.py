@@ -72,6 +72,16 @@ def cut(cluster: MemoryCluster, fault: Fault) -> Process:
     raise AssertionError(f"expected an end, found {process.live}")
 
 
+def until_answered(cluster: MemoryCluster, process: Process, count: int) -> None:
+    """Let the process go on until there are so many predictions; it is left as it is then."""
+    for _ in range(MOST_TURNS):
+        process.step()
+        assert process.ended is None, process.error
+        if sum(len(log.committed()) for log in cluster.logs(TOPICS.predictions)) == count:
+            return
+    raise AssertionError(f"expected {count} predictions")
+
+
 class TestTogether:
     """Whoever owns what, all partitions have at each round's end what all have learned."""
 
@@ -92,6 +102,22 @@ class TestTogether:
         processes = [Process(cluster, f"worker-{name}", setup=SETUP, tick=TICK_S) for name in range(workers)]
         finish(cluster, *processes)
         check(cluster, given, *processes)
+
+    def test_one_worker_shares_transactions(self) -> None:
+        """What its partitions contribute is committed at once, and what they adopt; and it reads nothing of its own."""
+        given = {number: hourly(number, [7, 4 + number, 9, 6]) for number in range(4)}
+        cluster = cluster_of(given)
+        setup = SETUP._replace(loop=LoopSettings(1_000, CommitSettings(1_000, 0.3), 3600.0))
+        process = Process(cluster, setup=setup, tick=TICK_S)
+        until_answered(cluster, process, sum(map(len, given.values())))
+        saved = [
+            list(dict.fromkeys(entry.transaction for entry in log.entries() if entry.record is not None))
+            for log in cluster.logs(TOPICS.models)
+        ]
+        assert saved == [saved[0]] * len(given)
+        assert len(saved[0]) == 2 * (len(given) - 1)  # as many rounds that are merged as partitions, less one
+        assert "reader.fetch" not in process.broker.calls
+        process.stop()
 
     def test_batches_do_not_matter(self) -> None:
         """Nor do commits."""

@@ -201,6 +201,43 @@ class TestRoundsApart:
         closed = group.after(0, p2=at(3))
         assert closed == ClosedRound(3, 3, (entry(1), entry(2)), (Exclusion(0, "passed"),))
 
+    def test_few_that_are_ahead(self) -> None:
+        """While most of the others are at work behind it, its round is not closed: theirs it would be, too, later."""
+        group = Group(at(4), going(5), going(6), going(7))
+        group.after(0)
+        assert group.after(PATIENCE_S / 2, p1=going(25), p2=going(26)) is None
+        assert group.after(PATIENCE_S, p1=going(45)) is None
+        # It has gone on alone. The others come to their round, which is the one before, and to the same as it was at.
+        assert group.after(60, p0=at(4, BoundaryState.SKIPPED, offset=110)) is None
+        group.after(0, p1=at(3), p2=at(3))
+        assert reasons(group.after(0, p3=at(3))) == {0: ExclusionReason.PASSED}
+        group.merged(3)
+        group.after(1, p1=at(4), p2=at(4))
+        assert reasons(group.after(1, p3=at(4))) == {0: ExclusionReason.PASSED}
+
+    def test_few_while_others_wait_for_an_earlier_round(self) -> None:
+        """Those who wait at a round that is still to be merged are at work; once it has been, only if they go on."""
+        group = Group(at(4), at(3), at(3), going(7))
+        group.after(0)
+        group.after(PATIENCE_S / 2, p3=going(8))
+        closed = group.after(PATIENCE_S / 2)
+        assert closed is not None
+        assert closed.round == 3
+        group.rounds.displaced(3, entry(1))
+        group.rounds.displaced(3, entry(2))
+        assert group.after(0) is None
+        group.merged(3)
+        closed = group.after(0)
+        assert closed is not None
+        assert closed.round == 4
+
+    def test_few_of_which_the_others_are_dead(self) -> None:
+        """Their logs grow, their offsets stay: nobody can wait for them."""
+        group = Group(at(4), going(5), going(6), going(7))
+        group.after(0)
+        group.after(PATIENCE_S / 2, p1=going(5, end=600), p2=going(6, end=600), p3=going(7, end=600))
+        assert reasons(group.after(PATIENCE_S / 2)) == dict.fromkeys((1, 2, 3), ExclusionReason.LATE)
+
     def test_it_waits_while_others_merge(self) -> None:
         """Two rounds are open; the first that can be closed is, the lower of two."""
         group = Group(at(170), at(3), going(6), patience_s=math.inf)

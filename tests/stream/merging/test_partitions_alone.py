@@ -23,7 +23,7 @@ from stream.merging.lockstep import hourly
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
+from stream_apple.stream.merging.merge_log import MergeAnswer, MergedModel, MergeLog, MergeLookup
 from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import State
@@ -67,6 +67,9 @@ class FakeLog:
 
     def read_on(self) -> None:
         """There is nothing to read."""
+
+    def hand_over(self, merged: MergedModel) -> None:
+        """What is merged here is not asked for."""
 
     def drop(self) -> None:
         """There is nothing to close."""

@@ -35,7 +35,7 @@ from stream_apple.stream.snapshots.reader import SnapshotReader
 
 TAKEN = encode_snapshot(grown())
 PLACE = rf"the snapshot of examples-0 at offset {TAKEN.at} \(models-0, messages 0 to {len(TAKEN.messages) - 1}\): "
-MERGED = encode_merge(GROUP, manifest(), merged().model)
+MERGED = encode_merge(GROUP, manifest(), merged().model).messages
 RANDOMS = st.randoms(use_true_random=False)
 
 

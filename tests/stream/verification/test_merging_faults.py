@@ -185,7 +185,7 @@ class TestMergedModels:
             manifest = manifest._replace(roster=(*manifest.roster[:2], entry._replace(digest="0" * 32)))
         places = logs.parts(number)
         with small():
-            values = encode_merge(GROUP, manifest, model)
+            values = encode_merge(GROUP, manifest, model).messages
         for place, value in zip(places, values, strict=True):
             logs.logs[PLACE][place] = logs.logs[PLACE][place]._replace(payload=value)
 

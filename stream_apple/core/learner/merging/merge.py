@@ -46,8 +46,11 @@ from stream_apple.core.learner.merging.mergeable import (
     mergeable_of,
 )
 from stream_apple.core.learner.merging.stacks import (
+    PORTION_SLOTS,
     Stack,
     copy_into,
+    empty_stack,
+    fill_stack,
     part_of,
     portions_of,
     settle_stack,
@@ -57,7 +60,7 @@ from stream_apple.core.learner.merging.totals import merge_totals
 from stream_apple.core.learner.new_model import decay_of, extent_of
 from stream_apple.core.learner.options import BITS, Options
 from stream_apple.core.learner.state.model import OCCUPIED, Decay
-from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table, Words, copy_table, empty_table
+from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Words, copy_table, empty_table
 
 Parents = Literal["votes", "union"]
 
@@ -116,10 +119,13 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     scratch = empty_merge_scratch(len(given), options.classes, extent.class_columns)
     counted = np.zeros(COUNTED, np.int64)
     election = Election(parents == "union", _elected(given, scratch) if parents == "votes" else np.zeros(0, np.uint64))
-    for start, stop in portions_of(out):
-        merge_buckets(_settled(given, start, stop), part_of(out, start, stop), election, scratch, counted)
+    portions = portions_of(out)
+    stack = empty_stack(tables, portions[0][1])
+    for start, stop in portions:
+        _settle(fill_stack(stack, tables, slice(start, stop)), given)
+        merge_buckets(stack, part_of(out, start, stop), election, scratch, counted)
     last = len(out.slots) - 1
-    merge_constants(stack_of(tables, last, last + 1), part_of(out, last, last + 1), scratch)
+    merge_constants(stack_of(tables, slice(last, last + 1)), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
@@ -192,32 +198,31 @@ def _preparation_of(model: Mergeable) -> bytes:
     return b"".join(b"%b %d " % (name.encode(), array.size) + array.tobytes() for name, array in arrays)
 
 
-def _settled(models: Sequence[Mergeable], start: int, stop: int) -> Stack:
-    """Return a stack of slots [start, stop) of all models, with decayed weights."""
-    stack = stack_of([each.table for each in models], start, stop)
+def _settle(stack: Stack, models: Sequence[Mergeable]) -> None:
+    """Let the weights in a stack of these models be what has become of them by decay."""
     rule = decay_of(models[0].options)
     if rule.active:
         settle_stack(stack, [Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models], rule)
-    return stack
 
 
 def _elected(models: Sequence[Mergeable], scratch: MergeScratch) -> Words:
     """Return the keys of the nominees that become parents, ascending."""
-    total = sum(_nominated(each.table, 0, len(each.table.slots)) for each in models)
+    tables = [each.table for each in models]
+    nominated = np.concatenate([np.flatnonzero(table.slots["parent"] & NOMINATED) for table in tables])
+    total = len(nominated)
     keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for start, stop in portions_of(models[0].table):
-        size = sum(_nominated(each.table, start, stop) for each in models)
-        if size:
-            found = Nominees(np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.float32))
-            count = find_nominees(_settled(models, start, stop), scratch, found)
-            keys.append(found.keys[:count])
-            votes.append(found.votes[:count])
-            use.append(found.use[:count])
+    # Whole buckets, in which there are any: few, and no more at once than a portion of a table.
+    buckets = np.unique(nominated // BUCKET)
+    for at in range(0, len(buckets), PORTION_SLOTS // BUCKET):
+        some = buckets[at : at + PORTION_SLOTS // BUCKET, np.newaxis] * BUCKET + np.arange(BUCKET)
+        stack = stack_of(tables, some.ravel())
+        _settle(stack, models)
+        found = Nominees(np.zeros(total, np.uint64), np.zeros(total, np.int64), np.zeros(total, np.float32))
+        count = find_nominees(stack, scratch, found)
+        keys.append(found.keys[:count])
+        votes.append(found.votes[:count])
+        use.append(found.use[:count])
     all_keys = np.concatenate(keys)
     seats = -(-total // len(models))
     order = np.lexsort((all_keys, -np.concatenate(use), -np.concatenate(votes)))
     return np.sort(all_keys[order[:seats]])
-
-
-def _nominated(table: Table, start: int, stop: int) -> int:
-    return int(np.count_nonzero(table.slots["parent"][start:stop] & NOMINATED))

@@ -38,25 +38,41 @@ def portions_of(table: Table) -> list[tuple[int, int]]:
     return [(start, min(start + PORTION_SLOTS, size)) for start in range(0, size, PORTION_SLOTS)]
 
 
-def stack_of(tables: Sequence[Table], start: int, stop: int) -> Stack:
-    """Return slots [start, stop) of all tables; rows of companions are 0 but for base features and the constant."""
-    models, size = len(tables), stop - start + 1
-    raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
-    side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
+def empty_stack(tables: Sequence[Table], size: int) -> Stack:
+    """Return a stack for `size` slots of each of these tables, in which there is nothing yet."""
+    models = len(tables)
+    raw = np.zeros((models, (size + 1) * SLOT.itemsize), np.uint8)
+    side_arrays = {"companions": np.zeros((models, size + 1 if len(tables[0].companions) else 0), COMPANION)}
     for name in SIDES:
         like = getattr(tables[0], name)
-        side_arrays[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
+        side_arrays[name] = np.zeros((models, size + 1 if len(like) else 0, *like.shape[1:]), like.dtype)
+    named: dict[str, Any] = side_arrays
+    return Stack(slots=raw.view(SLOT), **named)
+
+
+def fill_stack(stack: Stack, tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
+    """Write these slots of all tables to a stack for as many; rows of companions are 0 but for base features.
+
+    Memory that is filled again and again is worth more than new memory, which the system would have to clear.
+    """
+    raw = stack.slots.view(np.uint8)
+    stack.companions.view(np.uint8)[:] = 0
     for at, table in enumerate(tables):
-        slots = table.slots[start:stop]
+        slots = table.slots[where]
         raw[at, : slots.nbytes] = slots.view(np.uint8)  # as bytes: NumPy would copy field by field
         if len(table.companions):
             used = np.flatnonzero(slots["degree"] <= 1)
-            side_arrays["companions"][at, used] = table.companions[start:stop][used]
+            stack.companions[at, used] = table.companions[where][used]
         for name in SIDES:
             if len(side := getattr(table, name)):
-                side_arrays[name][at, : stop - start] = side[start:stop]
-    named: dict[str, Any] = side_arrays
-    return Stack(slots=raw.view(SLOT), **named)
+                getattr(stack, name)[at, :-1] = side[where]
+    return stack
+
+
+def stack_of(tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
+    """Return these slots of all tables, in a stack of their own; see `fill_stack`."""
+    size = len(range(*where.indices(len(tables[0].slots)))) if isinstance(where, slice) else len(where)
+    return fill_stack(empty_stack(tables, size), tables, where)
 
 
 def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:

@@ -48,7 +48,7 @@ from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.leader import _Watch
+from stream_apple.stream.merging.leader import _NothingHere, _Watch
 from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
@@ -420,7 +420,7 @@ def leader() -> None:
     provenance = Provenance("group", Topics("e", "p", "d", "m", "r"), {}, MergeSettings(1, "votes", 30.0, 60.0))
     for partitions in (1_000, 10_000):
         noted: Any = Noted(provenance, partitions)
-        watch, rounds, seconds = _Watch(noted, provenance, time.monotonic), OpenRounds(30.0), []
+        watch, rounds, seconds = _Watch(noted, provenance, _NothingHere(), time.monotonic), OpenRounds(30.0), []
         for _ in range(12):
             began = time.perf_counter()
             rounds.observe(watch.standings(), MergeHistory(), time.monotonic())

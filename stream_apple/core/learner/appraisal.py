@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.credits import Credits, Seats, empty_seats, number_of, take_seats
+from stream_apple.core.learner.kernels.credits import Credits, Seats, empty_seats, standing_of, take_seats
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
@@ -93,4 +93,4 @@ def _appraise_recent(
             for t in range(found):
                 owner = slots[features.slot[t]]
                 owner["active"] = 0
-                presence[number_of(asked, features.slot[t])] += 1.0
+                presence[standing_of(asked, features.slot[t])] += 1.0

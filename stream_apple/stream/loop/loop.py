@@ -184,10 +184,14 @@ class Loop(MemberLoop):
         self._metrics.processed(partition, result)
         self._watchers.observer.processed(partition, records, result)
         self._waited_for |= partition.awaited
+        if partition.jumped:
+            self._writer.look_soon()
         self._budget.lap(Phase.SEND)
 
     def _save_what_is_due(self) -> None:
         """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
+        if any(partition.jumped for partition in self._owned.arrived):
+            self._writer.look_soon()
         # What a state has learned will have been sent by the time that it comes.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
             self._writer.expect_at_once(urgent)
@@ -201,8 +205,7 @@ class Loop(MemberLoop):
             self._writer.expect(due)
             self._learning.ask(due, due.model.copied_image, partial(self._save, due))
         if self._writer.sending:
-            self._writer.send_on()
-            self._waited_for |= not self._writer.busy
+            self._waited_for |= self._writer.send_on()
             self._budget.lap(Phase.SNAPSHOT)
 
     def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:

@@ -144,7 +144,7 @@ class Leader:
         self._run = run
         self._metrics = metrics
         self._now = now
-        self._watch = _Watch(broker, provenance, now, self._local)
+        self._watch = _Watch(broker, provenance, self._local, now)
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
@@ -302,11 +302,11 @@ class _Watch:
     """Knows what is committed of all partitions, whoever owns them."""
 
     def __init__(
-        self, broker: Broker, provenance: Provenance, now: Callable[[], float], local: LocalPartitions | None = None
+        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
     ) -> None:
         self._broker = broker
         self._provenance = provenance
-        self._local: LocalPartitions = _NothingHere() if local is None else local
+        self._local = local
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}

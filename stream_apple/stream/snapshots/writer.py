@@ -97,6 +97,10 @@ class SnapshotWriter:
         self._look_at = self._now() + _LOOK_SHARE * self._interval_s
         return None
 
+    def look_soon(self) -> None:
+        """Look at all partitions with the next question: a model has left something out, which can't wait."""
+        self._look_at = -math.inf
+
     def due_at_once(self, urgent: Collection[Partition]) -> Sequence[Partition]:
         """Return those of these partitions, for whose snapshots others wait, whose are to be encoded now."""
         if self._is_full:
@@ -141,13 +145,13 @@ class SnapshotWriter:
         transfer = _Transfer(self._broker, self._provenance, partition, snapshot, messages, self._now, awaited=True)
         self._transfers.append(transfer)
 
-    def send_on(self) -> None:
-        """Send what may be sent without waiting."""
+    def send_on(self) -> bool:
+        """Send what may be sent without waiting; return whether a snapshot has become complete."""
         until = self._now() + _SEND_S
         in_flight = sum(each.in_flight for each in self._transfers)
         for transfer in self._transfers:
             in_flight += transfer.send(MOST_IN_FLIGHT - in_flight, until)
-        self._complete_some()
+        return self._complete_some()
 
     def finish(self) -> None:
         """Send the rest, and wait until the broker has it."""
@@ -165,11 +169,12 @@ class SnapshotWriter:
         self._awaited.clear()
         self._gathering_since = math.inf
 
-    def _complete_some(self) -> None:
+    def _complete_some(self) -> bool:
         complete = [each for each in self._transfers if each.complete]
         self._transfers = [each for each in self._transfers if not each.complete]
         for transfer in complete:
             self._complete(transfer)
+        return bool(complete)
 
     def _complete(self, transfer: "_Transfer") -> None:
         partition, pointer = transfer.partition, transfer.pointer()

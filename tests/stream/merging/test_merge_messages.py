@@ -77,15 +77,6 @@ class TestMergedModels:
         adopt(own, decoder.model, included=True, roster_size=2)
         assert merged_digest(own) == manifest().digest
 
-    def test_whoever_adopts_it_is_saved_with_its_blocks(self) -> None:
-        """As they came, or as they were sent: they are what encoding its table anew would make."""
-        sent = encode_merge(GROUP, manifest(), merged().model)
-        decoder = decoded(sent.messages)
-        assert decoder.blocks == sent.blocks
-        model = learned(2)
-        model.adopt(decoder.model, included=True, roster_size=2)
-        assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
-
     def test_thousands_of_partitions_fit_into_a_message(self) -> None:
         """Who is in a merge, and who is not, is said in one message, which no broker may find too large."""
         digests = [hashlib.sha256(b"%d" % number).hexdigest()[:32] for number in range(4_000)]
@@ -97,6 +88,15 @@ class TestMergedModels:
         last = encode_merge(GROUP, many, merged().model).messages[-1]
         assert len(last) < SNAPSHOT_MESSAGE_BYTES
         assert read_manifest(GROUP, 3, last) == many
+
+    def test_whoever_adopts_it_is_saved_with_its_blocks(self) -> None:
+        """As they came, or as they were sent: they are what encoding its table anew would make."""
+        sent = encode_merge(GROUP, manifest(), merged().model)
+        decoder = decoded(sent.messages)
+        assert decoder.blocks == sent.blocks
+        model = learned(2)
+        model.adopt(decoder.model, included=True, roster_size=2)
+        assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""

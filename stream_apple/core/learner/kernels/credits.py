@@ -67,7 +67,7 @@ def take_seats(seats: Seats, places: NDArray[np.int64]) -> None:
 
 
 @part
-def number_of(seats: Seats, place: Index) -> Index:
+def standing_of(seats: Seats, place: Index) -> Index:
     """Return where the slot stands; one behind the last if it has no seat."""
     return seats.numbers[seat_of(seats, place)]
 

@@ -225,9 +225,7 @@ class TestHeld:
         cluster.log(TOPIC, 0).delete_before(8)
         with pytest.raises(AssertionError, match="0@5"):
             finish(cluster, new_process(cluster))
-        # Looks so often whose snapshot is due that it finds the gap before it learns what is behind.
-        often = SETUP.loop._replace(snapshot_interval_s=10.0)
-        setup = SETUP._replace(exceptions=Exceptions(gaps=frozenset({(0, 5)})), loop=often)
+        setup = SETUP._replace(exceptions=Exceptions(gaps=frozenset({(0, 5)})))
         last = new_process(cluster, setup)
         run_until_noted(last, 0, cluster, BoundaryState.SKIPPED)
         note = noted(cluster, 0)

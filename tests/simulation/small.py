@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
+from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
 from stream_apple.stream.merging import leader, merge_log, merging
@@ -24,6 +25,7 @@ def small(block_slots: int = 64) -> Iterator[None]:
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)
         patch.setattr(merge_log, "_MESSAGES", 2)
+        patch.setattr(replica, "UNDECIDED_S", 0.0)
         patch.setattr(leader, "POLL_S", 0.0)
         patch.setattr(leader, "LEAST_POLL_S", 0.0)
         patch.setattr(leader, "ENDS_S", 0.0)

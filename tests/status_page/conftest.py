@@ -1,9 +1,12 @@
 """A browser for all tests of the page."""
 
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from status_page.browser import Browser
@@ -14,23 +17,31 @@ _INSTALL_S = 600
 
 
 def _install() -> None:
-    """Bring the browser to a machine that is CI's own; users are told what to install instead."""
-    if shutil.which("chromedriver") or not in_ci() or os.geteuid() != 0 or shutil.which("apt-get") is None:
+    """Bring the browser to a machine that is CI's own; users are told what to install instead.
+
+    One process of the suite at a time: apt knows no other way to wait for its lists.
+    """
+    if not in_ci() or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "--yes", "--no-install-recommends", *_PACKAGES]):
-        done = subprocess.run(
-            ["apt-get", "--quiet", *command],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_INSTALL_S,
-            check=False,
-        )
+    with (Path(tempfile.gettempdir()) / "stream-apple-browser.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if shutil.which("chromedriver"):
+            return
+        _apt("update")  # where somebody else has it done just now it fails, and is not needed
+        done = _apt("install", "--yes", "--no-install-recommends", *_PACKAGES)
         if done.returncode != 0:
-            pytest.fail(
-                f"apt-get {command[0]} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            )
+            pytest.fail(f"apt-get install ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+
+
+def _apt(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["apt-get", "--quiet", "--option", f"DPkg::Lock::Timeout={_INSTALL_S}", *command],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        capture_output=True,
+        text=True,
+        timeout=_INSTALL_S,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,9 @@ _MOST_RECORDS = 1_000
 _FEWEST_RECORDS = 16
 _AT_ONCE = 200  # records of a fetch: the client makes them while it keeps the interpreter to itself
 _RETRY_S = 5.0
+UNDECIDED_S = 5.0
+"""So long the topic of merges may stand still, in an open transaction of a worker that is dead, before the model waits
+and others go on."""
 _PATIENCE_S = 0.002  # for which questions go first
 _BEHIND_S = 1.0  # from where on learning is as urgent
 GONE_S = 30.0
@@ -224,7 +227,7 @@ class Replica:
             )
             return
         if self._sources.merges is not None and (metadata.merge != self._noted or model.held is not None):
-            self._sources.merges.read_on()
+            self._sources.merges.read_on(UNDECIDED_S)
         self._noted = metadata.merge
         self._stop = stop
         self._replay = replay = self._sources.replay(model, metadata, stop.offset, self._faults)

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import PATIENCE_S, LogScan
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.stream.merging.merge_history import MergeHistory
@@ -67,15 +67,18 @@ class MergesLog:
             self._models[0].close()
             self._models = None
 
-    def read_on(self) -> None:
-        """Read what has come since it was read last; BrokerError if it does not go on."""
+    def read_on(self, patience_s: float = PATIENCE_S) -> None:
+        """Read what has come since it was read last; BrokerError if it does not go on for so long.
+
+        It does not as long as a transaction is open there, whose worker may be dead.
+        """
         self.low, end = self._logs.log_range(self.topic, 0)
         start = self.low if self._next is None else max(self._next, self.low)
-        with closing(self._scan(start, end)) as scan:
+        with closing(self._scan(start, end, patience_s)) as scan:
             while (record := scan.take()) is not None:
-                end = max(end, record.offset() + 1)
                 self._take(record)
-        self._next = end
+                self._next = record.offset() + 1
+        self._next = end if self._next is None else max(end, self._next)
 
     def compare(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
         """Hold what is noted beside a partition's offset against it; tell, once, what is wrong with the log as such.
@@ -135,9 +138,9 @@ class MergesLog:
             self._models = self._scan(pointer.first, end), range(pointer.first, end)
         return self._models[0]
 
-    def _scan(self, start: int, end: int) -> LogScan:
+    def _scan(self, start: int, end: int, patience_s: float = PATIENCE_S) -> LogScan:
         reader = self._logs.reader(self.topic, 0, start)
-        return LogScan(reader, f"{self.topic}-0", end, FEW_LARGE)
+        return LogScan(reader, f"{self.topic}-0", end, FEW_LARGE, patience_s=patience_s)
 
     def _take(self, record: Record) -> None:
         group, _, rest = (record.key() or b"").partition(b"/")

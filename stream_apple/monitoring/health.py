@@ -77,9 +77,8 @@ class Health:
         """
         self._iterated_at = self._now()
         self._learning_s = learning_s
-        self._partitions = (
-            None if partitions is None else tuple(partitions)
-        )  # their states are looked at when asked for
+        # Their states are looked at when somebody asks for them, not in each iteration.
+        self._partitions = None if partitions is None else tuple(partitions)
 
     def live(self) -> Verdict:
         """False if no iteration, or no batch that is being learned, has ended for STUCK_AFTER_S.

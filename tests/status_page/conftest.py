@@ -1,6 +1,5 @@
 """A browser for all tests of the page."""
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from status_page.browser import Browser
-from support.required import UnavailableError, in_ci, unavailable
+from support.required import UnavailableError, in_ci, one_at_a_time, unavailable
 
 _PACKAGES = ("chromium", "chromium-driver")  # Debian's
 _INSTALL_S = 600
@@ -23,8 +22,7 @@ def _install() -> None:
     """
     if not in_ci() or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    with (Path(tempfile.gettempdir()) / "stream-apple-browser.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_at_a_time(Path(tempfile.gettempdir())):
         if shutil.which("chromedriver"):
             return
         _apt("update")  # where somebody else has it done just now it fails, and is not needed

@@ -3,7 +3,8 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -16,6 +17,17 @@ class UnavailableError(Exception):
     """This machine can't run something that a test needs; the message says what is missing."""
 
 
+@contextmanager
+def one_at_a_time(directory: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same directory waiting, for as long as the context lasts."""
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def fetch_once(place: Path, fetch: Callable[[Path], Path]) -> Path:
     """`place`, a directory that `fetch` makes if it is not there: once, though several processes ask at a time.
 
@@ -24,15 +36,11 @@ def fetch_once(place: Path, fetch: Callable[[Path], Path]) -> Path:
     if place.is_dir():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(place.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_at_a_time(place.parent):
         if not place.is_dir():
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=f"{place.name}-") as work:
                 # Atomic: an aborted run leaves nothing that looks done.
                 fetch(Path(work)).rename(place)
-    finally:
-        os.close(lock)
     return place
 
 

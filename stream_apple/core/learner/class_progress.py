@@ -93,14 +93,16 @@ class ClassQuality(PredictorQuality):
 
     def loss(self, span: Span, predictor: int) -> float:
         """Return the mean loss of the predictor with this number, NaN before the first example."""
-        sums = self.losses[_SPANS.index(span)].tolist()  # read once: another thread may end the epoch meanwhile
-        return float(sums[1 + predictor] / sums[0]) if sums[0] > 0.0 else math.nan
+        return self._mean(span, 1 + predictor)
 
     def report(self, span: Span, predictor: int) -> QualityReport:
         """Return loss and error of the predictor with this number; the other fields are NaN."""
-        sums = self.losses[_SPANS.index(span)].tolist()
-        error = sums[4 + predictor] / sums[0] if sums[0] > 0.0 else math.nan
-        return UNKNOWN._replace(loss=self.loss(span, predictor), error=error)
+        return UNKNOWN._replace(loss=self.loss(span, predictor), error=self._mean(span, 4 + predictor))
+
+    def _mean(self, span: Span, column: int) -> float:
+        """Return a column of `losses` over the examples' weight, NaN before the first example."""
+        sums = self.losses[_SPANS.index(span)].tolist()  # read once: another thread may end the epoch meanwhile
+        return float(sums[column] / sums[0]) if sums[0] > 0.0 else math.nan
 
 
 class ClassProgress(ProgressiveLoss):

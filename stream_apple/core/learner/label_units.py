@@ -25,8 +25,8 @@ _COUNT, _MEAN, _SQUARES, _KIND = range(4)
 _AMOUNTS, _FINAL, _ONES, _ZEROS, _SIGNS, _BITS = range(6)
 """What labels are: amounts whose mean and deviation are not final; final ones, of whatever kind; or labels of two
 classes so far: only 1, or none at all; only 0; -1 and 1; 0 and 1."""
-_SCALES = {_ONES: (0.0, 1.0), _ZEROS: (0.0, 1.0), _SIGNS: (0.0, 1.0), _BITS: (0.5, 0.5)}
-"""Centre and width of labels of two classes."""
+_SCALES = {_ONES: (0.0, 1.0), _SIGNS: (0.0, 1.0), _BITS: (0.5, 0.5)}
+"""Centre and width of labels of two classes, where they are learned before they are final."""
 _NEXT = {
     (_ONES, 1.0): _ONES, (_ONES, -1.0): _SIGNS, (_ONES, 0.0): _BITS,
     (_ZEROS, 0.0): _ZEROS, (_ZEROS, 1.0): _BITS,
@@ -103,7 +103,7 @@ class LabelUnits:
             return batch._replace(labels=(batch.labels - self.centre) / self.width)
         labels = np.where(np.isnan(batch.labels), np.nan, 0.0)
         for label in (1.0, 0.0, -1.0):
-            if self._with(label) in (_ONES, _SIGNS, _BITS):
+            if self._with(label) in _SCALES:
                 labels[batch.labels == label] = 1.0 if label == 1.0 else -1.0
         return batch._replace(labels=labels)
 

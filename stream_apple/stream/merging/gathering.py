@@ -78,10 +78,11 @@ class Gathering:
         Those of this worker are the models themselves: as long as they are used, their partitions must not go on.
         DisplacedError if one can't be had.
         """
-        in_time = True
-        while left := self._left:
+        in_time, roster = True, self.closed.roster
+        while len(models := self._models()) < len(roster):
             if not in_time:
                 return None
+            left = [entry for entry in roster if entry.partition not in models]
             self._open(left)
             entry = left[0]
             try:
@@ -90,15 +91,14 @@ class Gathering:
             except (SnapshotError, GapError) as error:
                 raise DisplacedError(entry, str(error)) from error
             in_time = self._now() < until
-        found = [self._found.get(entry.partition) or self._local(entry) for entry in self.closed.roster]
-        return [model for model in found if model is not None]
+        return list(models.values())
 
-    @property
-    def _left(self) -> Sequence[RosterEntry]:
-        """Those that are to be read: which are not here, or not any more."""
-        return [
-            entry for entry in self.closed.roster if entry.partition not in self._found and self._local(entry) is None
-        ]
+    def _models(self) -> Mapping[int, Mergeable]:
+        """Return the models that need not be read, by partition, in the roster's order: they have been, or are here."""
+        found = {
+            entry.partition: self._found.get(entry.partition) or self._local(entry) for entry in self.closed.roster
+        }
+        return {number: model for number, model in found.items() if model is not None}
 
     def close(self) -> None:
         """Close all readers that are open."""

@@ -83,7 +83,7 @@ def _within(text: str, bounds: NumberBounds) -> tuple[float, ...]:
 
 
 def _rates(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
-    known = {"tuned": GRID, "default": (Options.learning_rate,)}
+    known = {"tuned": GRID, "default": (Options().learning_rate or 0.0,)}
     return known[text] if text in known else _within(text, LEARNING_RATE)
 
 

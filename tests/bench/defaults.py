@@ -36,7 +36,7 @@ MOST, EPOCHS, FLIPPED, BEFORE = 8_000, 6, 250, 1_000
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
 FIRST = {
     "discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore", "max_degree": 250,
-    "budget_per_feature": 0.0, "votes": "all",
+    "budget_per_feature": 0.0, "votes": "all", "learning_rate": 0.5,
 }  # fmt: skip
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "first defaults": FIRST,
@@ -47,6 +47,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "drift ignored": {"drift": "ignore"},
     "any degree": {"max_degree": 250},
     "one budget": {"product_budget": 500},
+    "classes at the usual rate": {"learning_rate": 0.5},
 }
 
 

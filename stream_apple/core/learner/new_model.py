@@ -74,7 +74,7 @@ def decay_of(options: Options) -> DecayRule:
 def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
     return LearningRule(
         loss=loss_number(options.loss),
-        rate=options.learning_rate,
+        rate=float(options.learning_rate or 0.0),
         expansion=ExpansionRule(
             exhaustive=options.method in {"quadratic", "cubic"},
             max_degree=int(options.max_degree or 0) if options.method == "apple" else _MAX_DEGREES[options.method],

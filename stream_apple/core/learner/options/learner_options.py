@@ -35,6 +35,7 @@ _MIXED = {
     "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
     "votes": "sampled", "early_growth": 60, "discretise": "auto",
 }  # fmt: skip
+_USUAL_RATE, _RATE_OF_CLASSES = 0.5, 0.75
 _OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
 """With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""
 _FIRST_RESERVOIR_OF_BOTH = 150  # with `centre = 0`
@@ -65,6 +66,7 @@ class Options(DeclaredOptions):
         """Replace each option that is None by the default that goes with the others."""
         order = (2 if self.method == "tuples" else 0) if self.order is None else self.order
         defaults: dict[str, object] = _PLAIN | {"order": order, "selection": self.usual_selection}
+        defaults["learning_rate"] = _RATE_OF_CLASSES if self._mixes and self.loss == "softmax" else _USUAL_RATE
         defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
         if self._mixes:
             defaults |= _MIXED

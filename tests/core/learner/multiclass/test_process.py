@@ -77,8 +77,8 @@ def test_apple_learns_what_linear_cannot(kind: dict[str, Any]) -> None:
 def test_linear_alongside_is_linear(kind: dict[str, Any]) -> None:
     """Beside products it learns as if it were alone."""
     batch = planted_classes(2, 3000)
-    alone = in_epochs(Learner(options_of({"method": "linear"})), batch)
-    beside = in_epochs(Learner(options_of(kind)), batch)
+    alone = in_epochs(Learner(options_of({"method": "linear", "learning_rate": 0.5})), batch)
+    beside = in_epochs(Learner(options_of({**kind, "learning_rate": 0.5})), batch)
     np.testing.assert_allclose(beside.linear_losses, alone.losses, rtol=1e-4, atol=1e-5)
 
 

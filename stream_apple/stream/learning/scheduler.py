@@ -25,6 +25,9 @@ from stream_apple.stream.partitions.partition import Partition
 Publish = Callable[[Partition, list[Record], BatchResult], None]
 
 
+_ASIDE = -1  # in the place of a partition's number
+
+
 @dataclass(slots=True)
 class _Inbox:
     """Holds records of a partition, and the bytes of their values."""
@@ -114,6 +117,11 @@ class LearningScheduler:
         """
         self._waiting.setdefault(partition.number, deque()).append(_ModelTask(call, then))
         self._start(partition.number)
+
+    def run_aside(self, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Make a call that has no model to itself; `then` is told its result. One at a time."""
+        self._waiting.setdefault(_ASIDE, deque()).append(_ModelTask(call, then))
+        self._start(_ASIDE)
 
     def collect(self, wait_s: float | None = 0.0) -> None:
         """Take the results that there are; if there is none, wait for one, so long or (None) as long as it takes.

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import Exclusion, RosterEntry
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, RosterEntry
 
 
 class ExclusionReason(StrEnum):

@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple, Protocol
 
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed, LogRange, Reader
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder
+from stream_apple.stream.snapshots.merge_reading import merged_place
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 FEW_LARGE = 50
@@ -111,4 +116,22 @@ class SnapshotStore:
                 if record is None:
                     raise snapshot.incomplete("found none")
                 snapshot.accept(record)
+        if snapshot.merged is not None:
+            snapshot.complete(self._merged(snapshot.merged, model.learner.options))
         return model
+
+    def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
+        """A merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is not whole."""
+        topic, place = self._provenance.topics.merges, merged_place(self._provenance, pointer)
+        low, high = self._logs.log_range(topic, 0)
+        if pointer.first < low:
+            raise GapError(f"expected {place}, whose table the model has, found {low} as the first message: it is gone")
+        decoder = MergeDecoder(self._provenance.group, pointer.round, options)
+        log = self._logs.reader(topic, 0, pointer.first)
+        with closing(LogScan(log, f"{topic}-0", min(pointer.last + 1, high), FEW_LARGE)) as scan:
+            try:
+                while decoder.left:
+                    decoder.take(scan.take(), pointer)
+            except SnapshotError as error:
+                raise SnapshotError(f"{place}: {error}") from error
+        return decoder.model

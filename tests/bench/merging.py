@@ -97,7 +97,9 @@ def stages(history: list[dict[str, Any]]) -> list[list[float]]:
     return [
         [
             later - earlier
-            for earlier, later in itertools.pairwise([min(each["stopped"]), *(max(each.get(kind, [0.0])) for kind in ordered)])
+            for earlier, later in itertools.pairwise(
+                [min(each["stopped"]), *(max(each.get(kind, [0.0])) for kind in ordered)]
+            )
         ]
         for each in moments.values()
         if "stopped" in each

@@ -255,11 +255,14 @@ class Loop(MemberLoop):
         """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
         if not self._transaction.open:
             return
-        if self._merging.unwritten or any(partition.jumped for partition in self._owned):
+        if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
-        self._merging.finish()
-        self._writer.finish()
+        while self._merging.unwritten:
+            self._learning.settle()
+            self._merging.write()
+            self._broker.flush()
+            self._writer.finish()
         for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, partition.model.image())
             self._writer.finish()

@@ -69,10 +69,14 @@ class Follower:
         """Whether the partition waits for a merged model, its contribution being committed."""
         return self.partition.state is State.WAITING
 
-    def lends(self, now: float, defer_s: float) -> bool:
-        """Whether its model, which stands still, is all that a leader in this worker needs, for so long at first."""
-        stopped = self.partition.state is State.STOPPED and not self.cut_off
-        return stopped and now - self.since < defer_s
+    @property
+    def lends(self) -> bool:
+        """Whether a leader in this worker can have what it contributes, which is not committed yet, from its model."""
+        return self.partition.state in (State.STOPPED, State.CONTRIBUTING) and not self.cut_off
+
+    def defers(self, now: float, defer_s: float) -> bool:
+        """Whether it does so without writing it, which it need not for so long at first."""
+        return self.lends and self.partition.state is State.STOPPED and now - self.since < defer_s
 
     def stands_at(self, entry: RosterEntry) -> bool:
         """Whether the model still is what it was when it contributed that."""

@@ -79,7 +79,7 @@ class LocalPartitions(Protocol):
 
     @property
     def lent(self) -> Mapping[int, Standing]:
-        """Where partitions stand whose contributions are models of this worker, which it has not written."""
+        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
         ...
 
     def model(self, entry: RosterEntry) -> Mergeable | None:
@@ -161,6 +161,7 @@ class Leader:
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
         self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
+        self._encoding: _MadeMerge | None = None
 
     @property
     def ready(self) -> Sequence[Message] | None:
@@ -207,7 +208,7 @@ class Leader:
         """The merge that was ready is committed, and noted beside partition 0; what its readers will find."""
         outcome = self._work
         assert isinstance(outcome, _MadeMerge)
-        self._work = None
+        self._work = self._encoding = None
         self.newest = pointer
         self._log.wrote(pointer)
         manifest, counts = outcome.manifest, outcome.manifest.counts
@@ -239,7 +240,7 @@ class Leader:
         """Lead no more, and close all readers that are open."""
         if isinstance(self._work, Gathering):
             self._work.close()
-        self._work = None
+        self._work = self._encoding = None
         self._log.drop()
 
     def _look(self, history: MergeHistory) -> None:
@@ -292,15 +293,23 @@ class Leader:
             if self._work is merging:
                 assert isinstance(result, tuple)
                 model, manifest = result
-                self._work = made = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
-                self._run(partial(made.encode, self._provenance.group), partial(encoded, made))
+                self._work = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
 
-        def encoded(made: _MadeMerge, messages: object) -> None:
+        self._run(merging.make, done)
+
+    def encode(self) -> None:
+        """Have the messages of a merge that is made be made, too: after what partitions wait for."""
+        made = self._work
+        if not isinstance(made, _MadeMerge) or made is self._encoding or made.messages:
+            return
+        self._encoding = made
+
+        def done(messages: object) -> None:
             if self._work is made:
                 assert isinstance(messages, list)
                 self._work = made._replace(messages=messages)
 
-        self._run(merging.make, done)
+        self._run(partial(made.encode, self._provenance.group), done)
 
 
 class _PlannedMerge(NamedTuple):

@@ -81,8 +81,8 @@ class Merging(Protocol):
         """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
         ...
 
-    def finish(self) -> None:
-        """Write all that is `unwritten`; no thread must be at work, and no snapshot on its way."""
+    def write(self) -> None:
+        """Do the next bit of what is `unwritten`: there is more if threads, or the broker, have done theirs."""
         ...
 
     def iterate(self) -> bool:
@@ -129,7 +129,7 @@ class _Unmerged:
     due_in_s = math.inf
     unwritten = False
 
-    def finish(self) -> None:
+    def write(self) -> None:
         pass
 
     def iterate(self) -> bool:
@@ -190,10 +190,11 @@ class MergedPartitions:
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._lent: MergedModel | None = None
+        self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
         self.commits: dict[int, Committed] = {}
-        # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
-        self._gates: dict[int, int | None] = {}
+        self._held: set[int] = set()  # partitions of which records are kept, while nothing was lost
+        self._released: set[int] = set()  # not from inside a rebalance
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Take these partitions for ours from now on, and no others."""
@@ -208,24 +209,26 @@ class MergedPartitions:
         """Forget all partitions: nothing is ours any more, or to be trusted."""
         if self._leader is not None:
             self._leader.close()
-        self._leader, self._written, self._lent = None, None, None
+        self._leader, self._written, self._lent, self._offsets = None, None, None, None
         self._context.recorder.dropped(self._followers)
         self._followers = {}
-        self._gates = {}
+        self._held, self._released = set(), set()
         self.commits = {}
         self._log.drop()
 
     @property
     def busy(self) -> bool:
         """Whether partitions wait for what is done here, and not for records or for other workers."""
-        return (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._gates) or self.unwritten
+        return (
+            (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._released) or self.unwritten
+        )
 
     @property
     def due_in_s(self) -> float:
         """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
         now, followers = self._context.now(), self._followers.values()
         due = [self._poll_at] if any(follower.waiting for follower in followers) else []
-        due += [follower.since + self._defer_s for follower in followers if self._lends(follower, now)]
+        due += [follower.since + self._defer_s for follower in followers if self._defers(follower, now)]
         if self._leader is not None:
             due.append(self._leader.next_look)
         return max(min(due, default=math.inf) - now, 0.0)
@@ -237,13 +240,13 @@ class MergedPartitions:
         return [
             follower.partition
             for follower in self._in_turn()
-            if follower.partition.state in due and not self._lends(follower, now)
+            if follower.partition.state in due and not self._defers(follower, now)
         ]
 
     @property
     def unwritten(self) -> bool:
         """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
-        if self._lent is not None and self._adopting:
+        if self._lent is not None and (self._adopting or (self._offsets is not None and self._written is None)):
             return True
         return any(self._unrecorded(follower) for follower in self._followers.values())
 
@@ -251,20 +254,13 @@ class MergedPartitions:
     def _unrecorded(follower: Follower) -> bool:
         return follower.record is not None and follower.partition.state is not State.ADOPTED
 
-    def finish(self) -> None:
-        """Write all that is `unwritten`; no thread must be at work, and no snapshot on its way."""
-        if self.unwritten:
-            self._write()
-            assert not self.unwritten
-
-    def _lends(self, follower: Follower, now: float) -> bool:
-        """Whether a leader that is here, too, has what the partition contributes: it need not be written."""
-        return 0 in self._followers and follower.lends(now, self._defer_s)
+    def _defers(self, follower: Follower, now: float) -> bool:
+        """Whether a leader that is here, too, has what the partition contributes, which is not written yet."""
+        return 0 in self._followers and follower.defers(now, self._defer_s)
 
     @property
     def lent(self) -> Mapping[int, Standing]:
-        """Where partitions stand whose contributions are models of this worker, which it has not written."""
-        now = self._context.now()
+        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
         return {
             number: Standing(
                 offset=each.boundary.at,
@@ -272,7 +268,7 @@ class MergedPartitions:
                 snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
             )
             for number, each in self._followers.items()
-            if self._lends(each, now)
+            if each.lends
         }
 
     def _in_turn(self) -> list[Follower]:
@@ -291,15 +287,14 @@ class MergedPartitions:
         SnapshotError, GapError if what was merged, or published, can't be known.
         """
         now = self._context.now()
-        self._move_gates()
         self._welcome(now)
+        self._move_gates()
         for follower in self._followers.values():
             if follower.cut_off:
                 self._skip(follower, "records behind it are gone")
-        led = self._lead()
+        self._lead()
         self._wait_on(now)
-        if led or self.unwritten:
-            self._write()
+        self.write()
         # Whoever else goes on with what is lent does so in the same transaction.
         return self._written is not None and not self.unwritten
 
@@ -308,25 +303,36 @@ class MergedPartitions:
         return any(follower.partition.state is State.ADOPTING for follower in self._followers.values())
 
     def _move_gates(self) -> None:
-        gates, self._gates = self._gates, {}
-        for number, at in gates.items():
-            if at is None:
-                self._context.broker.resume(number)
-            else:
-                self._context.broker.pause(number, at)
+        """Have what has been lost delivered again when its partition is released, and none of it before."""
+        for number in list(self._held):
+            lost = self._learning.lost(self._followers[number].partition)
+            if lost is not None:
+                self._held.remove(number)
+                self._context.broker.pause(number, lost)
+        released, self._released = self._released, set()
+        for number in released:
+            self._held.discard(number)
+            self._learning.go_on(self._followers[number].partition)
+            self._context.broker.resume(number)
+
+    def _hold(self, follower: Follower, among: int) -> None:
+        number = follower.partition.number
+        self._learning.hold(follower.partition, follower.boundary.at, among)
+        self._held.add(number)
+        self._context.recorder.held(number, follower.boundary.round)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
         for follower in self._followers.values():
             if follower.arrive(now):
-                self._context.recorder.held(follower.partition.number, follower.boundary.round)
+                self._hold(follower, 0)  # it is paused
 
     def _wait_on(self, now: float) -> None:
         """See whether those that wait have waited enough."""
         waiting = [
             follower
             for follower in self._in_turn()
-            if (follower.waiting or self._lends(follower, now)) and not self._unrecorded(follower)
+            if (follower.waiting or self._defers(follower, now)) and not self._unrecorded(follower)
         ]
         if not waiting:
             return
@@ -376,7 +382,7 @@ class MergedPartitions:
                 return
             if follower.taken(adopted):
                 self._begin()
-                self._gates[follower.partition.number] = None
+                self._released.add(follower.partition.number)
             self._log_adoption(follower, merged, adopted.counts)
 
         self._learning.ask(follower.partition, partial(follower.take, merged, self._settings), taken)
@@ -414,7 +420,7 @@ class MergedPartitions:
             seconds=round(seconds, 3),
         )
         self._context.recorder.went_on(follower.partition.number, "skipped", seconds)
-        self._context.broker.resume(follower.partition.number)
+        self._released.add(follower.partition.number)
 
     def _record(self, follower: Follower) -> None:
         record, provenance = follower.record, self._context.provenance
@@ -424,21 +430,19 @@ class MergedPartitions:
         self._context.broker.send(provenance.topics.merges, 0, key, encode_adoption(provenance.group, record), 0)
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """The partition's model has come to a boundary: nothing more is fetched for it."""
+        """The partition's model has come to a boundary: nothing more is learned of it."""
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
         if self._leader is not None:
             self._leader.look_soon()
-        self._learning.forget(partition)
-        self._gates[partition.number] = boundary.at
-        self._context.recorder.held(partition.number, boundary.round)
+        self._hold(follower, len(self._followers))
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
         """This snapshot of the partition's model has been begun, in the open transaction."""
         follower = self._followers.get(partition.number)
         if follower is not None and follower.begin_to_save(image):
             self._record(follower)
-            self._gates[partition.number] = None
+            self._released.add(partition.number)
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """What the next transaction must commit, when all snapshots in it are complete."""
@@ -474,17 +478,17 @@ class MergedPartitions:
                 )
         if self._written is not None and self._leader is not None:
             self._log.hand_over(self._leader.committed(self._written))
-            self._written, self._lent = None, None
+            self._written, self._lent, self._offsets = None, None, None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been noted need not be found by waiting
             if self._leader is not None:
                 self._leader.look_soon()
 
-    def _lead(self) -> bool:
-        """Merge what is to be merged, if partition 0 is here; whether a merged model is to be written."""
+    def _lead(self) -> None:
+        """Merge what is to be merged, if partition 0 is here."""
         first = self._followers.get(0)
         if first is None or first.partition.state not in ANSWERING:
-            return False
+            return
         if self._leader is None:
             self._leader = self._new_leader(first)
         self._leader.step()
@@ -492,12 +496,13 @@ class MergedPartitions:
         if made is not None and self._lent is None:
             self._lent = made
             self._log.lend(made)
-        return self._leader.ready is not None and self._written is None
 
-    def _write(self) -> None:
-        """Send the merged model that is ready, and with what partitions have gone on, where it is known."""
-        if self._leader is not None and self._leader.ready is not None and self._written is None:
-            self._written = self._send(self._leader.ready)
+    def write(self) -> None:
+        """Send the merged model that is ready, and with what partitions have gone on, where that is known."""
+        if self._leader is not None:
+            self._leader.encode()
+            if self._leader.ready is not None and self._written is None:
+                self._written = self._sent_to(self._leader.ready)
         for follower in self._followers.values():
             if self._unrecorded(follower):
                 self._write_adoption(follower)
@@ -516,16 +521,18 @@ class MergedPartitions:
             follower.reference = None
         self._record(follower)
 
-    def _send(self, messages: Sequence[Message]) -> MergedPointer:
-        """Send a merged model; where it is."""
-        self._begin()
-        offsets: list[int] = []
-        for key, value in messages:
-            self._context.broker.send(
-                self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
-            )
-        self._context.broker.flush()
-        return MergedPointer(round_of(messages[0][0]), min(offsets), max(offsets))
+    def _sent_to(self, messages: Sequence[Message]) -> MergedPointer | None:
+        """Send a merged model, unless it has been sent; return where it is, when the broker has all of it."""
+        if self._offsets is None:
+            self._begin()
+            self._offsets = offsets = list[int]()
+            for key, value in messages:
+                self._context.broker.send(
+                    self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
+                )
+        if len(self._offsets) < len(messages):
+            return None
+        return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))
 
     def _new_leader(self, first: Follower) -> Leader:
         context = self._context

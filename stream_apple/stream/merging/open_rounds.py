@@ -69,9 +69,12 @@ class ClosedRound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to."""
+    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to.
 
-    place: tuple[int, int]
+    place  its offset, the end of its log, and its newest boundary: who has just gone on from there is not idle
+    """
+
+    place: tuple[int, int, BoundaryNote | None]
     since: float
     worked: float
 
@@ -100,7 +103,7 @@ class OpenRounds:
         """All partitions stand so now; which rounds have been opened by that."""
         self._standings = standings
         for number, standing in enumerate(standings):
-            place, before = (standing.offset, standing.end), self._seen.get(number)
+            place, before = (standing.offset, standing.end, standing.boundary), self._seen.get(number)
             if before is None or before.place != place:
                 worked = before is not None and before.place[0] != standing.offset
                 earlier = -math.inf if before is None else before.worked

@@ -1,9 +1,9 @@
 """How long partitions are held while workers are killed and frozen: `python tests/bench/holds.py [--seconds N] ...`.
 
 Three workers merge four partitions (2^18 slots) at the end of each round of two seconds, on a stream of rare features
-and pairs that comes as time goes. Every few seconds one of them, whoever leads or any other, is killed and started again
-after a while, or stopped by SIGSTOP for up to ten seconds; `merge.patience` is 1 s, `merge.max_hold` 3 s, and a member
-of the group is given up after 6 s.
+and pairs that comes as time goes. Every few seconds one of them, whoever leads or any other, is killed and started
+again after a while, or stopped by SIGSTOP for up to ten seconds; `merge.patience` is 1 s, `merge.max_hold` 3 s, and a
+member of the group is given up after 6 s.
 
 A hold is what a worker logs of it: from when a partition stands at the end of a round to when it goes on, with the
 merged model or alone. The time that a worker was frozen itself is no hold: where one overlaps, it is left out, and

@@ -20,6 +20,7 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
@@ -54,7 +55,11 @@ def stop_where_it_has_adopted(config: Config) -> None:
     new_model = model_factory(config.topics.examples, settings, settings.decoder())
     loop, owned = assemble(config, broker, new_model, Monitoring(Metrics(), Health()))
     loop.start()
-    loop._learning.go_on = lambda _: None  # type: ignore[method-assign]  # what is kept stays where it is
+
+    def stay(partition: Partition) -> None:
+        """What is kept of it is not learned."""
+
+    loop._learning.go_on = stay  # type: ignore[method-assign]
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         loop.iterate()

@@ -7,8 +7,8 @@ So what is learned depends on the records alone: 1 and 2 workers must come to th
     loss        progressive squared loss, mean of all predictions of all partitions, by a reader of committed data
     examples/s  from the first predictions that reader sees to the last; the examples are produced meanwhile
     held        seconds that a partition waited at the end of a round, by `round_adopted`: median and longest
-    written     bytes a round and partition: snapshots (contributions that other workers read; of who adopts, what is its
-                own), and its share of the merge
+    written     bytes a round and partition: snapshots (contributions that other workers read, and what each partition
+                has of its own when it adopts), and its share of the merge
     read        bytes a round and partition: its contribution by the leader, and its share of the merged model, which
                 each worker reads once
 

@@ -294,11 +294,13 @@ class Leader:
                 assert isinstance(result, tuple)
                 model, manifest = result
                 self._work = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
+                if any(entry.written for entry in manifest.roster):
+                    self.encode()  # other workers wait for the commit
 
         self._run(merging.make, done)
 
     def encode(self) -> None:
-        """Have the messages of a merge that is made be made, too: after what partitions wait for."""
+        """Have the messages of a merge that is made be made, too; called after what partitions here wait for."""
         made = self._work
         if not isinstance(made, _MadeMerge) or made is self._encoding or made.messages:
             return

@@ -10,6 +10,7 @@ the model is: so whoever is not the owner any more can't commit, and the next ow
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -129,6 +130,7 @@ class Leader:
     metrics    told of merges
     newest     where the newest merged model is, by the committed note of partition 0
     local      partitions of the same worker
+    threads    that merge at once
 
     newest  the same, by now
     made    a merged model that partitions of this worker may go on with in the transaction that is to hold it
@@ -146,8 +148,10 @@ class Leader:
         newest: MergedPointer | None,
         now: Callable[[], float] = time.monotonic,
         local: LocalPartitions | None = None,
+        threads: int = 1,
     ) -> None:
         assert provenance.merging is not None
+        self._threads = threads
         self.newest = newest
         self._local: LocalPartitions = _NothingHere() if local is None else local
         self._broker = broker
@@ -287,6 +291,7 @@ class Leader:
             models,
             self._provenance.merging.parents,
             self._log.history,
+            self._threads,
         )
 
         def done(result: object) -> None:
@@ -321,10 +326,13 @@ class _PlannedMerge(NamedTuple):
     models: Sequence[Mergeable]
     parents: Parents
     history: MergeHistory
+    threads: int
 
     def make(self) -> tuple[Mergeable, MergeManifest]:
         """Merge the models; return the merged one, and what is recorded of the merge."""
-        model, counts = merge(self.models, parents=self.parents)
+        # Whoever waits for this does nothing else meanwhile.
+        with ThreadPoolExecutor(self.threads, "merging") as pool:
+            model, counts = merge(self.models, parents=self.parents, run=pool.map, parts=self.threads)
         number, partitions, roster, excluded = self.closed
         manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), self.history)
         return model, manifest

@@ -48,6 +48,7 @@ class MergingContext(NamedTuple):
     options    of its models
     new_model  makes one that has learned nothing
     recorder   is told what happens
+    threads    that merge at once
     """
 
     broker: Broker
@@ -56,6 +57,7 @@ class MergingContext(NamedTuple):
     new_model: ModelFactory
     recorder: BoundaryRecorder
     now: Callable[[], float] = time.monotonic
+    threads: int = 1
 
 
 class Merging(Protocol):
@@ -246,7 +248,8 @@ class MergedPartitions:
     @property
     def unwritten(self) -> bool:
         """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
-        if self._lent is not None and (self._adopting or (self._offsets is not None and self._written is None)):
+        on_its_way = self._offsets is not None and self._written is None
+        if on_its_way or (self._lent is not None and self._adopting):
             return True
         return any(self._unrecorded(follower) for follower in self._followers.values())
 
@@ -547,4 +550,5 @@ class MergedPartitions:
             None if merge is None else merge.merged,
             context.now,
             self,
+            context.threads,
         )

@@ -42,7 +42,7 @@ class _Inbox:
 
 @dataclass(slots=True)
 class _Held:
-    """Holds what follows where a model stands still: `most` records at most.
+    """Holds what follows where a model stands still: `most` bytes at most.
 
     lost  the first offset that is not among them, though it came
     """
@@ -137,7 +137,7 @@ class LearningScheduler:
     def hold(self, partition: Partition, at: int, among: int) -> None:
         """The partition's model stands still before offset `at`: keep what follows, until it goes on.
 
-        among  so many partitions have as much room each; 0: keep nothing
+        among  so many partitions have as much room each, of half of the memory; 0: keep nothing
         """
         behind: list[Record] = []
         if self._published is not None and self._published.partition is partition:
@@ -149,21 +149,20 @@ class LearningScheduler:
         if inbox is not None:
             behind += inbox.records
         self.forget(partition)
-        self._held[partition.number] = held = _Held(_Inbox(partition, [], 0), self._most // among if among else 0)
+        most = MOST_BYTES // 2 // among if among else 0
+        self._held[partition.number] = held = _Held(_Inbox(partition, [], 0), most)
         self._keep(held, behind)
 
     def _keep(self, held: _Held, records: Sequence[Record]) -> None:
         if held.lost is not None or not records:
             return
-        kept = list(records[: max(held.most - len(held.inbox.records), 0)])
-        size = bytes_of(kept)
-        if self._bytes + size > MOST_BYTES // 2:
+        kept, size = list(records), bytes_of(records)
+        if held.inbox.size + size > held.most:
             kept, size = [], 0
-        if len(kept) < len(records):
-            held.lost = records[len(kept)].offset()
+            held.lost = records[0].offset()
         held.inbox.records += kept
         held.inbox.size += size
-        self._bytes += size  # of which there is a half for what is not kept; the number bounds what is waited for
+        self._bytes += size  # of their number, which bounds what others wait for, these are no part
 
     def lost(self, partition: Partition) -> int | None:
         """The first offset behind what is kept of a model that stands still that has to come again; None if none."""

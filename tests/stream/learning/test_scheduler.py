@@ -16,6 +16,7 @@ from stream_apple.errors import ModelError
 from stream_apple.stream.learning import scheduler as scheduler_module
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import ThreadPool, Threads
+from stream_apple.stream.log.columns import bytes_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.partitions.partition import Partition
@@ -312,15 +313,18 @@ def test_what_follows_where_a_model_stands_still_is_kept(threads: Threads) -> No
 
 
 @pytest.mark.parametrize(("among", "kept"), [(1, 80), (4, 20), (0, 0)])
-def test_no_more_is_kept_than_there_is_room_for(among: int, kept: int, threads: Threads) -> None:
-    """What does not fit has to come again, and nothing behind it is kept."""
+def test_no_more_is_kept_than_there_is_room_for(
+    among: int, kept: int, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit has to come again, and nothing behind it is kept; half of the memory is left for others."""
     still = StandingStill(threads, 80)
     still.among = among
+    monkeypatch.setattr(scheduler_module, "MOST_BYTES", 2 * bytes_of(still.records[100:180]))
     for at in range(0, 280, 20):
         still.scheduler.add(still.place, still.records[at : at + 20])
         still.scheduler.settle()
+        assert still.scheduler.room
     assert still.scheduler.lost(still.place) == 100 + kept
-    assert still.scheduler.room
     still.release()
     assert still.scheduler.lost(still.place) is None
     still.scheduler.settle()
@@ -328,15 +332,6 @@ def test_no_more_is_kept_than_there_is_room_for(among: int, kept: int, threads: 
     still.scheduler.add(still.place, still.records[100 + kept :])
     still.scheduler.settle()
     assert still.published.offsets[0] == list(range(300))
-
-
-def test_large_records_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the memory is left for partitions that others wait for."""
-    still = StandingStill(LateThreads(random.Random(1), 0.0))
-    still.scheduler.add(still.place, still.records[:120])
-    monkeypatch.setattr(scheduler_module, "MOST_BYTES", 100)
-    still.scheduler.settle()
-    assert still.scheduler.lost(still.place) == 100
 
 
 def test_who_is_left_keeps_nothing() -> None:

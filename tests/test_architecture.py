@@ -1,6 +1,6 @@
 """The shape of the package: who may import whom, and who may touch the outside.
 
-A room is a folder of the package, or a module of it that has directions of its own. The parts, from the bottom:
+What is called a package here is a folder of `stream_apple`, or a module of it that has directions of its own. From the bottom:
 
     core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
 
@@ -46,7 +46,7 @@ STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
 )
 _STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
 
-# Room -> the rooms that it may import, itself left out.
+# Package -> the packages that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "logs": {"terminal"},
@@ -324,8 +324,8 @@ UNUSED = (
 )
 
 
-def _room(dotted: str) -> str:
-    """The most special room that a module of the package, `stream.snapshots.codec` say, is in."""
+def _package_of(dotted: str) -> str:
+    """The innermost package that a module, `stream.snapshots.codec` say, is in."""
     names = dotted.split(".")
     while ".".join(names) not in ALLOWED and len(names) > 1:
         names.pop()
@@ -349,16 +349,16 @@ def _imports(tree: ast.AST) -> Iterator[str]:
                 yield f"{module}.{alias.name}" if is_module else module
 
 
-def _forbidden(room: str, tree: ast.AST) -> list[str]:
-    """The imports of a file in `room` that go against the direction."""
+def _forbidden(package: str, tree: ast.AST) -> list[str]:
+    """The imports of a file in `package` that go against the direction."""
     found = []
     for name in _imports(tree):
         top, _, rest = name.partition(".")
         if top == "stream_apple":
-            target = _room(rest)
-            if target != room and target not in ALLOWED[room]:
+            target = _package_of(rest)
+            if target != package and target not in ALLOWED[package]:
                 found.append(name)
-        elif room.partition(".")[0] not in HOMES.get(top, {room.partition(".")[0]}):
+        elif package.partition(".")[0] not in HOMES.get(top, {package.partition(".")[0]}):
             found.append(name)
     return found
 
@@ -390,16 +390,16 @@ def path(request: pytest.FixtureRequest) -> Path:
 
 def test_every_room_has_its_place() -> None:
     """A new folder or part of the package must be given its place in the direction of imports."""
-    rooms = {".".join(path.parent.relative_to(PACKAGE).parts) for path in FILES} - {""}
-    assert rooms | {part_of(path) for path in FILES} <= set(ALLOWED)
-    assert {_room(dotted_name(path)) for path in FILES} == set(ALLOWED), "a room that is not there any more"
+    packages = {".".join(path.parent.relative_to(PACKAGE).parts) for path in FILES} - {""}
+    assert packages | {part_of(path) for path in FILES} <= set(ALLOWED)
+    assert {_package_of(dotted_name(path)) for path in FILES} == set(ALLOWED), "a package that is not there any more"
 
 
 def test_the_direction_has_no_cycle() -> None:
     """Following the allowed imports never leads back."""
     order: list[str] = []
     while len(order) < len(ALLOWED):
-        ready = [room for room, used in ALLOWED.items() if room not in order and used <= set(order)]
+        ready = [package for package, used in ALLOWED.items() if package not in order and used <= set(order)]
         assert ready
         order += ready
 
@@ -434,8 +434,8 @@ def test_each_folder_of_the_stream_has_one_layer() -> None:
 
 
 def test_imports_follow_the_direction(path: Path) -> None:
-    """No file imports a room, or a technology, that is not for it."""
-    assert _forbidden(_room(dotted_name(path)), tree_of(path)) == []
+    """No file imports a package, or a technology, that is not for it."""
+    assert _forbidden(_package_of(dotted_name(path)), tree_of(path)) == []
 
 
 def test_the_outside_is_touched_at_the_edge(path: Path) -> None:
@@ -477,7 +477,7 @@ class TestRules:
     """The rules above see what they are for."""
 
     @pytest.mark.parametrize(
-        ("room", "source"),
+        ("package", "source"),
         [
             ("core", "from stream_apple.stream.model.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
@@ -498,9 +498,9 @@ class TestRules:
             ("core.learner", "import logging"),
         ],
     )
-    def test_forbidden_imports_are_found(self, room: str, source: str) -> None:
+    def test_forbidden_imports_are_found(self, package: str, source: str) -> None:
         """Each kind of wrong import is seen, wherever it stands."""
-        assert len(_forbidden(room, ast.parse(source))) == 1
+        assert len(_forbidden(package, ast.parse(source))) == 1
 
     @pytest.mark.parametrize(
         ("folder", "source"),

@@ -45,14 +45,9 @@ def encode_example(example: Example) -> bytes:
         message["weight"] = example.weight
     if example.id is not None:
         message["id"] = example.id
+    message["features"] = None
     features = {name: _compact(value) for name, value in example.features.items()}
-    packer = msgpack.Packer(autoreset=False)
-    packer.pack_map_header(len(message) + 1)
-    for key, item in message.items():
-        packer.pack(key)
-        packer.pack(item)
-    packer.pack("features")
-    header: bytes = packer.bytes()
+    header: bytes = msgpack.packb(message)[:-1]  # without the byte of that None
     body: bytes = msgpack.packb(features, use_single_float=True)
     return header + body
 

@@ -30,9 +30,13 @@ DEEPEST = 16
 """Maps within each other, the record included."""
 _MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any number
 _LARGE = 2.0**59  # smaller numbers are values of features, without a further look
+_NUMBERS = frozenset({int, float})
 _PACKED = frozenset({"indices", "values"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Members of an enumeration are found by a look at its class, which costs as much as all else that is done with a field.
+_BY_VALUE, _IGNORED, _TIME = FieldKind.BY_VALUE, FieldKind.IGNORED, FieldKind.TIME
 
 _Spaces = dict[str, dict[str, float]]
 
@@ -59,7 +63,7 @@ class RecordMapper:
     def __init__(self, mapping: InputMapping) -> None:
         self.mapping = mapping
         self._zone = zone_of(mapping.time_zone)
-        self._known: dict[str, Feature] = {}
+        self.meanings = _Meanings(mapping)
 
     def example(self, record: object) -> Mapped:
         """Return the example in one parsed record; RefusedError if there is none.
@@ -97,6 +101,8 @@ class RecordMapper:
             return None
         if path in record:
             return record[path]
+        if self.mapping.separator not in path:
+            return None
         found: object = record
         for name in path.split(self.mapping.separator):
             if not isinstance(found, dict):
@@ -164,20 +170,11 @@ class RecordMapper:
         walk.map("", features, 1)
         return walk.spaces, walk.left_out
 
-    def feature(self, path: str) -> Feature:
-        """Return what a path stands for, as of `InputMapping.feature`."""
-        found = self._known.get(path)
-        if found is None:
-            found = self.mapping.feature(path)
-            if len(self._known) < _MOST_KEPT:
-                self._known[path] = found
-        return found
-
     def kind_of(self, path: str) -> FieldKind:
         """Return what becomes of the field at `path`, counted from the record."""
         where = self.mapping.features
         below = "" if where == ALL else where + self.mapping.separator
-        return self.feature(path.removeprefix(below)).kind if path.startswith(below) else FieldKind.IGNORED
+        return self.meanings[path.removeprefix(below)].kind if path.startswith(below) else FieldKind.IGNORED
 
     def parts_of_time(self, value: object) -> list[str]:
         """Return hour, weekday and month of a time in the mapping's zone, as categories; ParseError if it is none."""
@@ -186,6 +183,20 @@ class RecordMapper:
         except OverflowError:
             raise ParseError(f"a time that is before the year 10000 in {self.mapping.time_zone}, too", value) from None
         return [f"hour={local.hour}", f"weekday={_WEEKDAYS[local.weekday()]}", f"month={local.month}"]
+
+
+class _Meanings(dict[str, Feature]):
+    """What paths stand for: path -> its meaning by `InputMapping.feature`, found when it is first needed."""
+
+    def __init__(self, mapping: InputMapping) -> None:
+        super().__init__()
+        self._mapping = mapping
+
+    def __missing__(self, path: str) -> Feature:
+        found = self._mapping.feature(path)
+        if len(self) < _MOST_KEPT:
+            self[path] = found
+        return found
 
 
 class _Walk:
@@ -206,25 +217,36 @@ class _Walk:
         """Add all that the map at `path` holds."""
         if depth > DEEPEST:
             raise RefusedError(Reason.TOO_DEEP, f"maps at most {DEEPEST} deep", f"more at {_cut(path)!r}")
+        prefix = f"{path}{self._separator}" if path else ""
+        meanings, spaces = self._mapper.meanings, self.spaces
         for name, value in fields.items():
             if not isinstance(name, str):
                 raise RefusedError(Reason.WRONG_TYPE, "text as the name of a field", name)
-            whole = f"{path}{self._separator}{name}" if path else name
-            feature, kind = self._mapper.feature(whole), type(value)
-            # What most fields are takes a third of the time here.
-            if feature.kind is FieldKind.BY_VALUE and kind is str and value:
-                self._put(feature.space, f"{feature.name}={value}", 1.0, whole)
-            elif feature.kind is FieldKind.BY_VALUE and (kind is float or kind is int) and -_LARGE < value < _LARGE:
-                self._put(feature.space, feature.name, float(value), whole)
+            whole = prefix + name
+            feature = meanings[whole]
+            kind, space, plain = feature
+            # What most fields are is done here: with a call for each field the walk would take three times as long.
+            if kind is _BY_VALUE and type(value) is str and value:
+                plain, number = f"{plain}={value}", 1.0
+            elif kind is _BY_VALUE and type(value) in _NUMBERS and -_LARGE < value < _LARGE:
+                number = float(value)
             else:
                 self._field(feature, whole, value, depth)
+                continue
+            names = spaces.get(space)
+            if names is None:
+                spaces[space] = {plain: number}
+            elif plain in names:
+                _refuse_again(whole)
+            else:
+                names[plain] = number
 
     def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
-        if feature.kind is FieldKind.IGNORED or _is_absent(value):
+        if feature.kind is _IGNORED or _is_absent(value):
             return
         if isinstance(value, dict):
             self.map(path, value, depth + 1)
-        elif feature.kind is FieldKind.TIME:
+        elif feature.kind is _TIME:
             self._time(path, value)
         elif isinstance(value, list | tuple):
             self._list(path, feature, value)
@@ -281,7 +303,7 @@ class _Walk:
         if names is None:
             names = self.spaces[space] = {}
         elif name in names:
-            raise RefusedError(Reason.DUPLICATE_KEY, "each field once", f"{_cut(path)!r} again")
+            _refuse_again(path)
         names[name] = value
 
     def _unreadable(self, reason: Reason, expected: str, path: str, found: object) -> None:
@@ -330,6 +352,10 @@ def _number(value: object) -> float | None:
 
 def _refuse(reason: Reason, expected: str, found: object) -> NoReturn:
     raise RefusedError(reason, expected, in_json(found))
+
+
+def _refuse_again(path: str) -> NoReturn:
+    raise RefusedError(Reason.DUPLICATE_KEY, "each field once", f"{_cut(path)!r} again")
 
 
 def _cut(path: str) -> str:

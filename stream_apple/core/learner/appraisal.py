@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.credits import Credits, Seats, empty_seats, standing_of, take_seats
+from stream_apple.core.learner.kernels.credits import Credits, SlotIndex, empty_slot_index, index_slots, position_of
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.state.model import Model
 from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
@@ -46,8 +46,8 @@ def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> A
     cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
     origins = work.origins if model.rule.side_arrays.counts else None
     nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
-    earners = Credits(empty_seats(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
-    asked = empty_seats(len(candidates))
+    earners = Credits(empty_slot_index(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
+    asked = empty_slot_index(len(candidates))
     _appraise_recent(model, work, origins, (parents, candidates), earners, asked, (cost, presence), totals)
     examples = max(totals[0], 1.0)
     means = (sums[:-1] / examples for sums in (cost, earners.earned, presence))
@@ -61,18 +61,18 @@ def _appraise_recent(
     origins: Origins | None,
     places: tuple[Places, Places],
     earners: Credits,
-    asked: Seats,
+    asked: SlotIndex,
     sums: tuple[Means, Means],
     totals: Means,
 ) -> None:
     """Add up cost, earned and presence of each; totals: examples, products, base features.
 
-    earners, asked  the seats of parents and candidates, which nobody has taken yet
+    earners, asked  have an index each, still empty: of the parents, and of the candidates
     """
     recent, slots, features, nodes = model.recent, model.table.slots, work.features, work.nodes
     cost, presence = sums
-    take_seats(earners.seats, places[0])
-    take_seats(asked, places[1])
+    index_slots(earners.parents, places[0])
+    index_slots(asked, places[1])
     for half in range(2):
         first = 0
         for e in range(recent.filled[1 + half]):
@@ -93,4 +93,4 @@ def _appraise_recent(
             for t in range(found):
                 owner = slots[features.slot[t]]
                 owner["active"] = 0
-                presence[standing_of(asked, features.slot[t])] += 1.0
+                presence[position_of(asked, features.slot[t])] += 1.0

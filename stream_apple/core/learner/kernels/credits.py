@@ -12,64 +12,64 @@ from stream_apple.core.jit import part
 from stream_apple.core.learner.state.table import NOWHERE, U1, Element, Index, Words
 from stream_apple.core.learner.state.work import BaseFeatures
 
-SEATS_EACH = 16
+ENTRIES_EACH = 16
 
 
-class Seats(NamedTuple):
-    """Where some slots stand in an array, found by hashing: as many are asked for as examples have features.
+class SlotIndex(NamedTuple):
+    """A hash table from slots to positions: of parents or candidates in the arrays that have something of each.
 
-    slots    uint64[2^k], most of them NOWHERE
-    numbers  uint64[2^k], of those that are NOWHERE one behind the last
+    slots      uint64[2^k], NOWHERE where an entry is free
+    positions  uint64[2^k], where the slot stands in its array; of a free entry, one behind the last
     """
 
     slots: Words
-    numbers: Words
+    positions: Words
 
 
 class Credits(NamedTuple):
     """What an expansion credits to nodes.
 
-    seats       of all parents
+    parents     where each parent stands in `earned`
     numbers     uint64[...]  of each node of the example: where its parent stands, one behind the last if it does not
     listed      uint64[1]  how many nodes the example has, those included that did not fit into its budget
     earned      float64[parents + 1]  the sum of |average weight * value| over the features that belong to each, and at
                 the end over those that belong to none
     """
 
-    seats: Seats
+    parents: SlotIndex
     numbers: Words
     listed: Words
     earned: NDArray[np.float64]
 
 
-def empty_seats(count: int) -> Seats:
-    """Return seats for so many slots."""
-    size = 1 << (SEATS_EACH * count).bit_length()
-    return Seats(np.full(size, NOWHERE), np.full(size, count, np.uint64))
+def empty_slot_index(count: int) -> SlotIndex:
+    """Return an index with room for so many slots."""
+    size = 1 << (ENTRIES_EACH * count).bit_length()
+    return SlotIndex(np.full(size, NOWHERE), np.full(size, count, np.uint64))
 
 
 @part
-def seat_of(seats: Seats, place: Index) -> Index:
-    """Return the seat of a slot, or the one that it may take."""
-    last = np.uint64(len(seats.slots) - 1)
+def entry_of(index: SlotIndex, place: Index) -> Index:
+    """Return the entry of a slot, or the free one that is for it."""
+    last = np.uint64(len(index.slots) - 1)
     at = place & last  # slots are numbered by hashes of what is in them
-    while seats.slots[at] != place and seats.slots[at] != NOWHERE:
+    while index.slots[at] != place and index.slots[at] != NOWHERE:
         at = (at + U1) & last
     return at
 
 
 @part
-def take_seats(seats: Seats, places: NDArray[np.int64]) -> None:
-    """Give each slot its seat."""
+def index_slots(index: SlotIndex, places: NDArray[np.int64]) -> None:
+    """Write each slot and its position in `places` into the index, which is empty."""
     for number in range(len(places)):
-        at = seat_of(seats, np.uint64(places[number]))
-        seats.slots[at], seats.numbers[at] = np.uint64(places[number]), np.uint64(number)
+        at = entry_of(index, np.uint64(places[number]))
+        index.slots[at], index.positions[at] = np.uint64(places[number]), np.uint64(number)
 
 
 @part
-def standing_of(seats: Seats, place: Index) -> Index:
-    """Return where the slot stands; one behind the last if it has no seat."""
-    return seats.numbers[seat_of(seats, place)]
+def position_of(index: SlotIndex, place: Index) -> Index:
+    """Return the position of a slot; one behind the last if the index does not have it."""
+    return index.positions[entry_of(index, place)]
 
 
 @part

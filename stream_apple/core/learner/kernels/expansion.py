@@ -23,7 +23,7 @@ from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.admission import filter_misses, nominate, votes_of
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
-from stream_apple.core.learner.kernels.credits import Credits, credit, standing_of
+from stream_apple.core.learner.kernels.credits import Credits, credit, position_of
 from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
 from stream_apple.core.learner.state.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.core.learner.state.table import (
@@ -284,6 +284,6 @@ def collect(
                 origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
                 origins.nodes[tail]["order"] = table.counts[place]["order"]
             if credited is not None:
-                credited.numbers[tail] = standing_of(credited.seats, place)
+                credited.numbers[tail] = position_of(credited.parents, place)
             tail += U1
     return found, Queue(queue.head, tail, queue.visited), misses

@@ -7,12 +7,16 @@ from simulation.cluster import MemoryCluster
 from simulation.process import GROUP, MERGES, TOPICS, Process
 from stream.merging.cluster_of_rounds import MOST_TURNS, SETUP, cluster_of, finish, merged_rounds, new_process, noted
 from stream.merging.lockstep import Lockstep, hourly
-from support.records import TOPIC
+from stream.verification.merged_logs import MergedLogs
+from support.records import DECODER, TOPIC
 
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.positions.lineage import Lineage
+from stream_apple.stream.snapshots.store import SnapshotStore, check_stored
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -92,3 +96,27 @@ def test_a_whole_one_follows() -> None:
     log = cluster.log(MERGES, 0)
     log.delete_before(log.end)
     finish(cluster, new_process(cluster, setup))
+
+
+def test_who_looks_from_outside() -> None:
+    """They find the model, and are told what is missing."""
+    logs = MergedLogs(adopted(), SETUP)
+    committed = logs.offsets[0]
+    assert committed is not None
+    pointer = SETUP.provenance.read_metadata(0, committed).snapshot
+    assert pointer is not None
+
+    def new(number: int, lineage: Lineage) -> PartitionModel:
+        return PartitionModel(TOPIC, number, lineage, SETUP.model_settings, DECODER)
+
+    store = SnapshotStore(logs, SETUP.provenance, new)
+    found = store.newest(0, committed).model
+    assert found is not None
+    assert found.digest() == pointer.digest
+    check_stored(logs, SETUP.provenance, 0, pointer)
+    logs.remove_before((MERGES, 0), logs.log_range(MERGES, 0).high)
+    stored = store.newest(0, committed)
+    assert stored.model is None
+    assert isinstance(stored.fault, GapError)
+    with pytest.raises(GapError, match=r"the merged model of round .*, whose table the model has, found .* it is gone"):
+        check_stored(logs, SETUP.provenance, 0, pointer)

@@ -262,6 +262,15 @@ def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object
     return types.boolean(condition), generate
 
 
+def emit_prefetch(builder: Any, address: Any) -> None:  # noqa: ANN401
+    """Ask for the cache line of an address, a number, without waiting for it; it may be nobody's."""
+    byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+    prototype = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+    function = cgutils.get_or_insert_function(builder.module, prototype, "llvm.prefetch.p0i8")
+    for_reading, keep, data = flag(0), flag(3), flag(1)
+    builder.call(function, [builder.inttoptr(address, byte), for_reading, keep, data])
+
+
 def _no_prefetch(_array: object, _index: object) -> None:
     """Do nothing: interpreted code gains nothing by a prefetch."""
 
@@ -273,12 +282,38 @@ def prefetch(_context: object, array: types.Array, index: types.Integer) -> tupl
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = cgutils.unpack_tuple(builder, view.strides, 1)[0]
-        word, byte, flag = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
-        address = builder.add(builder.ptrtoint(view.data, word), builder.mul(arguments[1], stride))
-        prototype = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, prototype, "llvm.prefetch.p0i8")
-        for_reading, keep, data = flag(0), flag(3), flag(1)
-        builder.call(function, [builder.inttoptr(address, byte), for_reading, keep, data])
+        word = ir.IntType(64)
+        emit_prefetch(builder, builder.add(builder.ptrtoint(view.data, word), builder.mul(arguments[1], stride)))
         return context.get_dummy_value()
 
     return types.void(array, index), generate
+
+
+def _copy_by_slices(source: Any, first: Any, target: Any, to: Any, count: Any) -> None:  # noqa: ANN401
+    """Do what `copy_numbers` does, for interpreted code."""
+    target[int(to) : int(to) + int(count)] = source[int(first) : int(first) + int(count)]
+
+
+@instruction(_copy_by_slices)
+def copy_numbers(
+    _context: object, source: types.Array, first: types.Integer, target: types.Array, to: types.Integer,
+    count: types.Integer,
+) -> tuple[object, object]:  # fmt: skip
+    """Copy source[first:first + count] to target[to:to + count], arrays of one type, as bytes; they don't overlap.
+
+    A loop would copy one by one, since the compiler can't tell that they don't.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        source_kind, _, target_kind, _, _ = signature.args
+        start, end = (
+            builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+            for kind, array, at in (
+                (source_kind, arguments[0], arguments[1]),
+                (target_kind, arguments[2], arguments[3]),
+            )
+        )
+        cgutils.raw_memcpy(builder, end, start, arguments[4], context.get_abi_sizeof(start.type.pointee))
+        return context.get_dummy_value()
+
+    return types.void(source, first, target, to, count), generate

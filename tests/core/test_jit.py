@@ -14,8 +14,9 @@ import pytest
 from core.learner.test_learner import batch_of, planted_rows, run
 from core.machine_code import counts_references, machine_code
 from numba.core.errors import TypingError
+from numpy.typing import NDArray
 
-from stream_apple.core.jit import CACHE, Kernel, kernel, part, routine
+from stream_apple.core.jit import CACHE, Kernel, copy_numbers, kernel, part, routine
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
 
@@ -45,6 +46,24 @@ def _sum_of_quarters(count: int) -> float:
     for number in range(count):
         total += _quarter(number)
     return total
+
+
+@kernel
+def _copy(source: NDArray[Any], first: int, target: NDArray[Any], to: int, count: int) -> None:
+    """What kernels call can't be called from here."""
+    copy_numbers(source, np.uint64(first), target, to, count)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.uint64])
+def test_numbers_are_copied_and_nothing_else(kind: type[np.generic]) -> None:
+    """Of any type, from anywhere to anywhere, none of them too."""
+    source = np.arange(100, 150).astype(kind)
+    for first, to, count in ((0, 0, 50), (3, 7, 20), (49, 0, 1), (10, 30, 0)):
+        target = np.full(50, 7, kind)
+        _copy(source, first, target, to, count)
+        expected = np.full(50, 7, kind)
+        expected[to : to + count] = source[first : first + count]
+        assert target.tolist() == expected.tolist()
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]

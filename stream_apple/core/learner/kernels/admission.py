@@ -12,7 +12,7 @@ products that are equally frequent pass one after the other. A base feature is a
 
 Where most products of an example are no features, their votes take a fifth of the time. With `votes = "sampled"` they
 ask in one example of VOTES_EVERY, when a model has learned ALL_VOTE_BEFORE, and a vote counts SAMPLED_VOTES times as
-much.
+much. Eight of them vote at once (`vote_lanes.py`).
 
 Else, and for base features where there is none: one byte a bucket, a mark of the last key that found it full; it
 passes if it is still the last to have asked, so that those seen once do not wear the table out (as the doorkeeper of
@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE
-from stream_apple.core.jit import part, prefetch
+from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.learner.kernels.counts import begin_counts
 from stream_apple.core.learner.kernels.decay import usefulness_of
 from stream_apple.core.learner.kernels.naive_bayes import WARM_START_DAMPING
 from stream_apple.core.learner.kernels.residuals import begin_residuals
+from stream_apple.core.learner.kernels.vote_lanes import IN_TURN, OWN_VOTE, VOTES_TO_PASS, vote_at_once
 from stream_apple.core.learner.state.model import EVICTED, EXAMPLES, OCCUPIED, REFUSED, Decay, Model
 from stream_apple.core.learner.state.table import (
     BARRED,
@@ -49,14 +50,14 @@ from stream_apple.core.learner.state.table import (
     Table,
     bucket_of,
     find,
+    first_of,
+    free_tags,
 )
-from stream_apple.core.learner.state.work import BaseFeatures, Work
+from stream_apple.core.learner.state.work import LANES, BaseFeatures, Products, Work
 
-OWN_VOTE = np.uint8(4)
 ALL_VOTE_BEFORE = 1 << 14  # examples: a young model has most to find
 VOTES_EVERY = 4  # examples
 SAMPLED_VOTES = np.uint8(2)
-VOTES_TO_PASS = np.uint8(48)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ONE_OF_VOTES_EVERY = np.uint64(2**64 // VOTES_EVERY)
 _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
@@ -75,21 +76,40 @@ def votes_of(model: Model) -> np.uint8:
 
 
 @part
-def filter_misses(model: Model, work: Work, misses: Index, votes: np.uint8) -> Index:
-    """Move the misses that pass the admission filter to the front, and return how many pass."""
-    table, products, passed = model.table, work.products, U0
+def filter_misses(model: Model, work: Work, passed: Index, misses: Index, votes: np.uint8) -> Index:
+    """Move those of misses[passed:misses] that pass the admission filter to the front, and return how many pass.
+
+    misses[:passed] have passed already
+    """
+    table, products = model.table, work.products
     mixed = model.rule.mixed
-    for m in range(misses):
+    for m in range(passed, misses):
         at = products.misses[m]
         products.misses[passed] = at
         key, insertion = products.key[at], products.place[at]
         if not mixed:
             passed += np.uint64(is_last_or_has_room(table.admission_filter, insertion >> U3, key, insertion))
-        elif work.nodes[products.node[at]]["degree"] == 0:
+        elif products.node[at] == U0:
             passed += np.uint64(is_last_or_has_room(table.admission_filter, (insertion >> U3) << U1, key, insertion))
         else:
             passed += np.uint64(is_ahead(table.admission_filter, (insertion >> U3) << U1, key, votes))
     return passed
+
+
+@part
+def vote(
+    admission_filter: NDArray[np.uint8], products: Products, first: Index, asking: Index, votes: np.uint8
+) -> Index:
+    """Let those of products [first, first + 8) vote whose bits are set in the byte `asking`; return who passes, so."""
+    passing = vote_at_once(admission_filter, products, first, asking, votes)
+    if unlikely(passing == IN_TURN):
+        passing = U0
+        for lane in range(U0, np.uint64(LANES)):
+            if (asking >> lane) & U1:
+                at = first + lane
+                ahead = is_ahead(admission_filter, (products.place[at] >> U3) << U1, products.key[at], votes)
+                passing |= np.uint64(ahead) << lane
+    return passing
 
 
 @part
@@ -123,7 +143,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index, votes: 
 
 @part
 def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
-    """Append misses[:misses] to the newcomers, and prefetch the slots of their buckets; return where they end."""
+    """Append misses[:misses] to the newcomers, and prefetch the slots that they may have; return where they end."""
     products = work.products
     for m in range(misses):
         at = products.misses[m]
@@ -137,9 +157,14 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
         newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
         newcomer["parent"] = BARRED if node["first"] + (at - node["start"]) >= base.paired else np.uint8(0)
-        first = bucket_of(table.tags, key) << U3
-        for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
-            prefetch(table.slots, place)
+        bucket = bucket_of(table.tags, key)
+        free = free_tags(table.tags[bucket])
+        if free != U0:
+            prefetch(table.slots, first_of(bucket, free))
+        else:
+            first = bucket << U3
+            for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
+                prefetch(table.slots, place)
         wanted += U1
     return wanted
 

@@ -7,8 +7,8 @@ parent it is reached (Agarwal et al. 2014, section 2.1: the support is a set). T
 
 The search is breadth first, in waves of lookups that overlap in memory. The phases of a wave:
 
-    multiply       nodes with base features; products are hits (a tag fits) or misses
-    fetch          prefetch the hits' slots
+    multiply       nodes with base features; products are hits (a tag fits), whose slots are prefetched, or misses, of
+                   which those of products vote (in a mixture, when learning)
     clip outliers  (in a mixture, in the first wave, whose products are the base features) among the hits' values
     collect        the hits as features of the example, each once; parents become nodes of a later wave
     filter         (when learning) the misses: those remain that may have a slot
@@ -18,13 +18,14 @@ The search is breadth first, in waves of lookups that overlap in memory. The pha
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.batch import BIN, TOO_LARGE
-from stream_apple.core.jit import part, prefetch, unlikely
-from stream_apple.core.learner.kernels.admission import filter_misses, nominate, votes_of
+from stream_apple.core.jit import copy_numbers, part, prefetch, unlikely
+from stream_apple.core.learner.kernels.admission import filter_misses, nominate, vote, votes_of
 from stream_apple.core.learner.kernels.counts import note_newcomers, note_nodes
 from stream_apple.core.learner.kernels.credits import Credits, credit, position_of
-from stream_apple.core.learner.kernels.lanes import Multiplier, append, look_up
+from stream_apple.core.learner.kernels.lanes import Multiplier, append, bits_in, copy_words, look_up
 from stream_apple.core.learner.state.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.core.learner.state.table import (
     BYTE,
@@ -32,6 +33,8 @@ from stream_apple.core.learner.state.table import (
     PARENT,
     U0,
     U1,
+    U3,
+    U7,
     Element,
     Index,
     Slots,
@@ -59,10 +62,16 @@ class Queue(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The numbers of hits and misses of a wave."""
+    """The numbers of hits and misses of a wave; of the misses that passed already; and of products that did not.
+
+    passed    these come first among the misses
+    deferred  they are none of the misses any more
+    """
 
     hits: Index
     misses: Index
+    passed: Index
+    deferred: Index
 
 
 @part
@@ -97,15 +106,14 @@ def expand(
         queue, ends = multiply(table, rule, base, work, queue, origins, votes)
         if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
-        fetch(table.slots, products, ends.hits)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
             clip_outliers(table, base, products, ends.hits)
         found, queue, misses = collect(model, base, work, queue, found, ends, origins, votes, credited)
         if credited is not None:
             credited.listed[0] = max(credited.listed[0], queue.tail)
         if learning:
-            passed = filter_misses(model, work, misses, votes)
-            scalars.counts[DEFERRED] += np.int64(misses - passed)
+            passed = filter_misses(model, work, ends.passed, misses, votes)
+            scalars.counts[DEFERRED] += np.int64(ends.deferred + misses - passed)
             if origins is not None:
                 note_newcomers(base, work, origins, rule.expansion.exhaustive, passed, wanted)
             wanted = nominate(table, base, work, passed, wanted)
@@ -116,13 +124,11 @@ def expand(
 def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
     """Copy the base features to the scratch, where values may be changed."""
     size = base.stop - base.first
-    for f in range(size):
-        work.own.keys[f] = base.keys[base.first + f]
-        work.own.values[f] = base.values[base.first + f]
+    copy_numbers(base.keys, base.first, work.own.keys, U0, size)
+    copy_numbers(base.values, base.first, work.own.values, U0, size)
     roles = base.roles
     if len(roles) > 0:
-        for f in range(size):
-            work.own.roles[f] = base.roles[base.first + f]
+        copy_numbers(base.roles, base.first, work.own.roles, U0, size)
         roles = work.own.roles
     return BaseFeatures(work.own.keys, work.own.values, roles, U0, size, base.paired - base.first)
 
@@ -154,11 +160,11 @@ def multiply(
 ) -> tuple[Queue, Ends]:  # fmt: skip
     """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses.
 
-    votes  how many a product without a slot has; 0: the misses are base features alone
+    votes  how many a product without a slot has, and each votes at once; 0: the misses are base features alone
     """
-    products, nodes = work.products, work.nodes
+    products, nodes, lookups = work.products, work.nodes, work.lookups
     head, tail, visited = queue
-    hits, misses, end = U0, U0, U0
+    hits, misses, passed, deferred, end = U0, U0, U0, U0, U0
     with_roles = len(base.roles) > 0
     while head < tail and end <= np.uint64(WAVE):
         node = nodes[head]
@@ -184,33 +190,49 @@ def multiply(
             fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
         multiplier = Multiplier(key, x, head)
         partners = BaseFeatures(base.keys, base.values, base.roles, base.first, stop, base.paired)
-        while first < stop:
-            count = min(stop - first, _LANES)
-            fit = look_up(table.tags, partners, first, multiplier, products, end)
+        size, before = stop - first, hits
+        for at in range(U0, size, _LANES):
+            copy_words(table.tags, partners, first + at, key, lookups.words, at)
+        apart = with_roles and not rule.expansion.exhaustive
+        if apart:
+            note_own_bins(base, nodes, head, size, lookups.left)
+        for at in range(U0, size, _LANES):
+            count = min(size - at, _LANES)
+            fit = look_up(table.tags, lookups.words, partners, first + at, multiplier, products, end + at, at)
             lanes = BYTE >> (_LANES - count)
-            if with_roles and not rule.expansion.exhaustive:
-                lanes &= ~own_bins(base, nodes, head, first)
+            if apart:
+                lanes &= ~np.uint64(lookups.left[at >> U3])
                 fit &= lanes
-            hits = append(products.hits, hits, end, fit)
-            if votes > 0 or head == U0:
-                misses = append(products.misses, misses, end, ~fit & lanes)
-            first += count
-            end += count
+            hits = append(products.hits, hits, end + at, fit)
+            absent = ~fit & lanes
+            lookups.absent[at >> U3] = np.uint8(absent)
+            if head == U0 or (votes > 0 and not rule.mixed):
+                misses = append(products.misses, misses, end + at, absent)
+        if rule.mixed and head > U0 and votes > 0:
+            for at in range(U0, size, _LANES):
+                absent = np.uint64(lookups.absent[at >> U3])
+                passing = vote(table.admission_filter, products, end + at, absent, votes)
+                deferred += bits_in(absent & ~passing)
+                if unlikely(passing != U0):
+                    passed = misses = append(products.misses, misses, end + at, passing)
+        fetch(table.slots, products, before, hits)  # while the next nodes' are looked up
+        end += size
         head += U1
-    return Queue(head, tail, visited), Ends(hits, misses)
+    return Queue(head, tail, visited), Ends(hits, misses, passed, deferred)
 
 
 @part
-def own_bins(base: BaseFeatures, nodes: Slots, number: Index, first: Index) -> Index:
-    """Return a byte whose bits say which of base features [first, first + 8) are BIN and factors of the node."""
-    found = U0
+def note_own_bins(base: BaseFeatures, nodes: Slots, number: Index, size: Index, left: NDArray[np.uint8]) -> None:
+    """Write to `left` which of the node's `size` products are left out: those with a BIN that is its factor already."""
+    for group in range(U0, size, _LANES):
+        left[group >> U3] = 0
+    first = nodes[number]["first"]
     while number > U0:
         node = nodes[number]
         by = np.uint64(node["by"])
-        if by - first < _LANES and base.roles[by] == BIN:
-            found |= U1 << (by - first)
+        if base.roles[by] == BIN:
+            left[(by - first) >> U3] |= np.uint8(U1 << ((by - first) & U7))
         number = np.uint64(node["origin"])
-    return found
 
 
 @part
@@ -232,9 +254,9 @@ def fetch_tags(tags: Words, base: BaseFeatures, node: Element) -> None:
 
 
 @part
-def fetch(slots: Slots, products: Products, hits: Index) -> None:
-    """Prefetch the slots of the wave's hits."""
-    for h in range(hits):
+def fetch(slots: Slots, products: Products, first: Index, stop: Index) -> None:
+    """Prefetch the slots of the wave's hits [first, stop)."""
+    for h in range(first, stop):
         prefetch(slots, products.place[products.hits[h]])
 
 

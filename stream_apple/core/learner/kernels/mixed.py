@@ -36,6 +36,7 @@ from stream_apple.core.learner.kernels.rows import (
     are_finite,
     count_learned,
     is_learned,
+    look_ahead,
     publish,
     row_features,
 )
@@ -97,6 +98,7 @@ def process_mixed(
             learn_trust(trust, odds, target)
         if origins is not None:
             count_example(model, features, found, target)
+        look_ahead(model.table, batch, row, stop)
         keep_recent(model.recent, example)
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)

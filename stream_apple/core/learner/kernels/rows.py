@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
+from stream_apple.core.learner.kernels.lanes import prefetch_owners
 from stream_apple.core.learner.kernels.losses import bounds_of, clip_score, include_label, loss_of
 from stream_apple.core.learner.kernels.mixture import EARLY
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
-from stream_apple.core.learner.state.table import U8, Index
+from stream_apple.core.learner.state.table import U8, Index, Table
 from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
@@ -68,6 +69,16 @@ def row_features(batch: Batch, row: int) -> BaseFeatures:
         prefetch(batch.keys, f + PREFETCH_DISTANCE)
         prefetch(batch.values, f + PREFETCH_DISTANCE)
     return example_features(batch.keys, batch.values, batch.roles, first, stop)
+
+
+@part
+def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
+    """Prefetch what the table has of the base features of the row after this, if it is before `stop`."""
+    if row + 1 < stop:
+        first, last = np.uint64(batch.indptr[row + 1]), np.uint64(batch.indptr[row + 2])
+        example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last, last)
+        for f in range(first, last, U8):
+            prefetch_owners(table, example, f)
 
 
 @part

@@ -56,10 +56,10 @@ def expand_tuples(
         queue, ends = multiply_attributes(model, base, work, queue)
         if queue.visited > np.uint64(model.rule.expansion.max_features):
             model.scalars.counts[TRUNCATED] += np.int64(learning)
-        fetch(table.slots, work.products, ends.hits)
+        fetch(table.slots, work.products, U0, ends.hits)
         found, queue, misses = collect(model, base, work, queue, found, ends, origins, np.uint8(1), None)
         if learning:
-            passed = filter_misses(model, work, misses, np.uint8(1))
+            passed = filter_misses(model, work, U0, misses, np.uint8(1))
             model.scalars.counts[DEFERRED] += np.int64(misses - passed)
             if origins is not None:
                 note_tuples(work, passed, wanted)
@@ -129,7 +129,7 @@ def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Que
                     products.misses[misses] = end
                     misses += U1
         head += U1
-    return Queue(head, tail, visited), Ends(hits, misses)
+    return Queue(head, tail, visited), Ends(hits, misses, U0, U0)
 
 
 @part

@@ -173,9 +173,10 @@ class DeclaredOptions:
         ),
     ] = None
     """A model grows when an epoch ends, and also, by a quarter of the parents, when it has learned so many examples,
-    twice as many, four times as many, and so on: a new model need not wait for its first epoch to end; and so anew
-    after each restart (`drift`). Not where base features are rare, more than ten for each that an example has. On 39
-    sets of up to 8,000 examples, in six epochs, errors were 7 % lower. 0: it grows when epochs end."""
+    twice as many, four times as many, and so on: a new model need not wait for its first epoch to end. It does so anew
+    after each restart (`drift`). Half of these new parents are base features. A model does not grow early where base
+    features are rare, more than ten for each that an example has. On 39 sets of up to 8,000 examples, in six epochs,
+    errors were 7 % lower. 0: it grows when epochs end."""
     label_units: Annotated[
         int | None,
         Option(

@@ -33,7 +33,6 @@ from stream_apple.core.learner.preparation.reservoir import Reservoir, fill, fit
 from stream_apple.core.learner.preparation.sample import Sample, empty_sample, take
 
 _Arrays = dict[str, NDArray[Any]]
-NO_ROLE = np.uint8(0)
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
 _OF_CENTRED = ("centres", "widths")
 _PRIORITIES, _THRESHOLD, _REFITS = "sample_priorities", "sample_threshold", "refits"
@@ -106,7 +105,7 @@ class Discretiser:
     def _prepared(self, batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
         if len(intervals.features):
             return as_intervals(batch, intervals, lookup)
-        return batch._replace(roles=np.where(batch.values == 1.0, BIN, NO_ROLE)) if self._lasting else batch
+        return batch._replace(roles=(batch.values == 1.0) * BIN) if self._lasting else batch
 
     def _learn(self, batch: Batch) -> int:
         """Take in examples until cuts or centres change; return the first row that comes after that."""

@@ -144,12 +144,19 @@ def ngrams_of(options: Options) -> NgramSizes | None:
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:
-    """Return rows [start, stop) as views; `indptr` goes on from where it was."""
-    return batch._replace(
-        indptr=batch.indptr[start : stop + 1],
-        labels=batch.labels[start:stop],
-        weights=batch.weights[start:stop],
-        users=batch.users[start:stop] if len(batch.users) else batch.users,
+    """Return rows [start, stop) as views with their features alone: a stage takes time for all that are in a batch."""
+    indptr = batch.indptr[start : stop + 1]
+    own, rows = slice(int(indptr[0]), int(indptr[-1])), slice(start, stop)
+    return Batch(
+        indptr - own.start,
+        batch.keys[own],
+        batch.values[own],
+        batch.labels[rows],
+        batch.weights[rows],
+        spaces=batch.spaces[own],
+        attributes=batch.attributes[own],
+        users=batch.users[rows],
+        roles=batch.roles[own],
     )
 
 

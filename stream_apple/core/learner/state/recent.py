@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stream_apple.core.jit import part
+from stream_apple.core.jit import copy_numbers, part
 from stream_apple.core.learner.state.model import Recent
 from stream_apple.core.learner.state.work import BaseFeatures
 
@@ -45,12 +45,13 @@ def keep_recent(recent: Recent, example: BaseFeatures) -> None:
         recent.filled[0] = half
         count = used = 0
     to = half * RECENT_FEATURES + used
-    for f in range(size):
-        recent.keys[to + f] = example.keys[example.first + np.uint64(f)]
-        recent.values[to + f] = example.values[example.first + np.uint64(f)]
+    copy_numbers(example.keys, example.first, recent.keys, to, size)
+    copy_numbers(example.values, example.first, recent.values, to, size)
     if len(recent.roles) > 0:
-        for f in range(size):
-            role = example.roles[example.first + np.uint64(f)] if len(example.roles) > 0 else np.uint8(0)
-            recent.roles[to + f] = role
+        if len(example.roles) > 0:
+            copy_numbers(example.roles, example.first, recent.roles, to, size)
+        else:
+            for f in range(size):
+                recent.roles[to + f] = np.uint8(0)
     recent.ends[half * RECENT_EXAMPLES + count] = used + size
     recent.filled[1 + half] = count + 1

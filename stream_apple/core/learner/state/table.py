@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import part, routine
+from stream_apple.core.jit import part
 from stream_apple.errors import ConfigurationError, ModelError
 
 Slots: TypeAlias = NDArray[np.void]
@@ -263,14 +263,14 @@ def first_of(bucket: Index, bits: Index) -> Index:
     return (bucket << U3) + ((((bits & (~bits + U1)) >> U7) * PLACES) >> U56)
 
 
-@routine
+@part
 def insertion_point(tags: Words, key: Index) -> Index:
     """Return where an absent key would be inserted: 8 * its bucket, plus 1 if that bucket is full."""
     bucket = bucket_of(tags, key)
     return (bucket << U3) | np.uint64(free_tags(tags[bucket]) == U0)
 
 
-@routine
+@part
 def find(table: Table, key: Index) -> Index:
     """Return the slot that `key` owns; else FREE + the first free slot of its bucket; else, if it is full, NOWHERE."""
     bucket = bucket_of(table.tags, key)

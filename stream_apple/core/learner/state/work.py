@@ -104,6 +104,19 @@ class Products(NamedTuple):
     misses: Numbers
 
 
+class Lookups(NamedTuple):
+    """What is known of one node's products while they are looked up.
+
+    words   uint64[...]  of each the word of tags of its bucket
+    left    uint8[...]   of eight after eight a byte whose bits say which are left out, being no products
+    absent  uint8[...]   and which of them have no slot
+    """
+
+    words: Words
+    left: NDArray[np.uint8]
+    absent: NDArray[np.uint8]
+
+
 class Own(NamedTuple):
     """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8."""
 
@@ -151,6 +164,7 @@ class Work(NamedTuple):
     nodes: Slots
     newcomers: Slots
     mixing: Numbers64
+    lookups: Lookups
     own: Own
     origins: Origins
     tuples: TupleWork
@@ -168,6 +182,7 @@ def empty_work(
         np.zeros(size, NODE),
         np.zeros(size, NEWCOMER),
         np.zeros(MIXING),
+        empty_lookups(longest),
         Own(
             np.zeros(longest + LANES, np.uint64),
             np.zeros(longest + LANES, np.float32),
@@ -182,6 +197,11 @@ def empty_work(
         ),
         np.zeros(shared_slots, np.uint32),
     )
+
+
+def empty_lookups(longest: int) -> Lookups:
+    """Return room for the look-ups of a node with up to `longest` base features."""
+    return Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2)))
 
 
 def empty_products(size: int) -> Products:

@@ -18,6 +18,10 @@ from stream_apple.core.learner.kernels.lanes import (
     Multiplier,
     append,
     append_one_by_one,
+    bits_in,
+    copy_words,
+    copy_words_one_by_one,
+    count_bits,
     look_up,
     look_up_one_by_one,
 )
@@ -30,18 +34,38 @@ insertion_point = from_python(insertion_point_routine)
 TESTS = Path(__file__).parents[3]
 
 
+WORDS_BEFORE = 3  # of other products, in the scratch of the words
+
+
 @kernel
 def compiled_look_up(
-    tags: Words, base: BaseFeatures, first: Index, node: Multiplier, products: Products, end: Index
+    tags: Words, words: Words, base: BaseFeatures, first: Index, node: Multiplier, products: Products, end: Index
 ) -> Index:
     """What kernels call can't be called from here."""
-    return look_up(tags, base, first, node, products, end)
+    at = np.uint64(WORDS_BEFORE)
+    copy_words(tags, base, first, node.key, words, at)
+    return look_up(tags, words, base, first, node, products, end, at)
+
+
+def interpreted_look_up(
+    tags: Words, words: Words, base: BaseFeatures, first: Index, node: Multiplier, products: Products, end: Index
+) -> Index:
+    """The same in Python."""
+    at = np.uint64(WORDS_BEFORE)
+    copy_words_one_by_one(tags, base, first, node.key, words, at)
+    return look_up_one_by_one(tags, words, base, first, node, products, end, at)
 
 
 @kernel
 def compiled_append(numbers: Numbers, end: Index, base: Index, chosen: Index) -> Index:
     """The same."""
     return append(numbers, end, base, chosen)
+
+
+@kernel
+def compiled_bits_in(number: Index) -> Index:
+    """The same."""
+    return bits_in(number)
 
 
 def tags_with_duplicates(rng: np.random.Generator, buckets: int) -> NDArray[np.uint64]:
@@ -61,7 +85,7 @@ def slot_of(tags: NDArray[np.uint64], key: int) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("way", [compiled_look_up, look_up_one_by_one], ids=["vectors", "one by one"])
+@pytest.mark.parametrize("way", [compiled_look_up, interpreted_look_up], ids=["vectors", "one by one"])
 @pytest.mark.parametrize("buckets", [32, 4096])
 def test_each_lane_is_a_lookup(way: object, buckets: int) -> None:
     """Keys wrap at 2^64, values are float32 products, the byte says where a tag fits; also at the end of the arrays."""
@@ -81,7 +105,9 @@ def test_each_lane_is_a_lookup(way: object, buckets: int) -> None:
         base = BaseFeatures(keys, values, np.empty(0, np.uint8), np.uint64(0), np.uint64(size), np.uint64(size))
         node = Multiplier(np.uint64(key), x, np.uint64(number))
         with np.errstate(all="ignore"):
-            fit = int(way(tags, base, np.uint64(first), node, products, np.uint64(end)))
+            words = np.full(WORDS_BEFORE + LANES, 77, np.uint64)
+            fit = int(way(tags, words, base, np.uint64(first), node, products, np.uint64(end)))
+            assert words[:WORDS_BEFORE].tolist() == [77] * WORDS_BEFORE
             expected_x = values * x
         count = min(size - first, LANES)
         assert fit >> count == 0
@@ -116,6 +142,14 @@ def test_appended_are_the_numbers_of_the_bits(way: object) -> None:
         bits = [bit for bit in range(8) if byte >> bit & 1]
         assert numbers[:end].tolist() == [7, 7, 7, *(1000 + bit for bit in bits)]
         assert end == 3 + len(bits)
+
+
+@pytest.mark.parametrize("way", [compiled_bits_in, count_bits], ids=["compiled", "interpreted"])
+def test_bits_are_counted(way: object) -> None:
+    """Of every byte, and of all 64."""
+    assert callable(way)
+    for number in (*range(256), (1 << 64) - 1):
+        assert int(way(np.uint64(number))) == sum(number >> bit & 1 for bit in range(64))
 
 
 @pytest.fixture(scope="module")

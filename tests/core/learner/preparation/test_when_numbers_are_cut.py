@@ -1,7 +1,12 @@
-"""When the first `discretise = "auto"` cut numbers, and which."""
+"""When the first `discretise = "auto"` cut numbers, and which; and of which rows a part of a batch is made."""
 
+import numpy as np
+import pytest
 from core.learner.preparation.test_discretisation import BY_KEY, prepared, rows_of, told
+from core.learner.test_learner import batch_of
 
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.preparation.reservoir import FEWEST, FEWEST_OF_BOTH
 
 
@@ -22,3 +27,17 @@ def test_auto_cuts_soon_and_what_is_rare() -> None:
         few[at].features["rare"] = float(at + 1)
     preparation, _ = prepared("auto", few)
     assert [BY_KEY[each] for each in preparation.intervals.features.tolist()] == ["dense"]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_part_of_a_batch_is_prepared_without_the_rest(*, cut: bool) -> None:
+    """Whether anything is cut or not: a few rows of many cost what they would alone, where epochs end often."""
+    rows = rows_of(400, 15)
+    if not cut:
+        rows = [row._replace(features=dict.fromkeys(row.features, 1.0)) for row in rows]
+    batch, preparation = batch_of(rows), Preparation(Options())
+    preparation.prepare_to_learn(batch, 0, 300)
+    assert (len(preparation.intervals.cuts) > 0) == cut
+    part, alone = preparation.prepare_to_learn(batch, 300, 310), preparation.prepare(batch.select(np.arange(300, 310)))
+    for name, column in part._asdict().items():
+        assert np.array_equal(column, getattr(alone, name)), name

@@ -1,7 +1,6 @@
 """The shape of the package: who may import whom, and who may touch the outside.
 
-What is called a package here is a folder of `stream_apple`, or a module of it that has directions of its own. From the
-bottom:
+A package here is a folder of `stream_apple`, or a module of it that has directions of its own. From the bottom:
 
     core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
 

@@ -146,7 +146,8 @@ def assemble(
         options = config.learner.options(config.limits.max_features_per_example)
         recorder = MergeMetrics(monitoring.metrics.registry)
         monitoring.metrics.watch_merging(recorder.facts)
-        merging = partial(MergedPartitions, MergingContext(broker, provenance, options, new_model, recorder))
+        context = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
+        merging = partial(MergedPartitions, context)
     return Assembly(Loop(broker, owned, settings, monitoring, pool, merging=merging), owned)
 
 

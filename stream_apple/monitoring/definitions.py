@@ -168,7 +168,9 @@ METRICS = (
     Metric("table_slots", Gauge, "Room for monomials.", BY_PARTITION),
     Metric("table_occupied_slots", Gauge, "Slots that hold a monomial.", BY_PARTITION),
     Metric("table_evictions", Gauge, "Monomials that lost their slot to another.", BY_PARTITION),
-    Metric("drift_restarts", Gauge, "Times that losses had risen, and fast predictors began anew.", BY_PARTITION),
+    Metric(
+        "drift_restarts", Gauge, "Times that losses had risen, and what no longer held was forgotten.", BY_PARTITION
+    ),
     Metric("table_refusals", Gauge, "Times that a monomial found no slot that may be given up.", BY_PARTITION),
     Metric("late_records", Gauge, "Records so far that belong to an epoch that had ended.", BY_PARTITION),
     Metric(

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
 from stream_apple.monitoring.partition_metrics import Tally
 from stream_apple.stream.merging.leader import MergeSummary
-from stream_apple.stream.merging.merge_messages import MergeManifest
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+from stream_apple.stream.snapshots.merge_messages import MergeManifest
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 

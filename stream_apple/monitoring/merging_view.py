@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.merging.merge_messages import MergeManifest, read_manifest
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, MergedPointer
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, read_manifest
 from stream_apple.stream.snapshots.store import Logs
 
 

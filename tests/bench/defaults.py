@@ -1,14 +1,16 @@
 """What each default of a mixture does: all of them, and all but one, on sets of many kinds.
 
-    python tests/bench/defaults.py [--squared] [FILE ...]
+    python tests/bench/defaults.py [--squared] [--flipped] [--rows N] [FILE ...]
 
-The sets are those that ship with scikit-learn and River, streams that River makes, and FILES in svmlight (two labels,
-or amounts); of each the first 8,000 examples, shuffled if no time is in their order, once through, in six epochs, with
-no setting but the loss; with --squared two labels are 0 and 1, and learned with the squared loss. *Flipped* sets have
-all labels turned over in their middle. For each variant it prints geometric means over the sets, of what it makes in
-place of the default's 1: progressive error (of amounts: squared loss), progressive loss, loss of the last fifth,
-features, and processor time of an example. Above them stands each set by the default, and by the first defaults, with
-the examples after a flip until the error of 250 is within a tenth of what it was before.
+The sets are those that ship with scikit-learn and River, streams that River makes, the clicks of the demo, and FILES
+in svmlight (two labels, or amounts); of each the first N examples (8,000), shuffled if no time is in their order,
+once through, in six epochs, with no setting but the loss; with --squared two labels are 0 and 1, and learned with the
+squared loss. *Flipped* sets have all labels turned over in their middle. For each variant it prints geometric means
+over the sets, of what it makes in place of the default's 1: progressive error (of amounts: squared loss), progressive
+loss, loss of the last fifth, features, and processor time of an example. Above them stands each set by the default,
+and by the first defaults, with the examples after a flip until the error of 250 is within a tenth of what it was
+before. With --flipped it prints these alone, of every set of two labels and 2,000 examples or more, by the default
+and by one that ignores drift.
 """
 
 import argparse
@@ -26,12 +28,15 @@ from report import figure, header
 from river.datasets import synth
 from sklearn import datasets as shipped
 
+from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options
+from stream_apple.demo.clicks import clicks
 from stream_apple.offline.dataset import read_batch
 
-MOST, EPOCHS, FLIPPED = 8_000, 6, 250
+ROWS, EPOCHS, FLIPPED, BEFORE = 8_000, 6, 250, 1_000
+DAYS = 6  # of the clicks
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
 FIRST = {
     "discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore", "max_degree": 250,
@@ -92,11 +97,11 @@ def of_arrays(found: Any, loss: Loss, classes: int) -> Set:
     return Set(loss, classes, batch_of(rows, 2.0 * labels - 1.0 if loss == "logistic" else labels))
 
 
-def of_river(stream: Iterable[tuple[dict[Any, Any], Any]], loss: Loss, classes: int = 0) -> Set:
-    """Return the first examples of a stream of River's; classes are numbered as they come."""
+def of_river(stream: Iterable[tuple[Mapping[Any, Any], Any]], loss: Loss, classes: int, count: int) -> Set:
+    """Return the first `count` examples of a stream of River's; classes are numbered as they come."""
     rows, labels = [], []
     known: dict[Any, int] = {}
-    for x, given in islice(stream, MOST):
+    for x, given in islice(stream, count):
         rows.append({name: value for name, value in x.items() if isinstance(value, str | int | float)})
         y = next(iter(given.values())) if isinstance(given, dict) else given
         labels.append((1.0 if y else -1.0) if loss == "logistic" else known.setdefault(y, len(known)) if classes else y)
@@ -110,23 +115,23 @@ def flipped(given: Set) -> Set:
     return given._replace(batch=given.batch._replace(labels=labels), flip=middle)
 
 
-def of_file(path: Path) -> Set:
-    """Return a set of a file: shuffled, unless its name says that it is in the order of time."""
+def of_file(path: Path, count: int) -> Set:
+    """Return the first `count` examples of a file: shuffled, unless its name says that it is in the order of time."""
     batch = read_batch([path], LIMITS)
     kinds = np.unique(batch.labels)
     order = np.arange(len(batch.labels))
     if not path.name.startswith(("eeg", "cal-housing")):
         order = np.random.default_rng(1).permutation(len(order))
-    batch = batch.select(order[:MOST])
+    batch = batch.select(order[:count])
     if len(kinds) > 2:
         return Set("squared", 0, batch)
     return Set("logistic", 0, batch._replace(labels=np.where(batch.labels == kinds[1], 1.0, -1.0)))
 
 
-def sets(files: list[Path]) -> Iterator[tuple[str, Set]]:
-    """Yield all sets by name."""
+def sets(files: list[Path], count: int = ROWS) -> Iterator[tuple[str, Set]]:
+    """Yield all sets by name, of each the first `count` examples."""
     for path in files:
-        yield path.name.partition(".")[0], of_file(path)
+        yield path.name.partition(".")[0], of_file(path, count)
     for name, classes in (("digits", 10), ("wine", 3), ("iris", 3)):
         yield name, of_arrays(getattr(shipped, f"load_{name}")(), "softmax", classes)
     yield "breast cancer", of_arrays(shipped.load_breast_cancer(), "logistic", 0)
@@ -147,8 +152,9 @@ def sets(files: list[Path]) -> Iterator[tuple[str, Set]]:
         "friedman": (lambda: synth.Friedman(seed=1), "squared", 0),
         "friedman drift": (lambda: synth.FriedmanDrift(seed=1, drift_type="gra", position=(3000, 5000)), "squared", 0),
         "mv": (lambda: synth.Mv(seed=1), "squared", 0),
+        "clicks": (lambda: ((each.features, each.label) for each in clicks(count, 1, 0, DAYS * DAY)), "logistic", 0),
     }
-    made = {name: of_river(make(), loss, classes) for name, (make, loss, classes) in makers.items()}
+    made = {name: of_river(make(), loss, classes, count) for name, (make, loss, classes) in makers.items()}
     yield from made.items()
     for name in ("agrawal", "sea", "hyperplane"):
         yield f"{name}, flipped", flipped(made[name])
@@ -207,7 +213,7 @@ def _errors(given: Set, scores: Scores) -> NDArray[np.float64]:
 def _back(errors: NDArray[np.float64], flip: int) -> float:
     if not flip:
         return float("nan")
-    level = errors[flip - 1000 : flip].mean()
+    level = errors[flip - BEFORE : flip].mean()
     means = np.convolve(errors[flip:], np.ones(FLIPPED) / FLIPPED, "valid")
     within = np.flatnonzero(means <= 1.1 * level)
     return float(within[0] + FLIPPED) if len(within) else float("inf")
@@ -217,10 +223,18 @@ def main() -> None:
     """Measure all sets by the defaults and by each variant."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--squared", action="store_true", help="learn two labels with the squared loss")
+    parser.add_argument("--flipped", action="store_true", help="only say how soon flips are overcome")
+    parser.add_argument("--rows", type=int, default=ROWS, help="at most so many examples of a set")
     parser.add_argument("files", nargs="*", type=Path)
     chosen = parser.parse_args()
-    given = {name: squared(each) if chosen.squared else each for name, each in sets(chosen.files)}
+    found_sets = dict(sets(chosen.files, chosen.rows))
+    if chosen.flipped:
+        found_sets = {name: flipped(each) for name, each in found_sets.items() if _can_flip(each)}
+    given = {name: squared(each) if chosen.squared else each for name, each in found_sets.items()}
     print(header("numpy", "numba", "river", "scikit-learn"))
+    if chosen.flipped:
+        _print_flips(given)
+        return
     for each in {item.loss: item for item in given.values()}.values():  # what is compiled is not measured
         measured(each, {})
         measured(each, FIRST)
@@ -243,6 +257,23 @@ def main() -> None:
             for field in ("error", "loss", "late", "features", "microseconds")
         ]
         print(" | ".join([variant, *(f"{ratio:.3f}" for ratio in ratios)]))
+
+
+def _can_flip(given: Set) -> bool:
+    return given.loss == "logistic" and not given.flip and len(given.batch.labels) >= 2 * BEFORE
+
+
+def _print_flips(given: Mapping[str, Set]) -> None:
+    """Print how soon each set is as before, by the default and without restarts."""
+    variants: list[Mapping[str, Any]] = [{}, {"drift": "ignore"}]
+    found = {name: [measured(each, changed) for changed in variants] for name, each in given.items()}
+    print(f"\n{len(given)} sets, flipped | back after | restarts ignored | error | restarts ignored")
+    for name, (own, ignoring) in found.items():
+        print(f"{name} | {own.back:.0f} | {ignoring.back:.0f} | {own.error:.5g} | {ignoring.error:.5g}")
+    for place, which in enumerate(("the default", "without restarts")):
+        back = [min(runs[place].back, float(given[name].flip)) for name, runs in found.items()]
+        mean = figure(f"back after, {which}", [float(np.exp(np.log(back).mean()))], "examples")
+        print(f"{which}: {mean:.0f} in the geometric mean, {sum(each > 1000 for each in back)} after more than 1,000")
 
 
 def _mean_ratio(runs: Mapping[str, Measured], usual: Mapping[str, Measured], field: str) -> float:

@@ -7,7 +7,8 @@ So what is learned depends on the records alone: 1 and 2 workers must come to th
     loss        progressive squared loss, mean of all predictions of all partitions, by a reader of committed data
     examples/s  from the first predictions that reader sees to the last; the examples are produced meanwhile
     held        seconds that a partition waited at the end of a round, by `round_adopted`: median and longest
-    written     bytes a round and partition: snapshots (contribution, and model as adopted), and its share of the merge
+    written     bytes a round and partition: snapshots (contributions that other workers read, and what each partition
+                has of its own when it adopts), and its share of the merge
     read        bytes a round and partition: its contribution by the leader, and its share of the merged model, which
                 each worker reads once
 
@@ -70,11 +71,11 @@ class Outcome(NamedTuple):
 
 STAGES = [
     ("all stand at the end of the round", "the slowest partition"),
-    ("contributions are committed", "snapshots, and their commits"),
+    ("contributions are committed", "of other workers than the leader's: snapshots, and their commits"),
     ("the round is closed", "the leader sees them"),
-    ("the merge is committed", "the leader reads, merges and writes"),
-    ("all have adopted", "workers read the merge, and take it over"),
-    ("adoptions are saved", "snapshots, but for the last commit"),
+    ("the first has adopted", "the leader reads and merges; its own partitions need no more than that"),
+    ("all have adopted", "other workers read the merge when it is committed"),
+    ("all is committed", "the merge and adoptions, while partitions learn on"),
 ]
 
 
@@ -93,15 +94,21 @@ def stages(history: list[dict[str, Any]]) -> list[list[float]]:
         of_round.setdefault(kind, []).append(now)
         if kind == "snapshot_written" and event["partition"] in adopted_in:
             moments[adopted_in.pop(event["partition"])].setdefault("saved", []).append(now)
-    ordered = ("stopped", "round_contributed", "closed", "round_merged", "round_adopted", "saved")
-    return [
-        [
-            later - earlier
-            for earlier, later in itertools.pairwise([min(each["stopped"]), *(max(each[kind]) for kind in ordered)])
+    found = []
+    for each in moments.values():
+        if "stopped" not in each:
+            continue
+        ends = [
+            max(each["stopped"]),
+            max(each.get("round_contributed", [0.0])),
+            max(each["closed"]),
+            min(each["round_adopted"]),
+            max(each["round_adopted"]),
+            max(each["round_merged"] + each["saved"]),
         ]
-        for each in moments.values()
-        if "stopped" in each
-    ]
+        reached = list(itertools.accumulate([min(each["stopped"]), *ends], max))
+        found.append([later - earlier for earlier, later in itertools.pairwise(reached)])
+    return found
 
 
 def planted_messages(examples: int) -> list[bytes]:

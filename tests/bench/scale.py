@@ -49,10 +49,10 @@ from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.leader import _NothingHere, _Watch
-from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
+from stream_apple.stream.snapshots.merge_history import MergeHistory
 
 EXAMPLES = 60_000
 FIRST, RECORDS = 5_000, 250_000

@@ -22,10 +22,10 @@ from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.merging.leader import MergeSummary
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import Exclusion, MergeManifest, RosterEntry
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, MergeManifest, RosterEntry
 
 EPOCH = START // HOUR
 

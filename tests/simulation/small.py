@@ -10,8 +10,8 @@ import structlog
 from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
-from stream_apple.stream.merging import leader, merge_log, merging
-from stream_apple.stream.snapshots import blocks, restorer, writer
+from stream_apple.stream.merging import leader, merging
+from stream_apple.stream.snapshots import blocks, merge_reading, restorer, writer
 
 
 @contextmanager
@@ -24,13 +24,14 @@ def small(block_slots: int = 64) -> Iterator[None]:
         patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)
-        patch.setattr(merge_log, "_MESSAGES", 2)
+        patch.setattr(merge_reading, "_MESSAGES", 2)
         patch.setattr(replica, "UNDECIDED_S", 0.0)
         patch.setattr(leader, "POLL_S", 0.0)
         patch.setattr(leader, "LEAST_POLL_S", 0.0)
         patch.setattr(leader, "ENDS_S", 0.0)
         patch.setattr(merging, "POLL_S", 0.0)
         patch.setattr(merging, "LEAST_POLL_S", 0.0)
+        patch.setattr(merging, "DEFER_S", merging.DEFER_S)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:
             yield

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.learner.appraisal import Appraisal, appraise
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import Options, Selection
 from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
 from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
@@ -46,8 +46,8 @@ def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, 
     few examples changes nothing: new parents would have earned nothing by its end.
 
     nominate  mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
-    early     no epoch has ended. Then EARLY of so many are added; and none where base features are rare, as weights of
-              what was seen a few times are noise
+    early     no epoch has ended. Then EARLY of so many are added, half of them base features; and none where base
+              features are rare, as weights of what was seen a few times are noise
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
@@ -59,8 +59,11 @@ def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, 
         model.recent.filled[GROWN_AT] = examples
     parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
     wanted = int(parents * (nonzeros / examples) ** options.alpha) if examples else 0
-    survey = survey_for_growth(table, wanted, options.selection or "weight", model.rule.expansion.max_degree)
+    ranking, max_degree = options.selection or "weight", model.rule.expansion.max_degree
+    survey = survey_for_growth(table, wanted, ranking, max_degree, epoch_ended=not early)
     chosen, retired = survey.best, survey.parents[:0]
+    if early:
+        chosen = _half_of_base(table, chosen, wanted, ranking)
     if options.fallback and wanted:
         chosen = _with_smallest_degree(table, chosen, wanted)
     if options.product_budget:
@@ -110,6 +113,17 @@ def _within(
     count = min(max(count, too_many, 0), len(order))
     room = max(budget - (appraisal.products - float(saved[count])), 0.0)
     return survey.parents[order[:count]], candidates[np.cumsum(expected) <= room]
+
+
+def _half_of_base(table: Table, best: NDArray[np.int64], wanted: int, ranking: Selection) -> NDArray[np.int64]:
+    """Return half of the `wanted` parents from base features alone, and fill up with the best of any degree.
+
+    A product of a few examples has a larger weight than its factors, by noise. If products came first, base features
+    would be left out for long, and so would the products that need them as a parent.
+    """
+    base = survey_for_growth(table, wanted // 2, ranking, 2, epoch_ended=False).best
+    others = best[~np.isin(best, base)]
+    return np.concatenate([base, others[: wanted - len(base)]])
 
 
 def _with_smallest_degree(table: Table, best: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:

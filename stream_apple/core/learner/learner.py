@@ -119,7 +119,7 @@ class Learner:
         """
         first = start
         while first < stop:
-            last, before = self._end_of_stretch(batch, first, stop), self.examples
+            last = self._end_of_stretch(batch, first, stop)
             of_scores = self.units.scale
             if self.preparation.active:
                 self._learn_prepared(batch, first, last, scores, early)
@@ -128,7 +128,6 @@ class Learner:
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
-            self.grow_if_due(before)
             first = last
         self.progress.add(batch, scores, start, stop)
 
@@ -314,8 +313,8 @@ class Learner:
 
     @property
     def restarts(self) -> int:
-        """How often losses had risen, and the fast predictors began anew; 0 where drift is ignored."""
-        return int(self._watch.restarts[0]) if self._watch is not None else 0
+        """How often losses had risen, and what no longer held was forgotten; 0 where drift is ignored."""
+        return self._watch.rises if self._watch is not None else 0
 
     def mixture_weights(self) -> NDArray[np.float64]:
         """Return how much of each predictor's score is in what is published, float64[6], see `kernels/mixture.py`.
@@ -349,23 +348,27 @@ class Learner:
         return self._state._replace(tuples=self.selection.kernel_view)
 
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
-        """Return where the first of rows [start, stop) end that are learned before the model itself changes.
-
-        It changes with each of the first labels, and where it grows between two ends of epochs.
-        """
-        until_growth = self._growth_due(self.examples) - self.examples
-        if self.units.fixed and until_growth > stop - start:
+        """Return where the first of rows [start, stop) end that are learned in the same units of labels."""
+        if self.units.fixed:
             return stop
         learned = batch.learned(start, stop)
-        most = until_growth if self.units.fixed else min(until_growth, self.units.equal(batch.labels[learned]) or 1)
-        return int(learned[most - 1]) + 1 if most <= len(learned) else stop
+        return _end_of(learned, self.units.equal(batch.labels[learned]) or 1, stop)
+
+    def _end_before_growth(self, batch: Batch, start: int, stop: int) -> int:
+        """Return where the first of rows [start, stop) end that are learned before the model grows, epochs apart."""
+        until_growth = self._growth_due(self.examples) - self.examples
+        return stop if until_growth > stop - start else _end_of(batch.learned(start, stop), until_growth, stop)
 
     def _growth_due(self, examples: int) -> int:
-        """Return the number of examples above this at which the model grows next, whatever epochs do."""
+        """Return the number of examples above this at which the model grows next, whatever epochs do.
+
+        It begins anew after drift.
+        """
+        since = self._watch.risen_at if self._watch is not None else 0
         due = self.options.early_growth or _NEVER
-        while due <= examples:
+        while since + due <= examples:
             due *= 2
-        return due
+        return since + due
 
     def grow_if_due(self, before: int) -> None:
         """Let the model grow if it is to do so with so many examples, of which it had learned `before` before."""
@@ -379,12 +382,12 @@ class Learner:
         return grow(self._model, self._work, self.options, nominate=nominate, early=early)
 
     def restart(self) -> None:
-        """Let the fast predictors begin anew: losses have risen."""
+        """Keep what still holds, and learn fast again: losses have risen."""
         rule = self._state.rule.decay
         if rule.active:
             settle(self.table, self._state.decay, rule)
         assert self._watch is not None  # it is what found that
-        restart(self.table, self._state.mixture, self._watch)
+        restart(self.table, self._state.mixture, self._watch, self.examples)
 
     def _settle(self) -> None:
         """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
@@ -407,22 +410,28 @@ class Learner:
         first: int = 0,
         early: NDArray[np.float32] = NO_EARLY,
     ) -> None:
-        """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`."""
+        """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`.
+
+        A model that learns grows, and forgets what no longer holds, where that is due.
+        """
         batch = self.units.to_units(batch)
         self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
         if self.options.classes:
             check_labels(batch.labels[start:stop], self.options.classes)
-        call, arguments = self.kernel_call(batch, scores, start, stop, learn=learn, early=early)
-        row = call(*arguments)
-        while row < -1:
-            self.restart()
-            call, arguments = self.kernel_call(batch, scores, -1 - row, stop, learn=learn, early=early)
+        while start < stop:
+            end, before = self._end_before_growth(batch, start, stop) if learn else stop, self.examples
+            call, arguments = self.kernel_call(batch, scores, start, end, learn=learn, early=early)
             row = call(*arguments)
-        if row >= 0:
-            raise ModelError(
-                f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",
-                first + row,
-            )
+            if row >= 0:
+                raise ModelError(
+                    f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",
+                    first + row,
+                )
+            start = end
+            if row < -1:
+                self.restart()
+                start = -1 - row
+            self.grow_if_due(before)
 
     def kernel_call(
         self,
@@ -488,6 +497,11 @@ def _synthetic_batch(columns: frozenset[str]) -> Batch:
         attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
         users=np.ones(examples if "users" in columns else 0, np.uint64),
     )
+
+
+def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
+    """Return where the first `count` of these rows end; `stop` if there are fewer."""
+    return int(learned[count - 1]) + 1 if count <= len(learned) else stop
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:

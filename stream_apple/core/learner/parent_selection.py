@@ -86,11 +86,11 @@ class Found(NamedTuple):
 
 def take_census(table: Table) -> Census:
     """Return the numbers of monomials and parents in the table, by degree."""
-    return trimmed(_survey(table, 0, "weight", 0).census)
+    return trimmed(_survey(table, 0, "weight", 0, epoch_ended=False).census)
 
 
-def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
-    """Find the `wanted` best candidates below `max_degree`; the rest of former parents is an epoch shorter then.
+def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
+    """Find the `wanted` best candidates below `max_degree`; if an epoch has ended, former parents rest one epoch less.
 
     Salience is |weight| * scale: what the monomial adds to a score at its largest, whatever its unit. By evidence it
     is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
@@ -99,11 +99,11 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int)
     information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the
     slot, does not depend on the history of the table.
     """
-    return _survey(table, wanted, by, max_degree)
+    return _survey(table, wanted, by, max_degree, epoch_ended=epoch_ended)
 
 
-def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey:
-    """Do what `survey_for_growth` does; with a `max_degree` of 0 nothing changes."""
+def _survey(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
+    """Do what `survey_for_growth` does; without an epoch's end the table stays as it is."""
     size = PORTION * BUCKET
     found = Found(
         Candidates(np.empty(size, np.int64), np.empty(size, np.float32)),
@@ -121,7 +121,8 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
         least = np.float32(np.inf)
     for start in range(0, len(table.tags), PORTION):
         stop = min(start + PORTION, len(table.tags))
-        count, above = _survey_portion(table, (start, stop), (_RANKINGS[by], max_degree), least, taken, found)
+        policy = _RANKINGS[by], max_degree, epoch_ended
+        count, above = _survey_portion(table, (start, stop), policy, least, taken, found)
         parents.append(found.parents[:above].copy())
         if count:
             slots = np.concatenate([best.slots, found.candidates.slots[:count]])
@@ -135,14 +136,14 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int) -> Survey
 
 @kernel
 def _survey_portion(
-    table: Table, span: tuple[int, int], policy: tuple[int, int], least: np.float32, taken: Numbers, found: Found
+    table: Table, span: tuple[int, int], policy: tuple[int, int, bool], least: np.float32, taken: Numbers, found: Found
 ) -> tuple[int, int]:
     """Count what is in the buckets of the span, and write parents, and candidates of at least the salience `least`.
 
     Returns how many candidates, and how many parents. `taken` is scratch for the slots that are taken; `policy` is the
-    ranking and the degree that candidates must be below.
+    ranking, the degree that candidates must be below, and whether former parents rest one epoch less.
     """
-    ranking, max_degree = policy
+    ranking, max_degree, epoch_ended = policy
     end = U0
     for bucket in range(np.uint64(span[0]), np.uint64(span[1])):
         end = append(taken, end, bucket << U3, taken_slots(table.tags[bucket]))
@@ -157,7 +158,7 @@ def _survey_portion(
                 found.parents_by_degree[slot["degree"]] += 1
                 found.parents[above] = taken[t]
                 above += U1
-            elif max_degree > 0 and slot["parent"] < BARRED:
+            elif epoch_ended and slot["parent"] < BARRED:
                 slot["parent"] -= RESTING
             continue
         if ranking <= _BY_EVIDENCE and np.float32(abs(slot["weight"]) * slot["scale"]) < least:

@@ -6,11 +6,14 @@ the records of one batch is ever shared with another thread.
 
 While a partition's batch is learned its further records are kept, and become its next batches. A batch has a bound in
 bytes: so have the memory that it takes while it is learned, and the time that whoever must stop has to wait for it.
+
+A model may stand still in the middle of a batch, for others. What follows is kept, as far as there is room, so that it
+need not be fetched again when the model goes on.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,6 +28,9 @@ from stream_apple.stream.partitions.partition import Partition
 Publish = Callable[[Partition, list[Record], BatchResult], None]
 
 
+_ASIDE = -1  # in the place of a partition's number
+
+
 @dataclass(slots=True)
 class _Inbox:
     """Holds records of a partition, and the bytes of their values."""
@@ -34,11 +40,24 @@ class _Inbox:
     size: int
 
 
+@dataclass(slots=True)
+class _Held:
+    """Holds what follows where a model stands still: `most` bytes at most.
+
+    lost  the first offset that is not among them, though it came
+    """
+
+    inbox: _Inbox
+    most: int
+    lost: int | None = None
+
+
 class _ModelTask(NamedTuple):
-    """Holds a call that a thread makes; `then` is told its result, on the loop's thread."""
+    """Holds a call that a thread makes; `then` is told its result, on the loop's thread. `records`: those it learns."""
 
     call: Callable[[], Any]
     then: Callable[[Any], None]
+    records: Sequence[Record] = ()
 
 
 class _Running(NamedTuple):
@@ -66,6 +85,8 @@ class LearningScheduler:
         self._most = most
         self._now = now
         self._inbox: dict[int, _Inbox] = {}
+        self._held: dict[int, _Held] = {}
+        self._published: _Inbox | None = None  # whose results are being told
         self._records = 0
         self._bytes = 0
         self._waiting: dict[int, deque[_ModelTask]] = {}
@@ -88,7 +109,11 @@ class LearningScheduler:
         return self._records < self._most and self._bytes < MOST_BYTES
 
     def add(self, partition: Partition, records: list[Record]) -> None:
-        """Have the next records of the partition learned."""
+        """Have the next records of the partition learned, when its model does not stand still."""
+        held = self._held.get(partition.number)
+        if held is not None:
+            self._keep(held, records)
+            return
         size = bytes_of(records)
         self._records += len(records)
         self._bytes += size
@@ -102,10 +127,55 @@ class LearningScheduler:
 
     def forget(self, partition: Partition) -> None:
         """Records of the partition that no thread has begun with: they come again."""
-        batch = self._inbox.pop(partition.number, None)
+        held, batch = self._held.pop(partition.number, None), self._inbox.pop(partition.number, None)
+        if held is not None:
+            self._bytes -= held.inbox.size
         if batch is not None:
             self._records -= len(batch.records)
             self._bytes -= batch.size
+
+    def hold(self, partition: Partition, at: int, among: int) -> None:
+        """The partition's model stands still before offset `at`: keep what follows, until it goes on.
+
+        among  so many partitions have as much room each, of half of the memory; 0: keep nothing
+        """
+        behind: list[Record] = []
+        if self._published is not None and self._published.partition is partition:
+            behind += [record for record in self._published.records if record.offset() >= at]
+        running = self._running.get(partition.number)
+        if running is not None:
+            behind += running.task.records
+        inbox = self._inbox.get(partition.number)
+        if inbox is not None:
+            behind += inbox.records
+        self.forget(partition)
+        most = MOST_BYTES // 2 // among if among else 0
+        self._held[partition.number] = held = _Held(_Inbox(partition, [], 0), most)
+        self._keep(held, behind)
+
+    def _keep(self, held: _Held, records: Sequence[Record]) -> None:
+        if held.lost is not None or not records:
+            return
+        kept, size = list(records), bytes_of(records)
+        if held.inbox.size + size > held.most:
+            kept, size = [], 0
+            held.lost = records[0].offset()
+        held.inbox.records += kept
+        held.inbox.size += size
+        self._bytes += size  # of their number, which bounds what others wait for, these are no part
+
+    def lost(self, partition: Partition) -> int | None:
+        """The first offset behind what is kept of a model that stands still that has to come again; None if none."""
+        held = self._held.get(partition.number)
+        return None if held is None else held.lost
+
+    def go_on(self, partition: Partition) -> None:
+        """The partition's model stands still no more: have what was kept learned."""
+        held = self._held.pop(partition.number, None)
+        if held is not None and held.inbox.records:
+            self._records += len(held.inbox.records)
+            self._inbox[partition.number] = held.inbox
+            self._start(partition.number)
 
     def ask(self, partition: Partition, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Make a call that has the partition's model to itself, before further records are learned.
@@ -114,6 +184,11 @@ class LearningScheduler:
         """
         self._waiting.setdefault(partition.number, deque()).append(_ModelTask(call, then))
         self._start(partition.number)
+
+    def run_aside(self, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Make a call that has no model to itself; `then` is told its result. One at a time."""
+        self._waiting.setdefault(_ASIDE, deque()).append(_ModelTask(call, then))
+        self._start(_ASIDE)
 
     def collect(self, wait_s: float | None = 0.0) -> None:
         """Take the results that there are; if there is none, wait for one, so long or (None) as long as it takes.
@@ -133,14 +208,18 @@ class LearningScheduler:
 
         However many records were fetched, there is little to wait for then.
         """
-        for partition in leaving:
+        gone = list(leaving)
+        for partition in gone:
             self.forget(partition)
         while self._running:
             self.collect(None)
+        for partition in gone:  # what a model has left that came to a standstill meanwhile
+            self.forget(partition)
 
     def drop(self) -> None:
         """Forget everything. When this returns, no thread works on a model any more."""
         self._inbox.clear()
+        self._held.clear()
         self._waiting.clear()
         self._records = self._bytes = 0
         while unfinished := self._unfinished:
@@ -184,7 +263,9 @@ class LearningScheduler:
         def publish(parts: list[tuple[list[Record], BatchResult]]) -> None:
             self._records -= len(batch.records)
             self._bytes -= batch.size
+            self._published = batch
             for records, result in parts:
                 self._publish(batch.partition, records, result)
+            self._published = None
 
-        return _ModelTask(lambda: list(batch.partition.model.process_in_turn(batch.records)), publish)
+        return _ModelTask(lambda: list(batch.partition.model.process_in_turn(batch.records)), publish, batch.records)

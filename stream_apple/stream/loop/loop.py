@@ -95,7 +95,7 @@ class Loop(MemberLoop):
         alike = (topics.predictions, topics.models)
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
-        self._merging = merging(self._transaction.begin, self._learning)
+        self._merging = merging(self._transaction.begin, self._learning, self._save_reference)
         self._waited_for = False
 
     def start(self) -> None:
@@ -197,7 +197,7 @@ class Loop(MemberLoop):
             self._writer.expect_at_once(urgent)
             self._learning.ask(
                 urgent,
-                partial(_encoded, urgent.model, self._merging.blocks(urgent)),
+                partial(_encoded, urgent.model),
                 partial(self._save_encoded, urgent),
             )
         due = self._writer.due(self._owned)
@@ -215,6 +215,14 @@ class Loop(MemberLoop):
         self._writer.begin_encoded(partition, snapshot)
         self._merging.saving(partition, image)
 
+    def _save_reference(self, partition: Partition, snapshot: Snapshot) -> bool:
+        """Begin to send a snapshot that is a reference, unless another of the partition is on its way."""
+        if self._writer.is_writing(partition):
+            return False
+        self._transaction.begin()
+        self._writer.begin_encoded(partition, snapshot)
+        return True
+
     def _save(self, partition: Partition, image: ModelImage) -> None:
         """Begin to send the partition's snapshot in the transaction."""
         self._transaction.begin()
@@ -228,7 +236,8 @@ class Loop(MemberLoop):
         """
         end = self._now() + SAVING_S
         for partition in partitions:
-            if partition.state not in ANSWERING or partition.unsaved <= worth:
+            saved = partition.unsaved <= worth and not (partition.refers and worth == 0)
+            if partition.state not in ANSWERING or saved:
                 continue
             if self._now() > end:
                 _log.warning("snapshot_skipped", partition=partition.number, records_to_replay=partition.unsaved)
@@ -237,7 +246,7 @@ class Loop(MemberLoop):
             self._commit()
 
     def _commit_is_due(self) -> bool:
-        if not self._transaction.open or self._writer.busy:
+        if not self._transaction.open or self._writer.busy or self._merging.unwritten:
             return False
         # Readers have waited for a recovery, or a snapshot for its commit: not any longer.
         return self._waited_for or self._writer.awaited or self._transaction.due
@@ -249,6 +258,11 @@ class Loop(MemberLoop):
         if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
+        while self._merging.unwritten:
+            self._learning.settle()
+            self._merging.write()
+            self._broker.flush()
+            self._writer.finish()
         for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, partition.model.image())
             self._writer.finish()
@@ -303,6 +317,6 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.REBALANCE)
 
 
-def _encoded(model: PartitionModel, blocks: Sequence[bytes]) -> tuple[ModelImage, Snapshot]:
+def _encoded(model: PartitionModel) -> tuple[ModelImage, Snapshot]:
     """Return the state of a model that stands still, and its snapshot."""
-    return model.image(), encode_snapshot(model, blocks)
+    return model.image(), encode_snapshot(model)

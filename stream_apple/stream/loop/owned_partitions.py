@@ -83,7 +83,7 @@ class OwnedPartitions:
             groups[number].extend(run)
         for number, group in groups.items():
             partition = self.by_number.get(number)
-            if partition is not None and partition.model.held is None:  # else they come again
+            if partition is not None:
                 readable = self._gate.readable(partition, group)
                 if readable:
                     yield partition, readable

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from stream_apple.stream.merging.leader import MergeSummary
-from stream_apple.stream.merging.merge_messages import MergeManifest
 from stream_apple.stream.positions.merge_note import BoundaryNote
+from stream_apple.stream.snapshots.merge_messages import MergeManifest
 
 
 class BoundaryRecorder(Protocol):

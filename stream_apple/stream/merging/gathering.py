@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
-from stream_apple.stream.merging.merge_messages import RosterEntry
 from stream_apple.stream.merging.open_rounds import ClosedRound
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.merge_messages import RosterEntry
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 SILENCE_S = 10.0
@@ -83,6 +83,9 @@ class Gathering:
             if not in_time:
                 return None
             left = [entry for entry in roster if entry.partition not in models]
+            gone = [entry for entry in left if not entry.written]
+            if gone:
+                raise DisplacedError(gone[0], "the partition has gone on, and its model was not written before")
             self._open(left)
             entry = left[0]
             try:

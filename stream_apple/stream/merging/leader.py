@@ -10,6 +10,8 @@ the model is: so whoever is not the owner any more can't commit, and the next ow
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -19,13 +21,13 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
-from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
-from stream_apple.stream.merging.merge_messages import MergeManifest, RosterEntry, encode_merge, merge_key
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.positions.lineage import Lineage, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, RosterEntry, encode_merge, merge_key
 
 POLL_S = 0.2
 """Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
@@ -76,6 +78,11 @@ class LocalPartitions(Protocol):
         """What this worker has committed, by partition, where that is newer than what it had found."""
         ...
 
+    @property
+    def lent(self) -> Mapping[int, Standing]:
+        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
+        ...
+
     def model(self, entry: RosterEntry) -> Mergeable | None:
         """The partition's model, if it stands still at this contribution."""
         ...
@@ -85,6 +92,7 @@ class _NothingHere:
     """Knows no partition."""
 
     commits: Mapping[int, Committed] = {}
+    lent: Mapping[int, Standing] = {}
 
     def model(self, entry: RosterEntry) -> Mergeable | None:  # noqa: ARG002  a `LocalPartitions`
         return None
@@ -98,15 +106,19 @@ def pause_s(waited: float, least: float, most: float) -> float:
     return min(max(waited / 10, least), most)
 
 
-class _ReadyMerge(NamedTuple):
-    """Holds a merge that is ready to be sent."""
+class _MadeMerge(NamedTuple):
+    """Holds a merge that is made, and its messages when they have been made, too."""
 
     model: Mergeable
-    blocks: Sequence[bytes]
     manifest: MergeManifest
-    messages: list[Message]
     began: float
     read_bytes: int
+    messages: Sequence[Message] = ()
+
+    def encode(self, group: str) -> list[Message]:
+        """Return the messages."""
+        values, number = encode_merge(group, self.manifest, self.model), self.manifest.round
+        return [(merge_key(group, number, index), value) for index, value in enumerate(values)]
 
 
 class Leader:
@@ -118,9 +130,11 @@ class Leader:
     metrics    told of merges
     newest     where the newest merged model is, by the committed note of partition 0
     local      partitions of the same worker
+    threads    that merge at once
 
     newest  the same, by now
-    ready   the messages of a merged model that is to be sent and committed with partition 0; None if there is none
+    made    a merged model that partitions of this worker may go on with in the transaction that is to hold it
+    ready   the messages of that model, when they are there to be sent and committed with partition 0
     """
 
     def __init__(
@@ -134,8 +148,10 @@ class Leader:
         newest: MergedPointer | None,
         now: Callable[[], float] = time.monotonic,
         local: LocalPartitions | None = None,
+        threads: int = 1,
     ) -> None:
         assert provenance.merging is not None
+        self._threads = threads
         self.newest = newest
         self._local: LocalPartitions = _NothingHere() if local is None else local
         self._broker = broker
@@ -148,12 +164,19 @@ class Leader:
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
-        self._work: Gathering | _PlannedMerge | _ReadyMerge | None = None
+        self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
+        self._encoding: _MadeMerge | None = None
 
     @property
     def ready(self) -> Sequence[Message] | None:
-        """Return the messages of a merge that is to be sent and committed; None if there is none."""
-        return self._work.messages if isinstance(self._work, _ReadyMerge) else None
+        """Return the messages of a merge that is to be sent and committed; None if there is none yet."""
+        return self._work.messages or None if isinstance(self._work, _MadeMerge) else None
+
+    @property
+    def made(self) -> MergedModel | None:
+        """Return the merged model that is to be committed; None if there is none."""
+        work = self._work
+        return MergedModel(None, work.manifest, work.model) if isinstance(work, _MadeMerge) else None
 
     def step(self) -> None:
         """Do a little of what is to be done; SnapshotError if what has been merged can't be known."""
@@ -188,8 +211,8 @@ class Leader:
     def committed(self, pointer: MergedPointer) -> MergedModel:
         """The merge that was ready is committed, and noted beside partition 0; what its readers will find."""
         outcome = self._work
-        assert isinstance(outcome, _ReadyMerge)
-        self._work = None
+        assert isinstance(outcome, _MadeMerge)
+        self._work = self._encoding = None
         self.newest = pointer
         self._log.wrote(pointer)
         manifest, counts = outcome.manifest, outcome.manifest.counts
@@ -215,25 +238,27 @@ class Leader:
             dropped=counts.get("models_dropped", 0),
             lost_parents=summary.lost_parents,
         )
-        return MergedModel(pointer, manifest, outcome.model, outcome.blocks)
+        return MergedModel(pointer, manifest, outcome.model)
 
     def close(self) -> None:
         """Lead no more, and close all readers that are open."""
         if isinstance(self._work, Gathering):
             self._work.close()
-        self._work = None
+        self._work = self._encoding = None
         self._log.drop()
 
     def _look(self, history: MergeHistory) -> None:
         if self._rounds.ends_matter:
             self._watch.look_at_ends()
-        opened = self._rounds.observe(self._watch.standings(), history, self._now())
+        standings = self._watch.standings()
+        opened = self._rounds.observe(standings, history, self._now())
         if opened:
             # There may be more partitions than when the last round was opened.
             self._watch.count()
-            opened += self._rounds.observe(self._watch.standings(), history, self._now())
+            standings = self._watch.standings()
+            opened += self._rounds.observe(standings, history, self._now())
         for number in opened:
-            waiting = sorted(self._watch.waiting_at(number))
+            waiting = [partition for partition, each in enumerate(standings) if each.contribution(number) is not None]
             _log.info("round_opened", round=number, partitions=waiting, of=self._watch.partitions)
         now = self._now()
         waited = now - max(self._rounds.opened.values(), default=-math.inf)
@@ -262,40 +287,55 @@ class Leader:
         assert self._provenance.merging is not None
         gathering.close()
         self._work = merging = _PlannedMerge(
-            self._provenance.group,
             gathering.closed,
             models,
             self._provenance.merging.parents,
             self._log.history,
+            self._threads,
         )
 
         def done(result: object) -> None:
             if self._work is merging:
                 assert isinstance(result, tuple)
-                model, blocks, manifest, messages = result
-                self._work = _ReadyMerge(model, blocks, manifest, messages, gathering.began, gathering.bytes)
+                model, manifest = result
+                self._work = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
+                if any(entry.written for entry in manifest.roster):
+                    self.encode()  # other workers wait for the commit
 
         self._run(merging.make, done)
+
+    def encode(self) -> None:
+        """Have the messages of a merge that is made be made, too; called after what partitions here wait for."""
+        made = self._work
+        if not isinstance(made, _MadeMerge) or made is self._encoding or made.messages:
+            return
+        self._encoding = made
+
+        def done(messages: object) -> None:
+            if self._work is made:
+                assert isinstance(messages, list)
+                self._work = made._replace(messages=messages)
+
+        self._run(partial(made.encode, self._provenance.group), done)
 
 
 class _PlannedMerge(NamedTuple):
     """Holds what a thread needs to make a merge."""
 
-    group: str
     closed: ClosedRound
     models: Sequence[Mergeable]
     parents: Parents
     history: MergeHistory
+    threads: int
 
-    def make(self) -> tuple[Mergeable, Sequence[bytes], MergeManifest, list[Message]]:
-        """Merge the models; return the merged one, its blocks, what is recorded of the merge, and its messages."""
-        model, counts = merge(self.models, parents=self.parents)
+    def make(self) -> tuple[Mergeable, MergeManifest]:
+        """Merge the models; return the merged one, and what is recorded of the merge."""
+        # Whoever waits for this does nothing else meanwhile.
+        with ThreadPoolExecutor(self.threads, "merging") as pool:
+            model, counts = merge(self.models, parents=self.parents, run=pool.map, parts=self.threads)
         number, partitions, roster, excluded = self.closed
-        digest = model.digest()
-        manifest = MergeManifest(number, partitions, roster, excluded, digest, counts._asdict(), self.history)
-        values, blocks = encode_merge(self.group, manifest, model)
-        messages = [(merge_key(self.group, number, index), value) for index, value in enumerate(values)]
-        return model, blocks, manifest, messages
+        manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), self.history)
+        return model, manifest
 
 
 class _Watch:
@@ -340,17 +380,21 @@ class _Watch:
             # Most have not moved since the last look.
             if committed is not None and committed != self._committed.get(number):
                 self._read(number, committed)
-        return [self._standings.get(number, Standing()) for number in range(self.partitions)]
+        lent = self._local.lent
+        return [
+            lent[number]._replace(end=self._standing(number).end) if number in lent else self._standing(number)
+            for number in range(self.partitions)
+        ]
 
-    def waiting_at(self, number: int) -> list[int]:
-        """Return the partitions that have contributed to this round."""
-        return [partition for partition, each in self._standings.items() if each.contribution(number) is not None]
+    def _standing(self, number: int) -> Standing:
+        return self._standings.get(number, Standing())
 
     def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
-        """Return for each partition in the round the lineage that its contribution was made with."""
+        """Return for each partition whose contribution was written the lineage that it was made with."""
         return {
             entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
             for entry in closed.roster
+            if entry.written
         }
 
     def _read(self, number: int, committed: Committed) -> None:

@@ -5,7 +5,7 @@ those of earlier rounds are. Whoever waits for a round asks for it until there i
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -13,20 +13,15 @@ import structlog
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
-from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.ports import Broker, Record
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import MergeDecoder, MergeManifest, read_manifest
+from stream_apple.errors import GapError
+from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest
+from stream_apple.stream.snapshots.merge_reading import MergeReading
 
-PATIENCE_S = 120.0
-"""Without a further message. Longer than a dead worker's transaction may keep the end of the topic undecided."""
-GONE_S = 10.0
-"""The same where the log ends before the merged model does: the topic has been made anew."""
 _ITERATION_S = 0.05  # for an iteration of the loop: other partitions wait meanwhile
-_MESSAGES = 8  # for a fetch; half a megabyte each
-_WAIT_S = 0.02
 
 _log = structlog.get_logger()
 
@@ -41,12 +36,11 @@ class MergeLookup(Enum):
 
 
 class MergedModel(NamedTuple):
-    """Holds one merged model, and what is recorded of it. `blocks`: of its table, encoded, if they are all there."""
+    """Holds one merged model, and what is recorded of it. `pointer`: None before it has been written."""
 
-    pointer: MergedPointer
+    pointer: MergedPointer | None
     manifest: MergeManifest
     model: Mergeable
-    blocks: Sequence[bytes] = ()
 
 
 class MergeAnswer(NamedTuple):
@@ -75,8 +69,8 @@ class MergeLog:
         self.newest: MergedPointer | None = None
         self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None
-        self._manifest: _MergeReading | None = None
-        self._model: _MergeReading | None = None
+        self._manifest: MergeReading | None = None
+        self._model: MergeReading | None = None
         self._read: MergedModel | None = None
         self._gone: set[int] = set()
 
@@ -99,8 +93,14 @@ class MergeLog:
         self.newest = self._known_to = pointer
         self.history = self.history.add(pointer)
 
+    def lend(self, merged: MergedModel) -> None:
+        """This one has just been made here, and is to be committed: whoever asks for its round need not wait."""
+        self._model = self._close(self._model)
+        self._read = merged
+
     def hand_over(self, merged: MergedModel) -> None:
         """This one has just been committed here: it is the newest, and need not be read."""
+        assert merged.pointer is not None
         self._manifest = self._close(self._manifest)
         self._model = self._close(self._model)
         self.newest = self._known_to = merged.pointer
@@ -109,7 +109,7 @@ class MergeLog:
 
     def ask(self, number: int) -> MergeAnswer:
         """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
-        if self._read is not None and self._read.pointer.round == number:
+        if self._read is not None and self._read.manifest.round == number:
             return MergeAnswer(MergeLookup.MERGED, self._read)
         if self.history is None:
             return MergeAnswer(MergeLookup.UNKNOWN)
@@ -120,7 +120,7 @@ class MergeLog:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
-                self._model = _MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
+                self._model = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
             return MergeAnswer(MergeLookup.UNKNOWN)
         # What is not in a history that is not the newest may have been merged since.
         return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
@@ -149,7 +149,7 @@ class MergeLog:
             return
         if self._manifest is None:
             last = self.newest._replace(first=self.newest.last)
-            self._manifest = _MergeReading(self._broker, self._provenance, last, None, self._now)
+            self._manifest = MergeReading(self._broker, self._provenance, last, None, self._now)
         try:
             if not self._manifest.read_on(until):
                 return
@@ -163,7 +163,7 @@ class MergeLog:
         self._known_to = self.newest
         self._manifest = self._close(self._manifest)
 
-    def _read_model(self, reading: "_MergeReading", until: float) -> None:
+    def _read_model(self, reading: "MergeReading", until: float) -> None:
         try:
             done = reading.read_on(until)
         except GapError:
@@ -175,79 +175,10 @@ class MergeLog:
             decoder = reading.decoder
             assert decoder is not None
             assert decoder.manifest is not None
-            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model, decoder.blocks)
+            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model)
             self._model = self._close(reading)
 
     @staticmethod
-    def _close(reading: "_MergeReading | None") -> None:
+    def _close(reading: "MergeReading | None") -> None:
         if reading is not None:
             reading.log.close()
-
-
-class _MergeReading:
-    """Messages of one merged model: all of them if there is a decoder, else the manifest alone, which is the last.
-
-    manifest  None before it has been read
-    """
-
-    def __init__(
-        self,
-        broker: Broker,
-        provenance: Provenance,
-        pointer: MergedPointer,
-        decoder: MergeDecoder | None,
-        now: Callable[[], float],
-    ) -> None:
-        self.pointer = pointer
-        self.decoder = decoder
-        self.manifest: MergeManifest | None = None
-        self.place = (
-            f"the merged model of round {pointer.round} of group {provenance.group} ({provenance.topics.merges}-0, "
-            f"messages {pointer.first} to {pointer.last})"
-        )
-        self.log = broker.reader(provenance.topics.merges, 0, pointer.first)
-        self._group = provenance.group
-        self._now = now
-        self._heard = now()
-
-    def read_on(self, until: float) -> bool:
-        """Take in what there is, until that time at most; whether all has come. GapError if it is gone."""
-        while self._read() and not self._done and self._now() < until:
-            pass
-        return self._done
-
-    @property
-    def _done(self) -> bool:
-        return self.manifest is not None if self.decoder is None else not self.decoder.left
-
-    def _read(self) -> int:
-        left = 1 if self.decoder is None else self.decoder.left
-        # Not more than are still to come: the client would wait for those.
-        records = self.log.fetch(min(_MESSAGES, left), _WAIT_S)
-        for record in records:
-            if not self._done:
-                self._take(record)
-        if records:
-            self._heard = self._now()
-        else:
-            self._give_up_in_time()
-        return len(records)
-
-    def _take(self, record: Record) -> None:
-        if record.offset() > self.pointer.last:
-            raise SnapshotError(f"{self.place}: expected it to be whole, found a message behind it")
-        try:
-            if self.decoder is None:
-                self.manifest = read_manifest(self._group, self.pointer.round, record.value())
-            # Others write to the topic meanwhile. If one of ours is missing, there will be too few.
-            elif record.key() == self.decoder.key:
-                self.decoder.add(record.value())
-        except SnapshotError as error:
-            raise SnapshotError(f"{self.place}: {error}") from error
-
-    def _give_up_in_time(self) -> None:
-        silent_s, end = self._now() - self._heard, self.log.log_end
-        if silent_s > GONE_S and 0 <= end <= self.pointer.last:
-            raise SnapshotError(f"{self.place}: expected it, found the log to end at {end}: was the topic made anew?")
-        if silent_s > PATIENCE_S:
-            raise SnapshotError(f"{self.place}: expected it, found no further message within {PATIENCE_S:g} s")

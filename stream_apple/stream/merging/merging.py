@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -19,21 +19,25 @@ from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Broker, Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
-from stream_apple.stream.merging.followers import Follower
-from stream_apple.stream.merging.leader import Leader, pause_s
+from stream_apple.stream.merging.followers import Adopted, Follower
+from stream_apple.stream.merging.leader import Leader, Message, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
-from stream_apple.stream.merging.merge_messages import RosterEntry, round_of
+from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
-from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.snapshots.codec import Snapshot
+from stream_apple.stream.snapshots.merge_messages import RosterEntry, round_of
 
 POLL_S = 0.1
 """Between two looks at what is noted beside partition 0, while partitions wait."""
 LEAST_POLL_S = 0.02
 """The same when a partition has just begun to wait."""
+DEFER_S = 2.0
+"""So long a partition whose leader is in the same worker does not write what it contributes: the leader has it."""
 
 _log = structlog.get_logger()
 
@@ -44,6 +48,7 @@ class MergingContext(NamedTuple):
     options    of its models
     new_model  makes one that has learned nothing
     recorder   is told what happens
+    threads    that merge at once
     """
 
     broker: Broker
@@ -52,6 +57,7 @@ class MergingContext(NamedTuple):
     new_model: ModelFactory
     recorder: BoundaryRecorder
     now: Callable[[], float] = time.monotonic
+    threads: int = 1
 
 
 class Merging(Protocol):
@@ -72,8 +78,13 @@ class Merging(Protocol):
         """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
         ...
 
-    def blocks(self, partition: Partition) -> Sequence[bytes]:
-        """Return the blocks of an unsaved partition's table, if they have been encoded already."""
+    @property
+    def unwritten(self) -> bool:
+        """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
+        ...
+
+    def write(self) -> None:
+        """Do the next bit of what is `unwritten`: there is more if threads, or the broker, have done theirs."""
         ...
 
     def iterate(self) -> bool:
@@ -105,8 +116,11 @@ class Merging(Protocol):
         ...
 
 
-MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler], Merging]
-"""Makes it of what opens a transaction unless one is open, and of what has threads work on models."""
+SaveReference: TypeAlias = Callable[[Partition, Snapshot], bool]
+"""Begins to write a partition's snapshot, unless another one of it is on its way; returns whether it has."""
+
+MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler, SaveReference], Merging]
+"""Makes it of what opens a transaction unless one is open, of what has threads work on models, and of who saves."""
 
 
 class _Unmerged:
@@ -115,9 +129,10 @@ class _Unmerged:
     unsaved: Collection[Partition] = ()
     busy = False
     due_in_s = math.inf
+    unwritten = False
 
-    def blocks(self, partition: Partition) -> Sequence[bytes]:  # noqa: ARG002  a `Merging`
-        return ()
+    def write(self) -> None:
+        pass
 
     def iterate(self) -> bool:
         return False
@@ -141,7 +156,11 @@ class _Unmerged:
         pass
 
 
-def no_merging(begin: Callable[[], None], learning: LearningScheduler) -> Merging:  # noqa: ARG001  a `MergingFactory`
+def no_merging(
+    begin: Callable[[], None],  # noqa: ARG001  a `MergingFactory`
+    learning: LearningScheduler,  # noqa: ARG001
+    save: SaveReference,  # noqa: ARG001
+) -> Merging:
     """Leave each partition's model its own."""
     return _Unmerged()
 
@@ -151,25 +170,33 @@ class MergedPartitions:
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
+    save      begins to write snapshots that refer to a merged model
 
     commits   what has been committed of each partition since it has come
     """
 
-    def __init__(self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler) -> None:
+    def __init__(
+        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, save: SaveReference
+    ) -> None:
         if context.provenance.merging is None:
             raise ValueError("expected the provenance of models that are merged")
         self._context = context
         self._begin = begin
         self._learning = learning
+        self._save = save
         self._settings = context.provenance.merging
+        # Who waits for longer than half of what is borne will have to be found by others, or go on alone.
+        self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
         self._log = MergeLog(context.broker, context.provenance, context.options, context.now)
         self._followers: dict[int, Follower] = {}
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
+        self._lent: MergedModel | None = None
+        self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
         self.commits: dict[int, Committed] = {}
-        # Partition -> where it is to be held, or None if it is to be released: not from inside a rebalance.
-        self._gates: dict[int, int | None] = {}
+        self._held: set[int] = set()  # partitions of which records are kept, while nothing was lost
+        self._released: set[int] = set()  # not from inside a rebalance
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Take these partitions for ours from now on, and no others."""
@@ -184,36 +211,68 @@ class MergedPartitions:
         """Forget all partitions: nothing is ours any more, or to be trusted."""
         if self._leader is not None:
             self._leader.close()
-        self._leader, self._written = None, None
+        self._leader, self._written, self._lent, self._offsets = None, None, None, None
         self._context.recorder.dropped(self._followers)
         self._followers = {}
-        self._gates = {}
+        self._held, self._released = set(), set()
         self.commits = {}
         self._log.drop()
 
     @property
     def busy(self) -> bool:
         """Whether partitions wait for what is done here, and not for records or for other workers."""
-        return (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._gates)
+        return (
+            (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._released) or self.unwritten
+        )
 
     @property
     def due_in_s(self) -> float:
         """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
-        due = [self._poll_at] if any(follower.waiting for follower in self._followers.values()) else []
+        now, followers = self._context.now(), self._followers.values()
+        due = [self._poll_at] if any(follower.waiting for follower in followers) else []
+        due += [follower.since + self._defer_s for follower in followers if self._defers(follower, now)]
         if self._leader is not None:
             due.append(self._leader.next_look)
-        return max(min(due, default=math.inf) - self._context.now(), 0.0)
+        return max(min(due, default=math.inf) - now, 0.0)
 
     @property
     def unsaved(self) -> Collection[Partition]:
         """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
-        due = (State.STOPPED, State.ADOPTED)
-        return [follower.partition for follower in self._in_turn() if follower.partition.state in due]
+        due, now = (State.STOPPED, State.ADOPTED), self._context.now()
+        return [
+            follower.partition
+            for follower in self._in_turn()
+            if follower.partition.state in due and not self._defers(follower, now)
+        ]
 
-    def blocks(self, partition: Partition) -> Sequence[bytes]:
-        """Return the blocks of an unsaved partition's table, if they have been encoded already."""
-        follower = self._followers[partition.number]
-        return follower.blocks if partition.state is State.ADOPTED else ()
+    @property
+    def unwritten(self) -> bool:
+        """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
+        on_its_way = self._offsets is not None and self._written is None
+        if on_its_way or (self._lent is not None and self._adopting):
+            return True
+        return any(self._unrecorded(follower) for follower in self._followers.values())
+
+    @staticmethod
+    def _unrecorded(follower: Follower) -> bool:
+        return follower.record is not None and follower.partition.state is not State.ADOPTED
+
+    def _defers(self, follower: Follower, now: float) -> bool:
+        """Whether a leader that is here, too, has what the partition contributes, which is not written yet."""
+        return 0 in self._followers and follower.defers(now, self._defer_s)
+
+    @property
+    def lent(self) -> Mapping[int, Standing]:
+        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
+        return {
+            number: Standing(
+                offset=each.boundary.at,
+                boundary=BoundaryNote(*each.boundary, BoundaryState.CONTRIBUTED),
+                snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
+            )
+            for number, each in self._followers.items()
+            if each.lends
+        }
 
     def _in_turn(self) -> list[Follower]:
         return sorted(self._followers.values(), key=lambda follower: follower.since)
@@ -221,10 +280,9 @@ class MergedPartitions:
     def model(self, entry: RosterEntry) -> Mergeable | None:
         """The partition's model, if it is held here and stands still at this contribution."""
         follower = self._followers.get(entry.partition)
-        if follower is None or not follower.waiting:
+        if follower is None or not follower.stands_at(entry):
             return None
-        stands = follower.partition.snapshot == SnapshotPointer(*entry[1:]) and follower.boundary.at == entry.at
-        return mergeable_of(follower.partition.model.learner) if stands else None
+        return mergeable_of(follower.partition.model.learner)
 
     def iterate(self) -> bool:
         """Do a little of what is to be done; whether a commit is due at once.
@@ -232,31 +290,53 @@ class MergedPartitions:
         SnapshotError, GapError if what was merged, or published, can't be known.
         """
         now = self._context.now()
-        self._move_gates()
         self._welcome(now)
+        self._move_gates()
         for follower in self._followers.values():
             if follower.cut_off:
                 self._skip(follower, "records behind it are gone")
+        self._lead()
         self._wait_on(now)
-        return self._lead()
+        self.write()
+        # Whoever else goes on with what is lent does so in the same transaction.
+        return self._written is not None and not self.unwritten
+
+    @property
+    def _adopting(self) -> bool:
+        return any(follower.partition.state is State.ADOPTING for follower in self._followers.values())
 
     def _move_gates(self) -> None:
-        gates, self._gates = self._gates, {}
-        for number, at in gates.items():
-            if at is None:
-                self._context.broker.resume(number)
-            else:
-                self._context.broker.pause(number, at)
+        """Have what has been lost delivered again when its partition is released, and none of it before."""
+        for number in list(self._held):
+            lost = self._learning.lost(self._followers[number].partition)
+            if lost is not None:
+                self._held.remove(number)
+                self._context.broker.pause(number, lost)
+        released, self._released = self._released, set()
+        for number in released:
+            self._held.discard(number)
+            self._learning.go_on(self._followers[number].partition)
+            self._context.broker.resume(number)
+
+    def _hold(self, follower: Follower, among: int) -> None:
+        number = follower.partition.number
+        self._learning.hold(follower.partition, follower.boundary.at, among)
+        self._held.add(number)
+        self._context.recorder.held(number, follower.boundary.round)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
         for follower in self._followers.values():
             if follower.arrive(now):
-                self._context.recorder.held(follower.partition.number, follower.boundary.round)
+                self._hold(follower, 0)  # it is paused
 
     def _wait_on(self, now: float) -> None:
         """See whether those that wait have waited enough."""
-        waiting = [follower for follower in self._in_turn() if follower.waiting]
+        waiting = [
+            follower
+            for follower in self._in_turn()
+            if (follower.waiting or self._defers(follower, now)) and not self._unrecorded(follower)
+        ]
         if not waiting:
             return
         if now >= self._poll_at:
@@ -265,8 +345,8 @@ class MergedPartitions:
         self._log.read_on()
         self._answer(waiting)
         for follower in waiting:
-            lent = self._leader is not None and self._leader.borrows(follower.partition.number)
-            if follower.waiting and not lent and now - follower.since > self._settings.max_hold_s:
+            borrowed = self._leader is not None and self._leader.borrows(follower.partition.number)
+            if follower.waiting and not borrowed and now - follower.since > self._settings.max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
     def _answer(self, waiting: Sequence[Follower]) -> None:
@@ -279,7 +359,7 @@ class MergedPartitions:
             mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
             for follower in mine:
                 if answer.merged is not None:
-                    self._take(follower, answer.merged)
+                    self._take_if_written(follower, answer.merged)
                 elif answer.found is MergeLookup.GONE:
                     self._skip(follower, "the merged model is gone from the log")
             if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
@@ -292,13 +372,21 @@ class MergedPartitions:
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
 
+    def _take_if_written(self, follower: Follower, merged: MergedModel) -> None:
+        """Have the merged model taken over; before it has been written only by those whose table is its own then."""
+        if merged.pointer is not None or merged.manifest.includes(follower.partition.number, follower.boundary.at):
+            self._take(follower, merged)
+
     def _take(self, follower: Follower, merged: MergedModel) -> None:
         follower.partition.enter(State.ADOPTING)
 
-        def taken(counts: MergeCounts | None) -> None:
-            if self._followers.get(follower.partition.number) is follower:
-                follower.taken()
-                self._log_adoption(follower, merged, counts)
+        def taken(adopted: Adopted) -> None:
+            if self._followers.get(follower.partition.number) is not follower:
+                return
+            if follower.taken(adopted):
+                self._begin()
+                self._released.add(follower.partition.number)
+            self._log_adoption(follower, merged, adopted.counts)
 
         self._learning.ask(follower.partition, partial(follower.take, merged, self._settings), taken)
 
@@ -335,28 +423,29 @@ class MergedPartitions:
             seconds=round(seconds, 3),
         )
         self._context.recorder.went_on(follower.partition.number, "skipped", seconds)
-        self._context.broker.resume(follower.partition.number)
+        self._released.add(follower.partition.number)
 
     def _record(self, follower: Follower) -> None:
         record, provenance = follower.record, self._context.provenance
         assert record is not None
+        follower.record = None
         key = adoption_key(provenance.group, record.partition)
         self._context.broker.send(provenance.topics.merges, 0, key, encode_adoption(provenance.group, record), 0)
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """The partition's model has come to a boundary: nothing more is fetched for it."""
+        """The partition's model has come to a boundary: nothing more is learned of it."""
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
-        self._learning.forget(partition)
-        self._gates[partition.number] = boundary.at
-        self._context.recorder.held(partition.number, boundary.round)
+        if self._leader is not None:
+            self._leader.look_soon()
+        self._hold(follower, len(self._followers))
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
         """This snapshot of the partition's model has been begun, in the open transaction."""
         follower = self._followers.get(partition.number)
         if follower is not None and follower.begin_to_save(image):
             self._record(follower)
-            self._gates[partition.number] = None
+            self._released.add(partition.number)
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """What the next transaction must commit, when all snapshots in it are complete."""
@@ -380,48 +469,75 @@ class MergedPartitions:
         for partition, committed in progress.items():
             follower = self._followers[partition.number]
             self.commits[partition.number] = committed
-            if follower.has_committed(self._note(follower)) is BoundaryState.CONTRIBUTED:
+            boundary = follower.has_committed(self._note(follower))
+            if boundary is not None and boundary.state is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
                 _log.info(
                     "round_contributed",
                     partition=partition.number,
-                    round=follower.boundary.round,
-                    offset=follower.boundary.at,
+                    round=boundary.round,
+                    offset=boundary.at,
                     digest=None if pointer is None else pointer.digest,
                 )
         if self._written is not None and self._leader is not None:
             self._log.hand_over(self._leader.committed(self._written))
-            self._written = None
+            self._written, self._lent, self._offsets = None, None, None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been noted need not be found by waiting
             if self._leader is not None:
                 self._leader.look_soon()
 
-    def _lead(self) -> bool:
-        """Merge what is to be merged, if partition 0 is here; whether a merged model is in the open transaction."""
+    def _lead(self) -> None:
+        """Merge what is to be merged, if partition 0 is here."""
         first = self._followers.get(0)
         if first is None or first.partition.state not in ANSWERING:
-            return False
+            return
         if self._leader is None:
             self._leader = self._new_leader(first)
         self._leader.step()
-        messages = self._leader.ready
-        if messages is None:
-            return False
-        self._begin()
-        offsets: list[int] = []
-        for key, value in messages:
-            self._context.broker.send(
-                self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
-            )
-        self._context.broker.flush()
-        self._written = MergedPointer(round_of(messages[0][0]), min(offsets), max(offsets))
-        return True
+        made = self._leader.made
+        if made is not None and self._lent is None:
+            self._lent = made
+            self._log.lend(made)
+
+    def write(self) -> None:
+        """Send the merged model that is ready, and with what partitions have gone on, where that is known."""
+        if self._leader is not None:
+            self._leader.encode()
+            if self._leader.ready is not None and self._written is None:
+                self._written = self._sent_to(self._leader.ready)
+        for follower in self._followers.values():
+            if self._unrecorded(follower):
+                self._write_adoption(follower)
+
+    def _write_adoption(self, follower: Follower) -> None:
+        record = follower.record
+        assert record is not None
+        if record.state is BoundaryState.ADOPTED and record.merged is None:
+            if self._written is None:
+                return
+            follower.record = record = record._replace(merged=self._written)
+        if follower.reference is not None:
+            assert record.merged is not None
+            if not self._save(follower.partition, follower.reference.to_snapshot(record.merged)):
+                return
+            follower.reference = None
+        self._record(follower)
+
+    def _sent_to(self, messages: Sequence[Message]) -> MergedPointer | None:
+        """Send a merged model, unless it has been sent; return where it is, when the broker has all of it."""
+        if self._offsets is None:
+            self._begin()
+            self._offsets = offsets = list[int]()
+            for key, value in messages:
+                self._context.broker.send(
+                    self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
+                )
+        if len(self._offsets) < len(messages):
+            return None
+        return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))
 
     def _new_leader(self, first: Follower) -> Leader:
-        def run(task: Callable[[], Any], done: Callable[[Any], None]) -> None:
-            self._learning.ask(first.partition, task, done)
-
         context = self._context
         merge = first.partition.plan.merge
         return Leader(
@@ -429,9 +545,10 @@ class MergedPartitions:
             context.provenance,
             context.options,
             context.new_model,
-            run,
+            self._learning.run_aside,
             context.recorder,
             None if merge is None else merge.merged,
             context.now,
             self,
+            context.threads,
         )

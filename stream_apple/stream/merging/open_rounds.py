@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import Exclusion, RosterEntry
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, RosterEntry
 
 
 class ExclusionReason(StrEnum):
@@ -69,9 +69,12 @@ class ClosedRound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to."""
+    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to.
 
-    place: tuple[int, int]
+    place  its offset, the end of its log, and its newest boundary: who has just gone on from there is not idle
+    """
+
+    place: tuple[int, int, BoundaryNote | None]
     since: float
     worked: float
 
@@ -100,7 +103,7 @@ class OpenRounds:
         """All partitions stand so now; which rounds have been opened by that."""
         self._standings = standings
         for number, standing in enumerate(standings):
-            place, before = (standing.offset, standing.end), self._seen.get(number)
+            place, before = (standing.offset, standing.end, standing.boundary), self._seen.get(number)
             if before is None or before.place != place:
                 worked = before is not None and before.place[0] != standing.offset
                 earlier = -math.inf if before is None else before.worked

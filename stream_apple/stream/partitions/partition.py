@@ -47,7 +47,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.RESTORING: _GIVEN_UP | {State.REPLAYING, State.LIVE},
     State.REPLAYING: _GIVEN_UP | {State.LIVE},
     State.LIVE: _GIVEN_UP | {State.STOPPED, State.WAITING},
-    State.STOPPED: _GIVEN_UP | {State.CONTRIBUTING, State.PASSING},
+    State.STOPPED: _GIVEN_UP | {State.CONTRIBUTING, State.ADOPTING, State.PASSING},
     State.CONTRIBUTING: _GIVEN_UP | {State.WAITING},
     State.WAITING: _GIVEN_UP | {State.ADOPTING, State.PASSING},
     State.ADOPTING: _GIVEN_UP | {State.ADOPTED},
@@ -100,8 +100,8 @@ class Partition:
     snapshot          the newest committed snapshot
     written           one that is in the open transaction, to be committed with it
     saved_at_ms       time of day when the newest snapshot was written, 0 if that is not known
-    unsaved_since     seconds of the worker's clock at which the newest snapshot was complete, or the model was found
-    epoch_ended       whether an epoch has ended since the newest snapshot
+    unsaved_since     seconds of the worker's clock at which the newest whole snapshot was complete, or the model found
+    epoch_ended       whether an epoch has ended since the newest whole snapshot
     recovered         it has become live after a recovery, and nothing of it has been committed since
     lineage           what its model descended from when it had learned what is sent
     awaited_schema    what it waits for before it is delivered any further; None: for no schema
@@ -151,6 +151,12 @@ class Partition:
         """Return how many offsets a successor would have to replay."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
         return self.sent_offset - saved
+
+    @property
+    def refers(self) -> bool:
+        """Whether the newest snapshot has the table of a merged model, which is not kept for ever."""
+        newest = self.written or self.snapshot
+        return newest is not None and newest.refers
 
     @property
     def _saved(self) -> int:

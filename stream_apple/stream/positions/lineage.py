@@ -113,6 +113,11 @@ class SnapshotPointer(NamedTuple):
     last: Epoch
     digest: StateHash
 
+    @property
+    def refers(self) -> bool:
+        """Whether it is one message, which names the merged model whose table it has: whole ones are several."""
+        return self.first == self.last >= 0
+
 
 class OffsetMetadata(NamedTuple):
     """What stands beside a committed offset. `merge`: None where models are not merged."""

@@ -12,20 +12,26 @@ A snapshot is a list of messages: blocks of the table, and a manifest at the end
 What is in a block is in `blocks.py`. The manifest holds the rest of the state by name, what was observed besides, and a
 digest over all that the model depends on.
 
+A model that has just become a merged model has that one's table: its snapshot is the manifest alone, which says where
+in the merges topic the table is (`refer`). That is not kept for ever, so a whole snapshot follows before long.
+
 Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgpack
 
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.merging.stacks import copy_into
 from stream_apple.core.learner.state.table import check_finite
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
     MOST_OF_A_MANIFEST,
@@ -42,7 +48,7 @@ from stream_apple.stream.snapshots.blocks import (
     unpacked,
     write_constant,
 )
-from stream_apple.stream.snapshots.versions import VERSION, Manifest, upgrade_manifest
+from stream_apple.stream.snapshots.versions import REFERENCE, VERSION, Manifest, is_known, upgrade_manifest
 from stream_apple.untrusted import (
     Epoch,
     MalformedError,
@@ -77,6 +83,7 @@ class StoredManifest(StoredSums):
     ended_epoch: Epoch
     epoch_digest: StateHash | Literal[""]
     observed: dict[str, PackedArray]
+    merged: MergedPointer | None = None
 
 
 class Snapshot(NamedTuple):
@@ -92,14 +99,34 @@ class Snapshot(NamedTuple):
         return len(self.messages)
 
 
-def encode_snapshot(model: PartitionModel, blocks: Sequence[bytes] = ()) -> Snapshot:
-    """The state of `model` now; ModelError if a weight is not finite, which must never be kept.
-
-    blocks  of its table, if they have been encoded already
-    """
-    encoder = SnapshotEncoder(model, model.image(), blocks)
+def encode_snapshot(model: PartitionModel) -> Snapshot:
+    """The state of `model` now; ModelError if a weight is not finite, which must never be kept."""
+    encoder = SnapshotEncoder(model, model.image())
     messages = list(encoder)
     return Snapshot(encoder.at, encoder.digest, messages)
+
+
+class Reference(NamedTuple):
+    """Holds all of a model's state at offset `at` but its table, which is that of a merged model.
+
+    lineage  the fingerprint
+    """
+
+    at: int
+    digest: str
+    lineage: str
+    manifest: Manifest
+
+    def to_snapshot(self, merged: MergedPointer) -> Snapshot:
+        """Return the snapshot, the merged model being there."""
+        data = compressor().compress(msgpack.packb({**self.manifest, "merged": merged}))
+        return Snapshot(self.at, self.digest, [_sealed(REFERENCE, self.lineage, self.at, 0, 1, data)])
+
+
+def refer(model: PartitionModel, digest: str) -> Reference:
+    """Return the state of `model`, which has become a merged model and learned nothing since; `digest` is its own."""
+    image = model.image()
+    return Reference(image.at, digest, image.lineage.model, _manifest(model, image, digest))
 
 
 class SnapshotEncoder:
@@ -107,14 +134,13 @@ class SnapshotEncoder:
 
     model  whose state it is or was
     image  of its state, that nobody changes before the last message is made
-    blocks  of its table, if they have been encoded already
 
     at      the first offset that the state has not learned
     message_count  how many there are
     digest  of the state; "" before the last message is made
     """
 
-    def __init__(self, model: PartitionModel, image: ModelImage, blocks: Sequence[bytes] = ()) -> None:
+    def __init__(self, model: PartitionModel, image: ModelImage) -> None:
         self.at = image.at
         self.digest = ""
         self._model = model
@@ -123,63 +149,57 @@ class SnapshotEncoder:
         self.message_count = len(self._blocks) + 1
         self._learner_digest = StateDigest()
         self._compressor = compressor()
-        self._encoded = blocks
 
     def __iter__(self) -> Iterator[bytes]:
         """All messages, in order; ModelError if a weight is not finite, which must never be kept."""
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):
             self._check(start, stop)
-            yield self._seal(index, self._block(index, start, stop))
+            yield self._seal(index, encode_block(table, start, stop))
         self._check(len(table.slots) - 1, len(table.slots))
         self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
-        yield self._seal(len(self._blocks), self._compressor.compress(msgpack.packb(self._manifest())))
-
-    def _block(self, index: int, start: int, stop: int) -> bytes:
-        if self._encoded:
-            return self._encoded[index]
-        return self._compressor.compress(encode_block(self._image.table, start, stop))
+        manifest = _manifest(self._model, self._image, self.digest)
+        yield self._seal(len(self._blocks), msgpack.packb(manifest))
 
     def _check(self, start: int, stop: int) -> None:
         check_finite(self._image.table, start, stop)
         self._learner_digest.add_slots(self._image.table, start, stop)
 
-    def _seal(self, index: int, data: bytes) -> bytes:
-        return bytes(
-            msgpack.packb(
-                {
-                    "v": VERSION,
-                    "model": self._image.lineage.model,
-                    "at": self.at,
-                    "index": index,
-                    "of": self.message_count,
-                    "data": data,
-                }
-            )
-        )
+    def _seal(self, index: int, content: bytes) -> bytes:
+        data = self._compressor.compress(content)
+        return _sealed(VERSION, self._image.lineage.model, self.at, index, self.message_count, data)
 
-    def _manifest(self) -> Manifest:
-        model, image = self._model, self._image
-        return {
-            "topic": model.topic,
-            "partition": model.partition,
-            "start": image.lineage.start,
-            "gaps": image.lineage.gaps,
-            "options": model.learner.options.identity(),
-            "digest": self.digest,
-            "ended_epoch": image.ended.epoch,
-            "epoch_digest": image.ended.digest,
-            **constant_of(image.table),
-            "arrays": packed(image.sums),
-            "observed": packed(image.observed),
-        }
+
+def _sealed(version: int, lineage: str, at: int, index: int, of: int, data: bytes) -> bytes:
+    return bytes(
+        msgpack.packb({"v": version, "model": lineage, "at": at, "index": index, "of": of, "data": data}),
+    )
+
+
+def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest:
+    return {
+        "topic": model.topic,
+        "partition": model.partition,
+        "start": image.lineage.start,
+        "gaps": image.lineage.gaps,
+        "options": model.learner.options.identity(),
+        "digest": digest,
+        "ended_epoch": image.ended.epoch,
+        "epoch_digest": image.ended.digest,
+        **constant_of(image.table),
+        "arrays": packed(image.sums),
+        "observed": packed(image.observed),
+    }
 
 
 class SnapshotDecoder:
     """Writes a snapshot into a new model, message by message.
 
-    model    of the snapshot's settings and lineage, which has learned nothing; of use only if all messages are in
+    model    of the snapshot's settings and lineage, which has learned nothing; of use only if all messages are in, and
+             the merged model whose table it has, if there is one
     pointer  what the committed offset says of the snapshot
+
+    merged   where that merged model is; None if the snapshot is whole, or that is not known yet
     """
 
     def __init__(self, model: PartitionModel, pointer: SnapshotPointer) -> None:
@@ -188,16 +208,24 @@ class SnapshotDecoder:
         self._blocks = blocks_of(model.learner.table)
         self._next = 0
         self._learner_digest = StateDigest()
+        self._manifest: StoredManifest | None = None
+        self.merged: MergedPointer | None = None
 
     @property
     def left(self) -> int:
         """Return how many messages are still to come."""
-        return len(self._blocks) + 1 - self._next
+        return 0 if self.merged is not None else len(self._blocks) + 1 - self._next
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
         version, data = self._open(value)
         try:
+            if version == REFERENCE:
+                self._manifest = _manifest_of(version, data)
+                if self._manifest.merged is None:
+                    raise SnapshotError("the manifest: expected it to name a merged model, found none")
+                self.merged = self._manifest.merged
+                return
             if self._next < len(self._blocks):
                 start, stop = self._blocks[self._next]
                 decode_block(version, data, self._model.learner.table, start, stop)
@@ -210,27 +238,39 @@ class SnapshotDecoder:
             ) from error
         self._next += 1
 
+    def complete(self, merged: Mergeable) -> None:
+        """Take over the table of the merged model; SnapshotError if it is not that of this snapshot's model."""
+        assert self._manifest is not None
+        table = self._model.learner.table
+        try:
+            copy_into(table, merged.table)
+            self._learner_digest.add_slots(table, 0, len(table.slots) - 1)
+            self._finish(self._manifest)
+        except DAMAGES as error:
+            raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
+
     def _open(self, value: bytes | None) -> tuple[int, bytes]:
         """Format and content of a message, when it has been found to be the one that must come next."""
         try:
             content = unpacked_msgpack(value)
             version = of_kind(Versioned, content).v
-            if not 0 < version <= VERSION:
+            if not is_known(version):
                 raise SnapshotError(
-                    f"message {self._next}: expected format {VERSION} or older, found {version}: "
+                    f"message {self._next}: expected format {REFERENCE} or older, found {version}: "
                     f"a newer version of stream_apple wrote it"
                 )
+            alone = version == REFERENCE
             envelope = of_kind(_SnapshotEnvelope, content)
             place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
                 "at": self._pointer.at,
                 "index": self._next,
-                "of": len(self._blocks) + 1,
+                "of": 1 if alone else len(self._blocks) + 1,
             }
             if place != expected:
                 raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
-            table, last = self._model.learner.table, self._next == len(self._blocks)
+            table, last = self._model.learner.table, alone or self._next == len(self._blocks)
             most = MOST_OF_A_MANIFEST if last else most_of_a_block(table, *self._blocks[self._next])
             return version, decompressed(envelope.data, most)
         except DAMAGES as error:
@@ -265,8 +305,10 @@ def read_stored_manifest(value: bytes | None) -> StoredManifest:
     try:
         content = unpacked_msgpack(value)
         version, envelope = of_kind(Versioned, content).v, of_kind(_SnapshotEnvelope, content)
-        if not 0 < version <= VERSION or envelope.index != envelope.of - 1:
-            raise SnapshotError(f"expected the last message of a snapshot of format {VERSION} or older, found another")
+        if not is_known(version) or envelope.index != envelope.of - 1:
+            raise SnapshotError(
+                f"expected the last message of a snapshot of format {REFERENCE} or older, found another"
+            )
         return _manifest_of(version, decompressed(envelope.data, MOST_OF_A_MANIFEST))
     except DAMAGES as error:
         raise SnapshotError(f"expected the manifest of a snapshot, found: {because(error)}") from error

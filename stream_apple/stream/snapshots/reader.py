@@ -3,17 +3,19 @@
 Who reads decides how long to wait for the next message; what a message must be is decided here.
 """
 
+from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
 
 
 class SnapshotReader:
     """Takes the snapshot's messages out of those of its partition of the models topic, from its first on.
 
-    model    as a new one; of use only when nothing is `left`
+    model    as a new one; of use only when nothing is `left`, and the merged model has been given that it refers to
     pointer  what the committed offset says of the snapshot
     """
 
@@ -31,6 +33,18 @@ class SnapshotReader:
     def left(self) -> int:
         """Return how many messages are still to come."""
         return self._decoder.left
+
+    @property
+    def merged(self) -> MergedPointer | None:
+        """Where the merged model is whose table the model has; None if the snapshot is whole."""
+        return self._decoder.merged
+
+    def complete(self, merged: Mergeable) -> None:
+        """Take over the table of that merged model; SnapshotError if it is not the one."""
+        try:
+            self._decoder.complete(merged)
+        except SnapshotError as error:
+            raise SnapshotError(f"{self._place}: {error}") from error
 
     def accept(self, record: Record) -> None:
         """Take in the next message of the log; SnapshotError if the snapshot is not whole, or not the one."""

@@ -12,7 +12,10 @@ from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
 from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.evidence import examine
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder
+from stream_apple.stream.snapshots.merge_reading import MergeReading
 from stream_apple.stream.snapshots.reader import SnapshotReader
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
@@ -123,11 +126,11 @@ class _Search:
         """Close the readers of evidence and snapshot."""
         self._evidence.close()
         if self.restore is not None:
-            self.restore.log.close()
+            self.restore.close()
 
 
 class _Restore:
-    """The restore of one partition's model: its snapshot, and the log it is read from."""
+    """The restore of one partition's model: its snapshot, and the merged model that it refers to, if it does."""
 
     def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
         pointer = partition.snapshot
@@ -137,17 +140,45 @@ class _Restore:
         self.began = now()
         self._heard = self.began
         self._now = now
+        self._broker = broker
+        self._provenance = provenance
+        self._options = partition.model.learner.options
+        self._merged: MergeReading | None = None
+
+    def close(self) -> None:
+        """Close all readers that are open."""
+        self.log.close()
+        if self._merged is not None:
+            self._merged.log.close()
 
     def read_on(self, until: float) -> bool:
         """Take in what there is, until that time at most; whether the model is complete."""
         try:
-            while self._read() and self.reader.left and self._now() < until:
+            while self.reader.left and self._read() and self._now() < until:
                 pass
+            if self.reader.left:
+                return False
+            return self.reader.merged is None or self._read_merged(self.reader.merged, until)
         except SnapshotError as error:
             raise SnapshotError(
                 f"{error}. A model is never guessed: use a new worker.group to begin a new one"
             ) from error
-        return not self.reader.left
+
+    def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
+        """Take in the merged model whose table the model has; whether it is complete."""
+        if self._merged is None:
+            decoder = MergeDecoder(self._provenance.group, pointer.round, self._options)
+            self._merged = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
+        try:
+            done = self._merged.read_on(until)
+        except GapError as error:
+            raise SnapshotError(
+                f"{self._merged.place}: expected it, whose table the model has, found: {error}"
+            ) from error
+        if done:
+            assert self._merged.decoder is not None
+            self.reader.complete(self._merged.decoder.model)
+        return done
 
     def _read(self) -> int:
         """Take in messages of the snapshot; return how many came."""

@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple, Protocol
 
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed, LogRange, Reader
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
-from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder
+from stream_apple.stream.snapshots.merge_reading import merged_place
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 FEW_LARGE = 50
@@ -43,6 +48,36 @@ class Logs(Protocol):
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Read what is committed from `offset` on."""
         ...
+
+
+def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> None:
+    """SnapshotError, GapError unless a snapshot, and the merged model that it may refer to, can be in their logs."""
+    check_in_log(provenance, number, pointer, logs.log_range(provenance.topics.models, number))
+    if pointer.refers and provenance.topics.merges:
+        found = _manifest(logs, provenance, number, pointer)
+        if found is not None and found.merged is not None:
+            _check_merged(logs, provenance, found.merged)
+
+
+def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
+    """What is noted at the end of a snapshot; None if the log ends before."""
+    topic = provenance.topics.models
+    check_in_log(provenance, number, pointer, logs.log_range(topic, number))
+    log = logs.reader(topic, number, pointer.last)
+    with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, 1)) as scan:
+        record = scan.take()
+    return None if record is None else read_stored_manifest(record.value())
+
+
+def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> int:
+    """Return where the log of merges ends; GapError if this merged model, whose table a snapshot has, is gone."""
+    low, high = logs.log_range(provenance.topics.merges, 0)
+    if merged.first < low:
+        raise GapError(
+            f"expected {merged_place(provenance, merged)}, whose table the model has, found {low} as the first message "
+            f"there: it is gone; {NEW_MODEL}"
+        )
+    return high
 
 
 class StoredModel(NamedTuple):
@@ -88,13 +123,8 @@ class SnapshotStore:
 
     def manifest(self, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
         """What is noted at the end of a snapshot, of whatever model it is; None if it can't be had."""
-        topic = self._provenance.topics.models
         try:
-            check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
-            log = self._logs.reader(topic, number, pointer.last)
-            with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, 1)) as scan:
-                record = scan.take()
-            return None if record is None else read_stored_manifest(record.value())
+            return _manifest(self._logs, self._provenance, number, pointer)
         except (SnapshotError, GapError):
             return None
 
@@ -111,4 +141,20 @@ class SnapshotStore:
                 if record is None:
                     raise snapshot.incomplete("found none")
                 snapshot.accept(record)
+        if snapshot.merged is not None:
+            snapshot.complete(self._merged(snapshot.merged, model.learner.options))
         return model
+
+    def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
+        """A merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is not whole."""
+        topic, place = self._provenance.topics.merges, merged_place(self._provenance, pointer)
+        high = _check_merged(self._logs, self._provenance, pointer)
+        decoder = MergeDecoder(self._provenance.group, pointer.round, options)
+        log = self._logs.reader(topic, 0, pointer.first)
+        with closing(LogScan(log, f"{topic}-0", min(pointer.last + 1, high), FEW_LARGE)) as scan:
+            try:
+                while decoder.left:
+                    decoder.take(scan.take(), pointer)
+            except SnapshotError as error:
+                raise SnapshotError(f"{place}: {error}") from error
+        return decoder.model

@@ -18,6 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION = 2
+REFERENCE = 3
+"""Of a snapshot that is a manifest alone: the table is that of the merged model that it names. The next format of whole
+snapshots is the fourth."""
 
 BlockColumns = dict[str, NDArray[Any]]
 Manifest = dict[str, Any]
@@ -70,6 +73,11 @@ def _manifest_with_sights(manifest: Manifest) -> Manifest:
 
 _UPGRADES: dict[int, Upgrade] = {1: Upgrade(_columns_with_sights, _manifest_with_sights)}
 """Format -> how to make it the next one."""
+
+
+def is_known(version: int) -> bool:
+    """Whether snapshots of this format can be read."""
+    return 0 < version <= VERSION or version == REFERENCE
 
 
 def columns_of(version: int) -> Layout:

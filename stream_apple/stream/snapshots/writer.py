@@ -89,7 +89,7 @@ class SnapshotWriter:
             return None
         if self._now() < self._look_at:
             return None
-        ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
+        ready = [p for p in owned if p.state in ANSWERING and p.written is None and (p.unsaved > 0 or p.refers)]
         # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
         most = max(ready, key=self._overdue, default=None)
         if most is not None and self._overdue(most) >= 0.0:
@@ -116,8 +116,13 @@ class SnapshotWriter:
                 found.append(partition)
         return found
 
+    def is_writing(self, partition: Partition) -> bool:
+        """Whether a snapshot of the partition is on its way, or expected."""
+        coming = self._expected | self._awaited
+        return partition in coming or any(each.partition is partition for each in self._transfers)
+
     def _overdue(self, partition: Partition) -> float:
-        """Return by how many seconds the newest snapshot is older than it may be."""
+        """Return by how many seconds the newest whole snapshot is older than it may be."""
         if partition.jumped:
             return math.inf
         share = _EPOCH_SHARE if partition.epoch_ended else 1.0
@@ -182,8 +187,9 @@ class SnapshotWriter:
         seconds = now - transfer.began
         partition.written = pointer
         partition.saved_at_ms = time.time_ns() // 1_000_000
-        partition.unsaved_since = now
-        partition.epoch_ended = False
+        if not pointer.refers:
+            partition.unsaved_since = now
+            partition.epoch_ended = False
         self._metrics.saved(partition, transfer.bytes, seconds)
         _log.info(
             "snapshot_written",

@@ -151,7 +151,7 @@ class Crossing:
             return f"{place}: its merged model can't be read"
         included = merged.manifest.includes(record.partition, record.at)
         for name, expected, told in (
-            ("merged model's round", merged.pointer.round, record.round),
+            ("merged model's round", merged.manifest.round, record.round),
             ("merged model's digest", merged.manifest.digest, record.digest),
             ("its being in it", included, record.included),
         ):

@@ -12,12 +12,12 @@ from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import PATIENCE_S, LogScan
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.stream.merging.merge_history import MergeHistory
 from stream_apple.stream.merging.merge_log import MergedModel
-from stream_apple.stream.merging.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.untrusted import MalformedError, from_msgpack
@@ -122,10 +122,10 @@ class MergesLog:
         scan = self._scan_from(pointer, high)
         try:
             while decoder.left:
-                _add(decoder, scan.take(), pointer, place)
-        except (SnapshotError, GapError):
+                decoder.take(scan.take(), pointer)
+        except (SnapshotError, GapError) as error:
             self.close()
-            raise
+            raise type(error)(f"{place}: {error}") from error
         self._models = scan, range(pointer.last + 1, self._models[1].stop if self._models else high)
         assert decoder.manifest is not None
         return MergedModel(pointer, decoder.manifest, decoder.model)
@@ -180,18 +180,6 @@ class MergesLog:
 
     def _fault(self, kind: Kind, offset: int, text: str) -> None:
         self._untold.append(Fault(kind, self.topic, 0, offset, None, text))
-
-
-def _add(decoder: MergeDecoder, record: Record | None, pointer: MergedPointer, place: str) -> None:
-    """Have the next message of the log, if it is one of the model's, decoded; SnapshotError if none can follow."""
-    if record is None or record.offset() > pointer.last:
-        raise SnapshotError(f"{place}: expected {decoder.left} messages more, found none")
-    if record.offset() < pointer.first or record.key() != decoder.key:
-        return
-    try:
-        decoder.add(record.value())
-    except SnapshotError as error:
-        raise SnapshotError(f"{place}: {error}") from error
 
 
 def _is_last(value: bytes | None) -> bool:

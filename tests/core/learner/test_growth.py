@@ -10,7 +10,7 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.appraisal import appraise
-from stream_apple.core.learner.growth import FEWEST_EXAMPLES, FEWEST_PRODUCTS, REST, budget_of, grow
+from stream_apple.core.learner.growth import EARLY, FEWEST_EXAMPLES, FEWEST_PRODUCTS, REST, budget_of, grow
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.parent_selection import RESTING, take_census
 from stream_apple.core.learner.state.model import EXAMPLES, NONZEROS
@@ -31,6 +31,21 @@ def test_the_most_salient_become_parents(wanted: int) -> None:
     degrees = table.slots["degree"][table.slots["parent"] == PARENT]
     assert growth.census.parents.tolist() == [1, *np.bincount(degrees)[1:].tolist()]
     assert [counts.tolist() for counts in take_census(table)] == [counts.tolist() for counts in growth.census]
+
+
+@pytest.mark.parametrize("wanted", [7_000, 30_000])
+def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -> None:
+    """The best of them, and besides the best of any degree."""
+    options = bare(combine="off", max_degree=MAX_DEGREE)
+    learner, table = Learner(options), random_table(wanted)
+    model = learner._model._replace(table=table)
+    model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted / EARLY
+    before = table.slots["parent"].copy()
+    base = chosen_by_sorting(table, wanted // 2, max_degree=2)
+    taken = set(base)
+    others = [slot for slot in chosen_by_sorting(table, wanted) if slot not in taken][: wanted - len(base)]
+    assert grow(model, learner._work, options, early=True).added == len(base) + len(others)
+    assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(base + others)
 
 
 def test_the_fallback_is_one_of_the_smallest_degree() -> None:

@@ -37,7 +37,7 @@ def random_table(seed: int, *, mixed: bool = False) -> Table:
     return table
 
 
-def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight") -> list[int]:
+def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight", max_degree: int = MAX_DEGREE) -> list[int]:
     """All candidates, sorted: those of which most is expected first, and of those that tie the smallest key."""
     slots, sums = table.slots[:-1], table.residuals[:-1]
     expected, least = np.abs(slots["weight"]) * slots["scale"], 1e-9
@@ -52,7 +52,7 @@ def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight") -> li
     elif by == "mi":
         counts = table.counts
         expected = np.array([information_of(row, counts[-1]) for row in counts[:-1]], np.float32)
-    may_grow = (slots["key"] != 0) & (slots["parent"] == 0) & (slots["degree"] < MAX_DEGREE)
+    may_grow = (slots["key"] != 0) & (slots["parent"] == 0) & (slots["degree"] < max_degree)
     candidates = np.flatnonzero(may_grow & (expected > least))
     order = sorted(candidates.tolist(), key=lambda slot: (-expected[slot], slots["key"][slot]))
     return order[:wanted]
@@ -64,7 +64,7 @@ def test_the_best_are_found(wanted: int, by: Selection) -> None:
     """However many are asked for: none, few, many that tie, more than there are; and nothing is changed."""
     table = random_table(wanted, mixed=True)
     before = table.slots.tobytes()
-    survey = survey_for_growth(table, wanted, by, MAX_DEGREE)
+    survey = survey_for_growth(table, wanted, by, MAX_DEGREE, epoch_ended=True)
     assert survey.best.tolist() == chosen_by_sorting(table, wanted, by)
     assert survey.parents.tolist() == np.flatnonzero(table.slots["parent"] == PARENT).tolist()
     degrees = table.slots["degree"][table.slots["parent"] == PARENT]
@@ -76,15 +76,16 @@ def test_the_best_are_found(wanted: int, by: Selection) -> None:
 
 
 def test_those_that_rest_are_no_candidates_until_they_have_rested() -> None:
-    """A survey for growth brings each an epoch nearer; a census does not."""
+    """The end of an epoch brings each nearer; an early growth does not, nor does a census."""
     table = random_table(5)
     (best,) = chosen_by_sorting(table, 1)
     table.slots["parent"][best] = 2 * RESTING
     for left in (2, 1):
         take_census(table)
+        assert survey_for_growth(table, 1, "weight", MAX_DEGREE, epoch_ended=False).best.tolist() != [best]
         assert table.slots["parent"][best] == left * RESTING
-        survey = survey_for_growth(table, 1, "weight", MAX_DEGREE)
+        survey = survey_for_growth(table, 1, "weight", MAX_DEGREE, epoch_ended=True)
         assert survey.best.tolist() != [best]
         assert best not in survey.parents
     assert table.slots["parent"][best] == 0
-    assert survey_for_growth(table, 1, "weight", MAX_DEGREE).best.tolist() == [best]
+    assert survey_for_growth(table, 1, "weight", MAX_DEGREE, epoch_ended=True).best.tolist() == [best]

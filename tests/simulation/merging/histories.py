@@ -20,6 +20,7 @@ from simulation.world import (
 from support.records import HOUR
 
 from stream_apple.core.learner.merging.mergeable import merged_digest
+from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 
@@ -33,10 +34,16 @@ HASTY = [
 ]
 
 
+def _defer(seed: int) -> None:
+    """Contributions that the leader's worker holds itself are written at once, soon, or hardly ever."""
+    merging.DEFER_S = random.Random(seed + 1).choice([0.0, 0.1, 0.5, 2.0])  # `small` puts it back
+
+
 class StrictSchedule(Schedule):
     """All partitions are waited for: the result is that of an undisturbed run, and of models in lockstep."""
 
     def __init__(self, seed: int, note: Note = silent) -> None:
+        _defer(seed)
         super().__init__(seed, note, random.Random(seed).choice(STRICT))
 
     def _check(self, last: Process) -> None:
@@ -52,14 +59,16 @@ class StrictSchedule(Schedule):
 class HastySchedule(Schedule):
     """Who is in a merge is a matter of time; what comes of it is that of the record, and every record is answered once.
 
-    The clock of the last partition may be a week ahead.
+    The clock of the last partition may be a week ahead; not if it then waits without end for more than it to get there.
 
     states  of all adoption records, and reasons of all exclusions
     """
 
     def __init__(self, seed: int, note: Note = silent) -> None:
-        self._ahead_ms = 7 * 24 * HOUR if seed % 3 == 0 else 0
-        super().__init__(seed, note, random.Random(seed).choice(HASTY))
+        settings = random.Random(seed).choice(HASTY)
+        self._ahead_ms = 7 * 24 * HOUR if seed % 3 == 0 and settings.max_hold_s < FOREVER else 0
+        _defer(seed)
+        super().__init__(seed, note, settings)
         self.states: set[str] = set()
 
     @property

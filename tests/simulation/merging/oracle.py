@@ -14,10 +14,10 @@ from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.core.learner.state.table import copy_table
 from stream_apple.stream.merging.adoptions import AdoptionRecord
-from stream_apple.stream.merging.merge_messages import MergeManifest
 from stream_apple.stream.model.model_image import Ended
 from stream_apple.stream.model.partition_model import EpochEnd, PartitionModel
 from stream_apple.stream.positions.merge_note import BoundaryState
+from stream_apple.stream.snapshots.merge_messages import MergeManifest
 
 
 class Stop(NamedTuple):

@@ -10,8 +10,8 @@ from simulation.process import GROUP, MERGES, TOPICS, Setup
 from support.records import TOPIC
 
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
-from stream_apple.stream.merging.merge_messages import MergeManifest, read_manifest
 from stream_apple.stream.positions.merge_note import BoundaryState
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, read_manifest
 
 
 class Merges(NamedTuple):

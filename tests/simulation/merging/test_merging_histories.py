@@ -37,6 +37,11 @@ def test_nobody_is_waited_for_long() -> None:
     assert states >= {"adopted", "late", "skipped", "idle", "passed"}
 
 
+def test_a_merge_that_is_sent_as_partitions_go() -> None:
+    """It is noted in the transaction that holds it; else a later leader would merge the round again."""
+    run_all(HastySchedule, [3249])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", parts(1_000_000, LONG_HISTORIES, _PART), ids=str)
 def test_many_more(seeds: range) -> None:

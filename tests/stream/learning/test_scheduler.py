@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from stream.learning.late_threads import LateThreads, OwnThread
@@ -15,6 +16,7 @@ from stream_apple.errors import ModelError
 from stream_apple.stream.learning import scheduler as scheduler_module
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import ThreadPool, Threads
+from stream_apple.stream.log.columns import bytes_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.partitions.partition import Partition
@@ -264,3 +266,91 @@ def test_one_partition_is_never_learned_twice_at_once() -> None:
     scheduler.settle()
     assert (most, order) == ([1], list(range(10)))
     scheduler.close()
+
+
+class StandingStill:
+    """Partitions whose models come to the end of a round at record 100, and what is published of them."""
+
+    def __init__(self, threads: Threads, most: int = 10_000) -> None:
+        self.published = Published()
+        self.scheduler = LearningScheduler(threads, self._publish, most)
+        settings = SETTINGS._replace(merge_every=1)
+        model = PartitionModel(TOPIC, 0, Lineage(0, "m"), settings, DECODER)
+        self.place = Partition(model, RecoveryPlan(model.lineage, 0))
+        self.among = 1
+        hours = [good(at, 1.0, 0.5 if at < 100 else 1.5) for at in range(300)]
+        self.records: list[Record] = list(hours)
+
+    def _publish(self, place: Partition, records: list[Record], result: BatchResult) -> None:
+        self.published(place, records, result)
+        if result.boundary is not None:
+            self.scheduler.hold(place, result.boundary.at, self.among)
+
+    def release(self) -> None:
+        """Let the model go on behind the end of the round."""
+        assert self.place.model.rounds is not None
+        self.place.model.rounds.go_on()
+        self.scheduler.go_on(self.place)
+
+
+def test_what_follows_where_a_model_stands_still_is_kept(threads: Threads) -> None:
+    """The rest of its batch, batches behind it, and what comes meanwhile: in their order, once, when it goes on."""
+    still, draw = StandingStill(threads), random.Random(5)
+    left = list(still.records)
+    while left:
+        size = draw.randint(1, 40)
+        still.scheduler.add(still.place, left[:size])
+        left = left[size:]
+        still.scheduler.collect(draw.choice([0.0, 0.001]))
+    still.scheduler.settle()
+    assert still.published.offsets[0] == list(range(100))
+    assert still.scheduler.lost(still.place) is None
+    assert still.scheduler.room
+    still.release()
+    still.scheduler.settle()
+    assert still.published.offsets[0] == list(range(300))
+    assert still.scheduler.room
+
+
+@pytest.mark.parametrize(("among", "kept"), [(1, 80), (4, 20), (0, 0)])
+def test_no_more_is_kept_than_there_is_room_for(
+    among: int, kept: int, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit has to come again, and nothing behind it is kept; half of the memory is left for others."""
+    still = StandingStill(threads, 80)
+    still.among = among
+    monkeypatch.setattr(scheduler_module, "MOST_BYTES", 2 * bytes_of(still.records[100:180]))
+    for at in range(0, 280, 20):
+        still.scheduler.add(still.place, still.records[at : at + 20])
+        still.scheduler.settle()
+        assert still.scheduler.room
+    assert still.scheduler.lost(still.place) == 100 + kept
+    still.release()
+    assert still.scheduler.lost(still.place) is None
+    still.scheduler.settle()
+    assert still.published.offsets[0] == list(range(100 + kept))
+    still.scheduler.add(still.place, still.records[100 + kept :])
+    still.scheduler.settle()
+    assert still.published.offsets[0] == list(range(300))
+
+
+def test_who_is_left_keeps_nothing() -> None:
+    """Whatever its model comes to while it is waited for; its records are the next owner's."""
+    still = StandingStill(LateThreads(random.Random(1), 0.0))
+    still.scheduler.add(still.place, list(still.records[:150]))
+    still.scheduler.settle([still.place])
+    assert still.published.offsets.get(0, []) in ([], list(range(100)))
+    still.release()
+    still.scheduler.settle()
+    assert len(still.published.offsets.get(0, [])) in (0, 100)
+    still.scheduler.drop()
+
+
+def test_a_call_beside_the_models(threads: Threads) -> None:
+    """It waits for no partition; settling waits for it."""
+    told: list[int] = []
+    scheduler = LearningScheduler(threads, Published(), 10)
+    for number in range(3):
+        scheduler.run_aside(partial(lambda each: each, number), told.append)
+    scheduler.settle()
+    assert told == [0, 1, 2]

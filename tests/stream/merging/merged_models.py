@@ -5,11 +5,11 @@ from functools import cache
 from support.records import DECODER, SETTINGS, TOPIC, stream
 
 from stream_apple.core.learner.merging.merge import Merged, merge
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import Exclusion, MergeManifest, RosterEntry
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, MergeManifest, RosterEntry
 
 OPTIONS = SETTINGS.options
 GROUP = "group"

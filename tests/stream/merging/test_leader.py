@@ -113,6 +113,7 @@ class World:
         for _ in range(times):
             self.clock.now += seconds
             leader.step()
+            leader.encode()
             while self.tasks:
                 call, then = self.tasks.pop(0)
                 then(call())

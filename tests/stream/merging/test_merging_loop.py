@@ -104,7 +104,7 @@ class TestTogether:
         check(cluster, given, *processes)
 
     def test_one_worker_shares_transactions(self) -> None:
-        """What its partitions contribute is committed at once, and what they adopt; and it reads nothing of its own."""
+        """The merged model and what its partitions adopt are committed at once; what they contribute is not written."""
         given = {number: hourly(number, [7, 4 + number, 9, 6]) for number in range(4)}
         cluster = cluster_of(given)
         setup = SETUP._replace(loop=LoopSettings(1_000, CommitSettings(1_000, 0.3), 3600.0))
@@ -115,7 +115,9 @@ class TestTogether:
             for log in cluster.logs(TOPICS.models)
         ]
         assert saved == [saved[0]] * len(given)
-        assert len(saved[0]) == 2 * (len(given) - 1)  # as many rounds that are merged as partitions, less one
+        assert len(saved[0]) == len(given) - 1  # as many rounds that are merged as partitions, less one
+        references = [record for log in cluster.logs(TOPICS.models) for record in log.committed()]
+        assert len(references) == len(given) * len(saved[0])
         assert "reader.fetch" not in process.broker.calls
         process.stop()
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from stream_apple.stream.merging.merge_history import MergeHistory
-from stream_apple.stream.merging.merge_messages import Exclusion, RosterEntry
 from stream_apple.stream.merging.open_rounds import ClosedRound, ExclusionReason, OpenRounds, Standing
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, RosterEntry
 
 PATIENCE_S = 10.0
 NONE = MergeHistory()

@@ -23,6 +23,7 @@ from stream.merging.lockstep import hourly
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergedModel, MergeLog, MergeLookup
 from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
@@ -67,6 +68,9 @@ class FakeLog:
 
     def read_on(self) -> None:
         """There is nothing to read."""
+
+    def lend(self, merged: MergedModel) -> None:
+        """What is merged here is not asked for."""
 
     def hand_over(self, merged: MergedModel) -> None:
         """What is merged here is not asked for."""
@@ -118,9 +122,9 @@ class TestOthers:
         later = [record._replace(time_ms=record.time_ms + 168 * HOUR) for record in hourly(1, [5, 5])]
         cluster = cluster_of({0: hourly(0, [5, 5]), 1: later})
         process = new_process(cluster)
-        merging = process.loop._merging
-        assert isinstance(merging, MergedPartitions)
-        merging._log = cast("MergeLog", FakeLog({EPOCH + 168: MergeLookup.GONE}))
+        partitions = process.loop._merging
+        assert isinstance(partitions, MergedPartitions)
+        partitions._log = cast("MergeLog", FakeLog({EPOCH + 168: MergeLookup.GONE}))
         run_until_noted(process, 0, cluster, BoundaryState.CONTRIBUTED)
         run_until_noted(process, 1, cluster, BoundaryState.SKIPPED)
         assert process.models[0].held == Boundary(EPOCH, 5)
@@ -247,8 +251,9 @@ class TestHeld:
         assert len(outputs["dead-letters", 0]) == 1
         assert len(outputs["predictions", 1]) == 10
 
-    def test_answers_behind_it_with_an_older_offset(self) -> None:
+    def test_answers_behind_it_with_an_older_offset(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With what they were made is lost with the offset: the worker says so, and answers nothing again."""
+        monkeypatch.setattr(merging, "DEFER_S", 0.0)
         given = {number: hourly(number, [5, 5]) for number in (0, 1)}
         cluster = cluster_of(given)
         process = new_process(cluster)

@@ -24,7 +24,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.snapshots import blocks, codec, versions
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot
-from stream_apple.stream.snapshots.versions import VERSION, Upgrade
+from stream_apple.stream.snapshots.versions import REFERENCE, VERSION, Upgrade
 
 
 def restore(model: PartitionModel, messages: list[bytes], where: SnapshotPointer) -> PartitionModel:
@@ -234,10 +234,10 @@ class TestRefusals:
         with pytest.raises(SnapshotError, match=r"message 0: expected .*'index': 0.*found .*'index': 1"):
             SnapshotDecoder(empty(), pointer(taken)).add(taken.messages[1])
 
-    @pytest.mark.parametrize("version", [0, VERSION + 1])
+    @pytest.mark.parametrize("version", [0, REFERENCE + 1])
     def test_a_format_that_is_not_known(self, version: int, taken: Snapshot) -> None:
         """A newer version's snapshot is refused by the number."""
-        with pytest.raises(SnapshotError, match=f"expected format {VERSION} or older, found {version}"):
+        with pytest.raises(SnapshotError, match=f"expected format {REFERENCE} or older, found {version}"):
             SnapshotDecoder(empty(), pointer(taken)).add(resealed(taken.messages[0], v=version))
 
     def test_another_configuration(self, taken: Snapshot) -> None:

@@ -11,7 +11,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.merging.merged_models import GROUP, OPTIONS, manifest, merged
-from stream.merging.test_merge_messages import ADOPTED
 from stream.snapshots.forgery import (
     amplified,
     bomb,
@@ -22,20 +21,21 @@ from stream.snapshots.forgery import (
     packed_anyway,
     resealed,
 )
+from stream.snapshots.test_merge_messages import ADOPTED
 from support.records import FakeRecord
 from support.snapshots import PROVENANCE, empty, grown, pointer
 
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import decode_adoption, encode_adoption
-from stream_apple.stream.merging.merge_messages import MergeDecoder, encode_merge, read_manifest
 from stream_apple.stream.positions.lineage import OffsetMetadata, SnapshotPointer
 from stream_apple.stream.snapshots.codec import encode_snapshot, read_stored_manifest
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder, encode_merge, read_manifest
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 TAKEN = encode_snapshot(grown())
 PLACE = rf"the snapshot of examples-0 at offset {TAKEN.at} \(models-0, messages 0 to {len(TAKEN.messages) - 1}\): "
-MERGED = encode_merge(GROUP, manifest(), merged().model).messages
+MERGED = encode_merge(GROUP, manifest(), merged().model)
 RANDOMS = st.randoms(use_true_random=False)
 
 

@@ -9,8 +9,8 @@ from stream.verification.test_verifying_merges import kinds
 from support.records import HOUR, START
 
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.merge_messages import encode_merge
 from stream_apple.stream.positions.merge_note import BoundaryState
+from stream_apple.stream.snapshots.merge_messages import encode_merge
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.partition_report import Report
@@ -185,7 +185,7 @@ class TestMergedModels:
             manifest = manifest._replace(roster=(*manifest.roster[:2], entry._replace(digest="0" * 32)))
         places = logs.parts(number)
         with small():
-            values = encode_merge(GROUP, manifest, model).messages
+            values = encode_merge(GROUP, manifest, model)
         for place, value in zip(places, values, strict=True):
             logs.logs[PLACE][place] = logs.logs[PLACE][place]._replace(payload=value)
 

@@ -18,6 +18,7 @@ from stream.verification.merged_logs import MergedLogs
 from stream.verification.test_verifying_merges import kinds
 from support.records import TOPIC, FakeRecord
 
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 from stream_apple.stream.verification.partition_report import Report
@@ -43,12 +44,17 @@ def check(cluster: MemoryCluster, setup: Setup = SETUP) -> list[Report]:
     return reports
 
 
-def until_passed(process: Process, partition: int) -> None:
-    """Let it go on until its model has passed a boundary, and nothing of that is committed."""
+def until_passed(process: Process, number: int) -> None:
+    """Let it go on until its model has passed a boundary, learned nothing since, and nothing of that is committed."""
+
+    def stay(partition: Partition) -> None:
+        """What is kept of it is not learned."""
+
+    process.loop._learning.go_on = stay  # type: ignore[method-assign]
     for _ in range(1_000):
         process.step()
         assert process.ended is None, process.error
-        owned = process.owned.get(partition)
+        owned = process.owned.get(number)
         rounds = None if owned is None else owned.model.rounds
         if rounds is not None and rounds.passed and rounds.uncommitted:
             return

@@ -10,10 +10,10 @@ from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import is_of_snapshot, lost_offset
-from stream_apple.stream.snapshots.store import FEW_LARGE
+from stream_apple.stream.snapshots.store import FEW_LARGE, check_stored
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -82,8 +82,8 @@ def _partition(
         )
     if plan.snapshot is not None:
         try:
-            check_in_log(provenance, partition, plan.snapshot, logs.log_range(topics.models, partition))
-        except SnapshotError as error:
+            check_stored(logs, provenance, partition, plan.snapshot)
+        except (SnapshotError, GapError) as error:
             yield Finding("fault", subject, str(error))
 
 

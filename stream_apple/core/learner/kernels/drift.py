@@ -6,9 +6,11 @@ that of the older ones by more than a Bernstein bound, for any place between two
 the older blocks are forgotten. The bound holds for values in [0, 1]: a loss l counts as l / (1 + l), in the units that
 are minimised.
 
-Then the predictors of a mixture that are fast begin anew, and the expanded and the linear ones learn as fast as a young
-model does, as their sums of squared gradients shrink. Weights stay, except those of the fast ones: what was true before
-the rise may be true of most features after it. The mixture takes what turns out best.
+Then all weights are multiplied by what of the scores still holds, as the newer blocks have it: by -1 where the labels
+have turned over, by 0 where scores say nothing any more, and by nearly 1 where most is as it was, or the alarm was
+false. That is the slope of the labels over what was expected of them, by the method of least squares, through 0. The
+less holds the faster is learned from then on, as sums of squared gradients shrink, up to a young model's speed. The
+mixture deals a part of its shares anew, and the model grows early, as a young one does.
 """
 
 import math
@@ -18,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part, routine
+from stream_apple.core.learner.kernels.losses import SQUARED
+from stream_apple.core.learner.kernels.mixture import deal_shares
 from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.table import Table
 
@@ -25,21 +29,25 @@ BLOCK = 32  # examples of the newest blocks
 BLOCKS, LEVELS = 6, 24  # blocks of one size, and sizes: what is older than some 10^9 examples is forgotten
 CONFIDENCE = 1e-4  # the probability of a false alarm at one test, at most
 FEWEST_BEFORE = 64  # examples
-SHRINKAGE = np.float32(0.1)
+NOTHING_HOLDS = 4.0  # so many examples speak for it beforehand
+LEAST_KEPT = 0.1  # of the sums of squared gradients
 KEPT_CURVATURE = 0.02
 TRUSTED = np.uint8(20)  # sights: an average follows quickly again
 
-_COUNT, _SUM, _SQUARES = range(3)
+SUMS = 4  # of a block
+_LOSSES, _SQUARES, _HELD, _EXPECTED = range(SUMS)
+_RESTARTS, _AT = range(2)
 
 
 class Watch(NamedTuple):
     """The losses since the last rise.
 
-    sums      float64[LEVELS, BLOCKS, 2]  of the losses of a block of BLOCK * 2^level examples, and of their squares;
-                                          those of a level are in the order of time
+    sums      float64[LEVELS, BLOCKS, SUMS]  over a block of BLOCK * 2^level examples: of losses, of their squares, of
+                                             labels times what was expected of them, and of the squares of that; blocks
+                                             of a level are in the order of time
     used      int64[LEVELS]  how many blocks a level has
-    open      float64[3]  the number of examples since the last block, and their sums
-    restarts  int64[1]  how often losses have risen
+    open      float64[1 + SUMS]  the number of examples since the last block, and their sums
+    restarts  int64[2]  how often losses have risen, and how many examples were learned when they last had
     """
 
     sums: NDArray[np.float64]
@@ -47,20 +55,42 @@ class Watch(NamedTuple):
     open: NDArray[np.float64]
     restarts: NDArray[np.int64]
 
+    @property
+    def rises(self) -> int:
+        """How often losses have risen."""
+        return int(self.restarts[_RESTARTS])
+
+    @property
+    def risen_at(self) -> int:
+        """How many examples were learned when they last had; 0 if they never had."""
+        return int(self.restarts[_AT])
+
 
 def empty_watch() -> Watch:
     """Return a watch that has seen no loss."""
-    return Watch(np.zeros((LEVELS, BLOCKS, 2)), np.zeros(LEVELS, np.int64), np.zeros(3), np.zeros(1, np.int64))
+    return Watch(
+        np.zeros((LEVELS, BLOCKS, SUMS)), np.zeros(LEVELS, np.int64), np.zeros(1 + SUMS), np.zeros(2, np.int64)
+    )
 
 
 @part
-def has_risen(watch: Watch, loss: float) -> bool:
-    """Take in the loss of an example that is learned, and return whether losses have risen."""
+def has_risen(watch: Watch, kind: int, loss: float, score: float, label: float) -> bool:
+    """Take in the loss of an example that is learned, and return whether losses have risen; `kind`: the loss's number.
+
+    Of two labels, -1 and 1, a score that is log-odds expects one in between: a label times that goes by the loss alone.
+    """
     bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
-    watch.open[_COUNT] += 1.0
-    watch.open[_SUM] += bounded
-    watch.open[_SQUARES] += bounded * bounded
-    if watch.open[_COUNT] < BLOCK:
+    if kind == SQUARED:
+        held, expected = score * label, score * score
+    else:
+        held = 2.0 * math.exp(-loss) - 1.0
+        expected = held * held
+    watch.open[0] += 1.0
+    watch.open[1 + _LOSSES] += bounded
+    watch.open[1 + _SQUARES] += bounded * bounded
+    watch.open[1 + _HELD] += held
+    watch.open[1 + _EXPECTED] += expected
+    if watch.open[0] < BLOCK:
         return False
     _close_block(watch)
     return bool(_forget_before_rise(watch))
@@ -69,20 +99,21 @@ def has_risen(watch: Watch, loss: float) -> bool:
 @routine
 def _close_block(watch: Watch) -> None:
     """Append a block of what is open; where a level is full its two oldest blocks become one of the next level."""
-    total, squares = watch.open[_SUM], watch.open[_SQUARES]
-    watch.open[:] = 0.0
     for level in range(LEVELS):
         blocks, used = watch.sums[level], watch.used[level]
         if used < BLOCKS:
-            blocks[used, 0], blocks[used, 1] = total, squares
             watch.used[level] += 1
-            return
-        oldest, oldest_squares = blocks[0, 0] + blocks[1, 0], blocks[0, 1] + blocks[1, 1]
-        for i in range(2, BLOCKS):
-            blocks[i - 2, 0], blocks[i - 2, 1] = blocks[i, 0], blocks[i, 1]
-        blocks[BLOCKS - 2, 0], blocks[BLOCKS - 2, 1] = total, squares
+            for k in range(SUMS):
+                blocks[used, k] = watch.open[1 + k]
+            break
         watch.used[level] = BLOCKS - 1
-        total, squares = oldest, oldest_squares
+        for k in range(SUMS):
+            oldest = blocks[0, k] + blocks[1, k]
+            for i in range(2, BLOCKS):
+                blocks[i - 2, k] = blocks[i, k]
+            blocks[BLOCKS - 2, k] = watch.open[1 + k]
+            watch.open[1 + k] = oldest  # goes to the next level
+    watch.open[:] = 0.0
 
 
 @routine
@@ -92,8 +123,8 @@ def _forget_before_rise(watch: Watch) -> bool:
     for level in range(LEVELS):
         for i in range(watch.used[level]):
             count += BLOCK << level
-            total += watch.sums[level, i, 0]
-            squares += watch.sums[level, i, 1]
+            total += watch.sums[level, i, _LOSSES]
+            squares += watch.sums[level, i, _SQUARES]
     variance = max(squares / count - (total / count) * (total / count), 0.0)
     doubt = math.log(2.0 * math.log(max(count, 3.0)) / CONFIDENCE)
     newer, newer_total = 0.0, 0.0
@@ -101,7 +132,7 @@ def _forget_before_rise(watch: Watch) -> bool:
         for back in range(watch.used[level]):
             i = watch.used[level] - 1 - back
             newer += BLOCK << level
-            newer_total += watch.sums[level, i, 0]
+            newer_total += watch.sums[level, i, _LOSSES]
             older = count - newer
             if older < FEWEST_BEFORE:
                 return False
@@ -109,24 +140,38 @@ def _forget_before_rise(watch: Watch) -> bool:
             scarcity = 1.0 / newer + 1.0 / older
             if rise > math.sqrt(2.0 * scarcity * variance * doubt) + 2.0 / 3.0 * scarcity * doubt:
                 for kept in range(i, watch.used[level]):
-                    watch.sums[level, kept - i, 0] = watch.sums[level, kept, 0]
-                    watch.sums[level, kept - i, 1] = watch.sums[level, kept, 1]
+                    for k in range(SUMS):
+                        watch.sums[level, kept - i, k] = watch.sums[level, kept, k]
                 watch.used[level] -= i
                 watch.used[level + 1 :] = 0
                 return True
     return False
 
 
-def restart(table: Table, mixture: Mixture, watch: Watch) -> None:
-    """Let the fast predictors begin anew, and the others learn as fast as a young model; weights are settled."""
+def what_holds(watch: Watch) -> float:
+    """Return what of the scores still holds by all blocks that the watch has, between -1 and 1."""
+    held, expected = 0.0, NOTHING_HOLDS
+    for level, used in enumerate(watch.used):
+        held += float(watch.sums[level, :used, _HELD].sum())
+        expected += float(watch.sums[level, :used, _EXPECTED].sum())
+    return min(max(held / expected, -1.0), 1.0)
+
+
+def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None:
+    """Keep of all weights what still holds, and learn fast again; weights are settled, `examples` were learned."""
     slots, companions = table.slots, table.companions
-    slots["gradient"] *= SHRINKAGE
+    holds = np.float32(what_holds(watch))
+    kept = max(abs(holds), np.float32(LEAST_KEPT))
     base = slots["degree"] <= 1
-    slots["linear_gradient"][base] *= SHRINKAGE
-    slots["average"][~base] = slots["weight"][~base]
-    slots["fast"][~base] = 0.0
+    slots["weight"] *= holds
+    slots["linear_weight"] *= holds  # of a product, this is the average
+    slots["fast"][~base] *= holds
+    slots["gradient"] *= kept
+    slots["linear_gradient"][base] *= kept
     slots["sights"] = np.minimum(slots["sights"], TRUSTED)
-    companions["average"] = slots["weight"]
-    companions["fast"] = companions["fast_linear"] = 0.0
+    for name in ("average", "fast", "slow_linear", "fast_linear"):
+        companions[name] *= holds
     mixture.curvature[:] *= KEPT_CURVATURE
-    watch.restarts[0] += 1
+    deal_shares(mixture)
+    watch.restarts[_RESTARTS] += 1
+    watch.restarts[_AT] = examples

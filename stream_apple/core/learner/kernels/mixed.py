@@ -113,6 +113,6 @@ def process_mixed(
         count_label(model.mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)
-        if watch is not None and has_risen(watch, scores.losses[row]):
+        if watch is not None and has_risen(watch, rule.loss, scores.losses[row], score, label):
             return -2 - row
     return -1

@@ -14,9 +14,10 @@ forgetting (for the squared loss: recursive least squares, with a ridge that is 
 them as a rule, but nothing bounds its loss. So what is published is the mixture by the aggregating algorithm (Vovk
 1990; with a fixed share for each, Herbster, Warmuth 1998) of linear, average, and stack. With shares p at first its
 loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss, by half of that times the squared range of
-the labels for the squared one, and by about SHARE of the same an example, whatever the labels are; all that times the
-largest importance weight. The algorithm's rate is one over that unit, and a unit that grows (a label beyond the range,
-a heavier example) tempers the shares: what was lost before counts in the new unit, else they would be far too sure.
+the labels for the squared one, by about SHARE of the same an example, and DEALT at each restart (`drift.py`), whatever
+the labels are; all that times the largest importance weight. The algorithm's rate is one over that unit, and a unit
+that grows (a label beyond the range, a heavier example) tempers the shares: what was lost before counts in the new
+unit, else they would be far too sure.
 
 Where labels come late, what counts is the score that was given when the example was asked for (its *early* score). With
 the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares and stack then
@@ -56,6 +57,7 @@ FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
 LEAST_SPREAD = 1e-100  # of labels: the square of a smaller one is next to nothing in float64, and so is a smaller
 LIGHTEST = 1e-100  # importance weight
 SHARE = 1e-5  # goes back to the first shares after each example, so that none is ever lost
+DEALT = 0.1  # anew, where losses have risen
 
 LATE_SHARES = (0.05, 0.05)  # the first of constant and slow linear
 NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
@@ -76,6 +78,14 @@ def empty_mixture(*, mixed: bool) -> Mixture:
     stack = np.zeros(PREDICTORS)
     stack[LINEAR] = 1.0
     return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1), np.zeros(4))
+
+
+def deal_shares(mixture: Mixture) -> None:
+    """Take DEALT of all shares, and deal it evenly: what was worst so far may be best from now on."""
+    late = mixture.late[: len(LATE_SHARES)] if is_late(mixture) else mixture.late[:0]
+    even = DEALT / (len(mixture.shares) + len(late))
+    for shares in (mixture.shares, late):
+        shares[:] = (1.0 - DEALT) * shares + even
 
 
 def effective_weights(mixture: Mixture) -> Numbers64:

@@ -21,11 +21,12 @@ What belongs to the stream that a model has learned stays its own: its clock, pr
 latest examples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.learner import Learner, is_of_preparation
@@ -60,9 +61,11 @@ from stream_apple.core.learner.merging.totals import merge_totals
 from stream_apple.core.learner.new_model import decay_of, extent_of
 from stream_apple.core.learner.options import BITS, Options
 from stream_apple.core.learner.state.model import OCCUPIED, Decay
-from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Words, copy_table, empty_table
+from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Table, Words, copy_table, empty_table
 
 Parents = Literal["votes", "union"]
+_A = TypeVar("_A")
+_R = TypeVar("_R")
 
 
 class MergeCounts(NamedTuple):
@@ -97,12 +100,23 @@ class Merged(NamedTuple):
     counts: MergeCounts
 
 
-def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") -> Merged:
+class Run(Protocol):
+    """Makes calls, each with one of the arguments, one after the other or at once, and gives results in their order."""
+
+    def __call__(self, call: Callable[[_A], _R], arguments: Iterable[_A], /) -> Iterable[_R]:
+        """As `map` does."""
+        ...
+
+
+def merge(
+    models: Sequence[Learner | Mergeable], *, parents: Parents = "votes", run: Run = map, parts: int = 1
+) -> Merged:
     """Return the merged model; the given ones do not change. One alone stays as it is, its nominees being parents.
 
     models   at least one, in an order that all who merge them agree on. ValueError unless their options are equal;
              ConfigurationError if models of these options can't be merged
     parents  which new parents stay, see above
+    run      makes the calls that merge the `parts` of the table: to the same bits, however many
     """
     given = [each if isinstance(each, Mergeable) else mergeable_of(each) for each in models]
     check_alike([each.options for each in given])
@@ -117,13 +131,23 @@ def merge(models: Sequence[Learner | Mergeable], *, parents: Parents = "votes") 
     tables = [each.table for each in given]
     out = empty_table(int(options.bits or 0), extent)
     scratch = empty_merge_scratch(len(given), options.classes, extent.class_columns)
-    counted = np.zeros(COUNTED, np.int64)
-    election = Election(parents == "union", _elected(given, scratch) if parents == "votes" else np.zeros(0, np.uint64))
-    portions = portions_of(out)
-    stack = empty_stack(tables, portions[0][1])
-    for start, stop in portions:
-        _settle(fill_stack(stack, tables, slice(start, stop)), given)
-        merge_buckets(stack, part_of(out, start, stop), election, scratch, counted)
+    chosen = _elected(given, scratch, run) if parents == "votes" else np.zeros(0, np.uint64)
+    election, portions = Election(parents == "union", chosen), portions_of(out)
+
+    def merge_some(some: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+        """Merge these portions, in memory of their own; what has been done with monomials."""
+        counted, own = (
+            np.zeros(COUNTED, np.int64),
+            empty_merge_scratch(len(given), options.classes, extent.class_columns),
+        )
+        stack = empty_stack(tables, portions[0][1])
+        for start, stop in some:
+            _settle(fill_stack(stack, tables, slice(start, stop)), given)
+            merge_buckets(stack, part_of(out, start, stop), election, own, counted)
+        return counted
+
+    shares = [portions[at::parts] for at in range(min(parts, len(portions)))]
+    counted = np.sum(list(run(merge_some, shares)), axis=0)
     last = len(out.slots) - 1
     merge_constants(stack_of(tables, slice(last, last + 1)), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
@@ -205,10 +229,14 @@ def _settle(stack: Stack, models: Sequence[Mergeable]) -> None:
         settle_stack(stack, [Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models], rule)
 
 
-def _elected(models: Sequence[Mergeable], scratch: MergeScratch) -> Words:
+def _nominees_of(table: Table) -> NDArray[np.int64]:
+    return np.flatnonzero(table.slots["parent"] & NOMINATED)
+
+
+def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: Run) -> Words:
     """Return the keys of the nominees that become parents, ascending."""
     tables = [each.table for each in models]
-    nominated = np.concatenate([np.flatnonzero(table.slots["parent"] & NOMINATED) for table in tables])
+    nominated = np.concatenate(list(run(_nominees_of, tables)))
     total = len(nominated)
     keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     # Whole buckets, in which there are any: few, and no more at once than a portion of a table.

@@ -1,12 +1,16 @@
 """Drift: a rise of the loss is found soon, chance is not taken for one, and a model learns fast again."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.oracles.drift import DriftOracle, restart
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen
+from stream_apple.core.learner.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen, what_holds
+from stream_apple.core.learner.kernels.losses import LOGISTIC, SQUARED
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Drift, Options
 
@@ -18,7 +22,7 @@ def _rises(watch: Watch, losses: NDArray[np.float64], found: NDArray[np.int64]) 
     """Write the numbers of the losses with which they had risen; return how many there are."""
     count = 0
     for i in range(len(losses)):
-        if has_risen(watch, losses[i]):
+        if has_risen(watch, LOGISTIC, losses[i], 0.0, 1.0):
             found[count] = i
             count += 1
     return count
@@ -75,6 +79,33 @@ def test_memory_is_bounded() -> None:
     assert watch.sums[..., 0].sum() >= 0.2 * count * 0.9
 
 
+@kernel
+def _take_in(watch: Watch, kind: int, losses: NDArray[np.float64], scores: NDArray[np.float64], label: float) -> None:
+    for i in range(len(losses)):
+        has_risen(watch, kind, losses[i], scores[i], label)
+
+
+@pytest.mark.parametrize("kind", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize(("wrong", "holds"), [(0.05, 1.0), (0.5, 0.0), (0.95, -1.0)])
+def test_what_holds(kind: int, wrong: float, holds: float) -> None:
+    """All of it where labels are as expected, nothing where they are anything, and the contrary of what is turned."""
+    expected = np.where(np.arange(6400) % 100 < 100 * wrong, -0.9, 0.9)
+    scores = expected if kind == SQUARED else 2.0 * np.arctanh(expected)
+    losses = (scores - 1.0) ** 2 if kind == SQUARED else np.log1p(np.exp(-scores))
+    watch = empty_watch()
+    _take_in(watch, kind, losses, scores, 1.0)
+    assert what_holds(watch) == pytest.approx(holds, abs=0.01)
+
+
+def test_few_examples_say_less_than_many() -> None:
+    """One block is shrunk towards 0."""
+    watch = empty_watch()
+    _take_in(watch, SQUARED, np.full(BLOCK, 0.25), np.full(BLOCK, 0.5), -1.0)
+    assert what_holds(watch) == -1.0  # -2 without bounds
+    _take_in(watch, SQUARED, np.full(BLOCK, 2.25), np.full(BLOCK, 0.5), 0.25)
+    assert what_holds(watch) == pytest.approx(-0.375 * BLOCK / (0.5 * BLOCK + 4.0))
+
+
 def flipping(seed: int) -> Batch:
     """Categories whose meaning turns over in the middle of the stream."""
     rng = np.random.default_rng(seed)
@@ -108,6 +139,39 @@ def test_after_a_flip_a_model_is_back_sooner() -> None:
         assert np.array_equal(scores.losses[: SIZE // 2], slow.losses[: SIZE // 2])
         ratios.append(scores.losses[behind].mean() / slow.losses[behind].mean())
     assert np.mean(ratios) < 0.75
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_restart_as_it_is_described(seed: int) -> None:
+    """As the oracle finds it, and does it to each weight; until the model grows anew."""
+    batch = flipping(seed)
+    learner, scores = learned(batch, "restart")
+    expected, slow = Learner(Options(loss="logistic", bits=12, drift="ignore")), Scores.empty(SIZE)
+    oracle, risen = DriftOracle(), []
+    for row in range(SIZE // 2 + 100):
+        expected.learn(batch, row, row + 1, slow)
+        if oracle.risen(slow.losses[row], math.tanh(slow.predictions[row] / 2.0), batch.labels[row]):
+            assert oracle.holds < -0.5
+            restart(expected, oracle.holds)
+            risen.append(row + 1)
+    assert learner.restarts == len(risen) == 1
+    same = slice(0, risen[0] + int(expected.options.early_growth or 0))
+    assert np.allclose(scores.predictions[same], slow.predictions[same], rtol=1e-4)
+
+
+def test_growth_begins_anew() -> None:
+    """After as many examples as with a young model, though no epoch has ended."""
+    batch, scores = flipping(0), Scores.empty(SIZE)
+    learner = Learner(Options(loss="logistic", bits=12, early_growth=60))
+    learner.learn(batch, 0, SIZE // 2, scores)
+    row = SIZE // 2
+    while learner.restarts == 0:
+        learner.learn(batch, row, row + 1, scores)
+        row += 1
+    learner.learn(batch, row, row + 59, scores)
+    before = learner.census().parents.sum()
+    learner.learn(batch, row + 59, row + 60, scores)
+    assert learner.census().parents.sum() > before
 
 
 def test_batches_do_not_matter() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from support.source_files import ROOT
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.merging import buckets
+from stream_apple.core.learner.merging import buckets, stacks
 from stream_apple.core.learner.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.core.learner.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
 from stream_apple.core.learner.options import Options, mergeable
@@ -49,6 +50,19 @@ def test_identical_models_are_one(kind: dict[str, Any]) -> None:
         assert {name: array.tobytes() for name, array in merged.sums.items()} == {
             name: array.tobytes() for name, array in own.items()
         }
+
+
+@kinds
+@pytest.mark.parametrize("parts", [2, 3, 100])
+def test_parts_at_once(kind: dict[str, Any], parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many threads merge a table, the bits and the counts are those of one."""
+    monkeypatch.setattr(stacks, "PORTION_SLOTS", 64)
+    models = [learned(bare(bits=10, **kind), seed) for seed in range(3)]
+    alone = merge(models)
+    with ThreadPoolExecutor(3) as pool:
+        together = merge(models, run=pool.map, parts=parts)
+    assert together.counts == alone.counts
+    assert together.model.digest() == alone.model.digest()
 
 
 @kinds

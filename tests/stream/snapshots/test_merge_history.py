@@ -5,8 +5,8 @@ import random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_apple.stream.merging.merge_history import MOST_MERGES, MOST_RANGES, MergeHistory
 from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_history import MOST_MERGES, MOST_RANGES, MergeHistory
 
 
 def pointers_to(rounds: list[int]) -> list[MergedPointer]:

@@ -16,7 +16,9 @@ from stream_apple.core.learner.merging.merge import adopt
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
-from stream_apple.stream.merging.merge_messages import (
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
+from stream_apple.stream.snapshots import blocks
+from stream_apple.stream.snapshots.merge_messages import (
     Exclusion,
     MergeDecoder,
     RosterEntry,
@@ -24,9 +26,6 @@ from stream_apple.stream.merging.merge_messages import (
     merge_key,
     read_manifest,
 )
-from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
-from stream_apple.stream.snapshots import blocks
-from stream_apple.stream.snapshots.codec import encode_snapshot
 
 ADOPTED = AdoptionRecord(2, 117, 3, BoundaryState.ADOPTED, True, MergedPointer(3, 4, 9), "a" * 32, "b" * 32)  # noqa: FBT003
 SKIPPED = AdoptionRecord(1, 90, 3, BoundaryState.SKIPPED, False, None, None, "c" * 32)  # noqa: FBT003
@@ -39,7 +38,7 @@ def _many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def messages() -> list[bytes]:
     """Those of the merged model."""
-    return encode_merge(GROUP, manifest(), merged().model).messages
+    return encode_merge(GROUP, manifest(), merged().model)
 
 
 def decoded(values: list[bytes]) -> MergeDecoder:
@@ -85,18 +84,20 @@ class TestMergedModels:
             roster=tuple(RosterEntry(number, 10**12, 10**9, 10**9 + 9, digests[number]) for number in range(4_000)),
             excluded=tuple(Exclusion(number, "late") for number in range(4_000, 8_000)),
         )
-        last = encode_merge(GROUP, many, merged().model).messages[-1]
+        last = encode_merge(GROUP, many, merged().model)[-1]
         assert len(last) < SNAPSHOT_MESSAGE_BYTES
         assert read_manifest(GROUP, 3, last) == many
 
-    def test_whoever_adopts_it_is_saved_with_its_blocks(self) -> None:
-        """As they came, or as they were sent: they are what encoding its table anew would make."""
-        sent = encode_merge(GROUP, manifest(), merged().model)
-        decoder = decoded(sent.messages)
-        assert decoder.blocks == sent.blocks
-        model = learned(2)
-        model.adopt(decoder.model, included=True, roster_size=2)
-        assert encode_snapshot(model, decoder.blocks) == encode_snapshot(model)
+    def test_the_first_format(self) -> None:
+        """Of it every contribution was written; it comes back as it did."""
+        assert decoded([resealed(each, v=1) for each in messages()]).manifest == manifest()
+
+    def test_a_contribution_that_was_not_written(self) -> None:
+        """Nobody can read it: whoever merged it had the model."""
+        entry = RosterEntry(0, 120, -1, -1, "0" * 32)
+        one = manifest()._replace(roster=(entry,))
+        assert read_manifest(GROUP, 3, encode_merge(GROUP, one, merged().model)[-1]) == one
+        assert [each.written for each in (entry, *ROSTER)] == [False, True, True]
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""
@@ -140,7 +141,7 @@ class TestMergedModels:
     @pytest.mark.parametrize(
         ("changes", "complaint"),
         [
-            ({"v": 2}, "expected v 1 or older, found 2: a newer version"),
+            ({"v": 3}, "expected v 2 or older, found 3: a newer version"),
             ({"slots": 99}, "expected slots .*, found 99: a newer version"),
             ({"group": "others"}, "expected a message of round 3 of group group, found one of round 3 of group others"),
             ({"round": 4}, "found one of round 4"),

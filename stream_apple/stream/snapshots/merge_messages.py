@@ -11,7 +11,7 @@ has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope
     data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
 
 The manifest says who is in the merge, with the digest of each contribution, who is not, and why; the digest of the
-merged model, the rest of its state, and all merges before. Adoption records (`adoptions.py`), and other groups'
+merged model, the rest of its state, and all merges before. Adoption records (`merging/adoptions.py`), and other groups'
 messages, may stand in the same topic.
 """
 
@@ -25,7 +25,7 @@ from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import check_finite, empty_table
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.merging.merge_history import MergeHistory
+from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
@@ -42,8 +42,10 @@ from stream_apple.stream.snapshots.blocks import (
     unpacked,
     write_constant,
 )
+from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.versions import VERSION, upgrade_manifest
 from stream_apple.untrusted import (
+    Epoch,
     Offset,
     PartitionNumber,
     RoundNumber,
@@ -56,17 +58,26 @@ from stream_apple.untrusted import (
     unpacked_msgpack,
 )
 
-FORMAT = 1
+FORMAT = 2
+"""In the first one, every contribution was in the models topic."""
 
 
 class RosterEntry(NamedTuple):
-    """A contribution to a merge: where the snapshot is, as `SnapshotPointer` says it."""
+    """A contribution to a merge: where the snapshot is, as `SnapshotPointer` says it.
+
+    first, last  -1 if it was not written: whoever merged it had the model itself
+    """
 
     partition: PartitionNumber
     at: Offset
-    first: Offset
-    last: Offset
+    first: Epoch
+    last: Epoch
     digest: StateHash
+
+    @property
+    def written(self) -> bool:
+        """Whether it is, or was, in the models topic."""
+        return self.first >= 0
 
 
 class Exclusion(NamedTuple):
@@ -110,15 +121,8 @@ def round_of(key: bytes) -> int:
     return int(key.rsplit(b"/", 2)[1])
 
 
-class EncodedMerge(NamedTuple):
-    """Holds the messages of a merged model, in order, and the blocks in them, as a snapshot has them too."""
-
-    messages: list[bytes]
-    blocks: list[bytes]
-
-
-def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> EncodedMerge:
-    """Encode a merged model; ModelError if a weight is not finite, which must never be kept."""
+def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
+    """Return the messages of a merged model; ModelError if a weight is not finite, which must never be kept."""
     blocks, compress = blocks_of(model.table), compressor()
     check_finite(model.table, 0, len(model.table.slots))
     contents = [encode_block(model.table, start, stop) for start, stop in blocks]
@@ -140,11 +144,10 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> Encod
     )
     envelope = {"v": FORMAT, "slots": VERSION, "group": group, "round": manifest.round}
     data = [compress.compress(content) for content in contents]
-    messages = [
+    return [
         bytes(msgpack.packb({**envelope, "index": index, "of": len(data), "data": each}))
         for index, each in enumerate(data)
     ]
-    return EncodedMerge(messages, data[:-1])
 
 
 class _Formats(Stored):
@@ -239,7 +242,6 @@ class MergeDecoder:
     options   of the models that were merged
 
     model     of use only if nothing is `left`
-    blocks    those in the messages, if they are in the present format; else none
     manifest  None before that
     """
 
@@ -249,7 +251,6 @@ class MergeDecoder:
         self._next = 0
         self.model = Mergeable(options, empty_table(int(options.bits or 0), extent_of(options)), {})
         self.manifest: MergeManifest | None = None
-        self.blocks: list[bytes] = []
         self._blocks = blocks_of(self.model.table)
 
     @property
@@ -261,6 +262,17 @@ class MergeDecoder:
     def left(self) -> int:
         """Return how many messages are still to come."""
         return len(self._blocks) + 1 - self._next
+
+    def take(self, record: Record | None, pointer: MergedPointer) -> None:
+        """Take in the next message of a log, if it is one of the merged model there; None: there is none.
+
+        SnapshotError if none of it can follow, or if it is not the one that must come now.
+        """
+        if record is None or record.offset() > pointer.last:
+            raise SnapshotError(f"expected {self.left} messages more, found none")
+        # Others write to the topic meanwhile. If one of ours is missing, there will be too few.
+        if record.offset() >= pointer.first and record.key() == self.key:
+            self.add(record.value())
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
@@ -276,8 +288,6 @@ class MergeDecoder:
                 start, stop = self._blocks[self._next]
                 data = _data(envelope, most_of_a_block(table, start, stop))
                 decode_block(slots, data, table, start, stop)
-                if slots == VERSION:
-                    self.blocks.append(envelope.data)
             else:
                 self._finish(_content(slots, envelope))
         except DAMAGES as error:

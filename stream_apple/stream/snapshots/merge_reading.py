@@ -1,0 +1,92 @@
+"""Reading one merged model out of the merges topic, a little in each iteration of the loop."""
+
+from collections.abc import Callable
+
+from stream_apple.errors import SnapshotError
+from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest, read_manifest
+
+PATIENCE_S = 120.0
+"""Without a further message. Longer than a dead worker's transaction may keep the end of the topic undecided."""
+GONE_S = 10.0
+"""The same where the log ends before the merged model does: the topic has been made anew."""
+_MESSAGES = 8  # for a fetch; half a megabyte each
+_WAIT_S = 0.02
+
+
+def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
+    """Return which merged model that is, and where, in words."""
+    return (
+        f"the merged model of round {pointer.round} of group {provenance.group} ({provenance.topics.merges}-0, "
+        f"messages {pointer.first} to {pointer.last})"
+    )
+
+
+class MergeReading:
+    """Messages of one merged model: all of them if there is a decoder, else the manifest alone, which is the last.
+
+    manifest  None before it has been read
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        provenance: Provenance,
+        pointer: MergedPointer,
+        decoder: MergeDecoder | None,
+        now: Callable[[], float],
+    ) -> None:
+        self.pointer = pointer
+        self.decoder = decoder
+        self.manifest: MergeManifest | None = None
+        self.place = merged_place(provenance, pointer)
+        self.log = broker.reader(provenance.topics.merges, 0, pointer.first)
+        self._group = provenance.group
+        self._now = now
+        self._heard = now()
+
+    def read_on(self, until: float) -> bool:
+        """Take in what there is, until that time at most; whether all has come. GapError if it is gone."""
+        while self._read() and not self._done and self._now() < until:
+            pass
+        return self._done
+
+    @property
+    def _done(self) -> bool:
+        return self.manifest is not None if self.decoder is None else not self.decoder.left
+
+    def _read(self) -> int:
+        left = 1 if self.decoder is None else self.decoder.left
+        # Not more than are still to come: the client would wait for those.
+        records = self.log.fetch(min(_MESSAGES, left), _WAIT_S)
+        for record in records:
+            if not self._done:
+                self._take(record)
+        if records:
+            self._heard = self._now()
+        else:
+            self._give_up_in_time()
+        return len(records)
+
+    def _take(self, record: Record) -> None:
+        try:
+            if self.decoder is not None:
+                self.decoder.take(record, self.pointer)
+            else:
+                self.manifest = self._manifest_in(record)
+        except SnapshotError as error:
+            raise SnapshotError(f"{self.place}: {error}") from error
+
+    def _manifest_in(self, record: Record) -> MergeManifest:
+        if record.offset() > self.pointer.last:
+            raise SnapshotError("expected its last message, found one behind it")
+        return read_manifest(self._group, self.pointer.round, record.value())
+
+    def _give_up_in_time(self) -> None:
+        silent_s, end = self._now() - self._heard, self.log.log_end
+        if silent_s > GONE_S and 0 <= end <= self.pointer.last:
+            raise SnapshotError(f"{self.place}: expected it, found the log to end at {end}: was the topic made anew?")
+        if silent_s > PATIENCE_S:
+            raise SnapshotError(f"{self.place}: expected it, found no further message within {PATIENCE_S:g} s")

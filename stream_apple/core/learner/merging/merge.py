@@ -100,7 +100,7 @@ class Merged(NamedTuple):
     counts: MergeCounts
 
 
-class Run(Protocol):
+class _Run(Protocol):
     """Makes calls, each with one of the arguments, one after the other or at once, and gives results in their order."""
 
     def __call__(self, call: Callable[[_A], _R], arguments: Iterable[_A], /) -> Iterable[_R]:
@@ -109,7 +109,7 @@ class Run(Protocol):
 
 
 def merge(
-    models: Sequence[Learner | Mergeable], *, parents: Parents = "votes", run: Run = map, parts: int = 1
+    models: Sequence[Learner | Mergeable], *, parents: Parents = "votes", run: _Run = map, parts: int = 1
 ) -> Merged:
     """Return the merged model; the given ones do not change. One alone stays as it is, its nominees being parents.
 
@@ -233,7 +233,7 @@ def _nominees_of(table: Table) -> NDArray[np.int64]:
     return np.flatnonzero(table.slots["parent"] & NOMINATED)
 
 
-def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: Run) -> Words:
+def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: _Run) -> Words:
     """Return the keys of the nominees that become parents, ascending."""
     tables = [each.table for each in models]
     nominated = np.concatenate(list(run(_nominees_of, tables)))

@@ -89,7 +89,9 @@ ALLOWED: dict[str, set[str]] = {
     "stream.model": _CORE | {"core.learner.options", "stream.log", "stream.positions", "errors"},
     "stream.partitions": {"stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
-    "stream.snapshots": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.positions"} | _GROUND,
+    "stream.snapshots": _CORE
+    | {"core.learner.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}
+    | _GROUND,
     "stream.merging": _CORE
     | {
         "core.learner.options",

@@ -66,7 +66,7 @@ class DeclaredOptions:
     feature takes 16 bytes more. The default is 24 with method `cubic`, and 22 with `order` above 2."""
     learning_rate: Annotated[
         float | None,
-        Option("Of the adaptive update.  [default: 0.5; with --loss softmax in a mixture 0.75]", LEARNING_RATE),
+        Option("Of the steps.  [default: 0.5, of mixed classes 0.75]", LEARNING_RATE),
     ] = None
     """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters, but for classes, as
     only three predictors learn there, all at one rate: by default 0.75, else 0.5. On twelve sets of 2 to 10 classes it

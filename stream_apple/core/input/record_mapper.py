@@ -35,8 +35,8 @@ _PACKED = frozenset({"indices", "values"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Members of an enumeration are found by a look at its class, which costs as much as all else that is done with a field.
-_BY_VALUE, _IGNORED, _TIME = FieldKind.BY_VALUE, FieldKind.IGNORED, FieldKind.TIME
+# A member of an enumeration is found by a look at its class, which costs as much as all else that is done with a field.
+_BY_VALUE = FieldKind.BY_VALUE
 
 _Spaces = dict[str, dict[str, float]]
 
@@ -242,11 +242,11 @@ class _Walk:
                 names[plain] = number
 
     def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
-        if feature.kind is _IGNORED or _is_absent(value):
+        if feature.kind is FieldKind.IGNORED or _is_absent(value):
             return
         if isinstance(value, dict):
             self.map(path, value, depth + 1)
-        elif feature.kind is _TIME:
+        elif feature.kind is FieldKind.TIME:
             self._time(path, value)
         elif isinstance(value, list | tuple):
             self._list(path, feature, value)

@@ -139,7 +139,7 @@ class Follower:
             return True
         return False
 
-    def take(self, merged: MergedModel, settings: MergeSettings) -> "Adopted":
+    def take(self, merged: MergedModel, settings: MergeSettings) -> Adopted:
         """Make the merged model its own; on a thread that has its model to itself."""
         manifest, model = merged.manifest, self.partition.model
         boundary = self.boundary
@@ -160,7 +160,7 @@ class Follower:
         )
         return Adopted(record, refer(model, digest) if included else None, counts)
 
-    def taken(self, adopted: "Adopted") -> bool:
+    def taken(self, adopted: Adopted) -> bool:
         """The merged model is the partition's own now; whether it goes on with that.
 
         Else a snapshot is due, its table being no other's.

@@ -163,7 +163,7 @@ class MergeLog:
         self._known_to = self.newest
         self._manifest = self._close(self._manifest)
 
-    def _read_model(self, reading: "MergeReading", until: float) -> None:
+    def _read_model(self, reading: MergeReading, until: float) -> None:
         try:
             done = reading.read_on(until)
         except GapError:
@@ -179,6 +179,6 @@ class MergeLog:
             self._model = self._close(reading)
 
     @staticmethod
-    def _close(reading: "MergeReading | None") -> None:
+    def _close(reading: MergeReading | None) -> None:
         if reading is not None:
             reading.log.close()

@@ -136,11 +136,8 @@ def merge(
 
     def merge_some(some: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
         """Merge these portions, in memory of their own; what has been done with monomials."""
-        counted, own = (
-            np.zeros(COUNTED, np.int64),
-            empty_merge_scratch(len(given), options.classes, extent.class_columns),
-        )
-        stack = empty_stack(tables, portions[0][1])
+        counted, stack = np.zeros(COUNTED, np.int64), empty_stack(tables, portions[0][1])
+        own = empty_merge_scratch(len(given), options.classes, extent.class_columns)
         for start, stop in some:
             _settle(fill_stack(stack, tables, slice(start, stop)), given)
             merge_buckets(stack, part_of(out, start, stop), election, own, counted)

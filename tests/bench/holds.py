@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 from feeds.streams import START_MS, broker
 from merging import BITS, planted_messages
 from report import header
-from support.topics import FOREVER, create_worker_topics, unique_topics
+from support.topics import create_worker_topics, unique_topics
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -116,7 +116,7 @@ class Feed:
 def disturb(bootstrap: str, directory: Path, messages: Sequence[bytes], seconds: float, seed: int) -> list[Life]:
     """Let workers merge for so long, and kill and freeze them; all lives that there were."""
     draw, create = random.Random(seed), unique_topics(bootstrap)
-    topics = create_worker_topics(create, PARTITIONS) | {"merges": create("merges", 1, FOREVER)}
+    topics = create_worker_topics(create, PARTITIONS, merges=True)
     config = write_config(
         directory / "worker.toml",
         bootstrap,

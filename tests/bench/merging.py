@@ -34,7 +34,7 @@ from confluent_kafka import Consumer, TopicPartition
 from feeds.streams import START_MS, broker, fill
 from report import figure, header
 from support.local_http import metric
-from support.topics import FOREVER, create_worker_topics, unique_topics
+from support.topics import create_worker_topics, unique_topics
 from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
@@ -184,7 +184,7 @@ def costs(outcome: Outcome, case: Case, rounds: int, workers: list[WorkerProcess
 def run_case(bootstrap: str, case: Case, messages: list[bytes], rounds: int, directory: Path, patience: str) -> Outcome:
     """Workers that wait for the stream, on topics of their own, and the stream."""
     create = unique_topics(bootstrap)
-    topics = create_worker_topics(create, case.partitions) | {"merges": create("merges", 1, FOREVER)}
+    topics = create_worker_topics(create, case.partitions, merges=True)
     length = -(-len(messages) // rounds)  # milliseconds: examples are one apart
     config = write_config(
         directory / "worker.toml",

@@ -6,7 +6,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from stream.merging.lockstep import Lockstep, hourly
 from support.records import HOUR, START
-from support.topics import FOREVER, LogEnds, TopicFactory, create_worker_topics, read_to_end
+from support.topics import LogEnds, TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
@@ -21,7 +21,7 @@ PARTITIONS = 4
 
 def configure(directory: Path, kafka: str, topic: TopicFactory) -> tuple[Path, Config]:
     """Workers on new topics, which wait for each other as long as it takes."""
-    topics = create_worker_topics(topic, PARTITIONS) | {"merges": topic("merges", 1, FOREVER)}
+    topics = create_worker_topics(topic, PARTITIONS, merges=True)
     path = write_config(
         directory / "stream_apple.toml",
         kafka,

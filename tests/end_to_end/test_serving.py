@@ -18,7 +18,7 @@ from end_to_end.chaos_feed import Flood
 from support.command import run_command
 from support.kafka.broker import Broker
 from support.local_http import fetch, metric
-from support.topics import FOREVER, TopicFactory, create_worker_topics, unique_topics
+from support.topics import TopicFactory, create_worker_topics, unique_topics
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
@@ -122,9 +122,7 @@ def made_again(config: Config, asked: list[Asked]) -> int:
 
 def configure(directory: Path, kafka: str, topic: TopicFactory, **sections: dict[str, Any]) -> tuple[Path, Config]:
     """Workers and replicas on new topics; snapshots each second."""
-    topics = create_worker_topics(topic, PARTITIONS)
-    if "merge" in sections:
-        topics |= {"merges": topic("merges", 1, FOREVER)}
+    topics = create_worker_topics(topic, PARTITIONS, merges="merge" in sections)
     path = write_config(
         directory / "stream_apple.toml",
         kafka,

@@ -45,17 +45,22 @@ def unique_topics(bootstrap: str) -> TopicFactory:
     return create_unique
 
 
-def create_worker_topics(create: TopicFactory, partitions: int = 1, dead_letters: int = 1) -> dict[str, str]:
+def create_worker_topics(
+    create: TopicFactory, partitions: int = 1, dead_letters: int = 1, *, merges: bool = False
+) -> dict[str, str]:
     """Make the topics of a worker; that of dead letters may have fewer partitions than the others.
+
+    merges  whether its models are merged: that takes one topic more
 
     Returns section `topics` of the worker's configuration.
     """
-    return {
+    topics = {
         "examples": create("examples", partitions, FOREVER),
         "predictions": create("predictions", partitions, FOREVER),
         "dead_letters": create("dead-letters", dead_letters, FOREVER),
         "models": create("models", partitions, COMPACTED),
     }
+    return topics | {"merges": create("merges", 1, FOREVER)} if merges else topics
 
 
 def read_to_end(

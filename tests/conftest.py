@@ -127,9 +127,9 @@ def log_events() -> Iterator[list[EventDict]]:
 
 
 @pytest.fixture(scope="session")
-def generic_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the image's build stage has at /opt/kernels: compiled anew, for one type of processor."""
-    return compile_once(tmp_path_factory)
+def generic_kernels() -> Path:
+    """What the image's build stage has at /opt/kernels: compiled for one type of processor; not to be written to."""
+    return compile_once()
 
 
 @pytest.fixture(scope="session")

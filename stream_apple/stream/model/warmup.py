@@ -11,7 +11,7 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
 from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.merging.merge import warm_up_merging
+from stream_apple.core.learner.merging.merge import warm_up_merging, warm_up_starting
 from stream_apple.core.learner.options import BITS
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
@@ -53,7 +53,7 @@ def _what(settings: ModelSettings) -> str:
     """What decides which kernels are needed; of a number, whether it is zero: a guess, which may cost a compilation."""
     options = asdict(settings.options).items()
     chosen = {name: value if isinstance(value, str) else bool(value) for name, value in options}
-    return f"{chosen} {bool(settings.merge_every)}"
+    return f"{chosen} {bool(settings.merge_every)} {settings.start is not None}"
 
 
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
@@ -63,6 +63,8 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     Learner(small.options).warm_up()
     if settings.merge_every:
         warm_up_merging(small.options)
+    if settings.start is not None:
+        warm_up_starting(small.options)
     decoder.warm_up()
     model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, small.decoder())
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))

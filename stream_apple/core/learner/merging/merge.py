@@ -194,10 +194,18 @@ def start_of(learner: Learner) -> Mergeable:
 
 
 def warm_up_merging(options: Options) -> None:
-    """Compile everything by merging two small models; size makes no difference."""
+    """Compile everything by merging two small models, and adopting the result; size makes no difference."""
     small = Learner(replace(options, bits=BITS.low))
-    small.table.slots["parent"][0] = PARENT | NOMINATED  # so that there is somebody to vote on
-    merge([small, small])
+    # So that there is somebody to vote on.
+    small.table.slots["key"][0], small.table.slots["parent"][0] = 1, PARENT | NOMINATED
+    small.table.tags[0] = 1
+    adopt(small, merge([small, small]).model, included=True, roster_size=2)
+
+
+def warm_up_starting(options: Options) -> None:
+    """Compile what it takes to start from another model."""
+    small = Learner(replace(options, bits=BITS.low))
+    adopt(small, start_of(small), included=True, roster_size=1)
 
 
 def _alone(model: Mergeable) -> Merged:

@@ -283,9 +283,11 @@ def test_interpreted_kernels_merge_to_the_same_bits() -> None:
 def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
     """A first merge takes as long as any other."""
     kernels: list[Any] = [buckets.merge_buckets, buckets.merge_constants, buckets.find_nominees]
+    kernels += [stacks._gather, stacks._copy_taken]
     options = bare(bits=9, **kind)
     warm_up_merging(options)
     before = [len(kernel.signatures) for kernel in kernels]
     assert min(before) > 0
-    merge([learned(options, seed, epochs=1) for seed in range(2)])
+    models = [learned(options, seed, epochs=1) for seed in range(2)]
+    adopt(models[0], merge(models).model, included=True, roster_size=2)
     assert [len(kernel.signatures) for kernel in kernels] == before

@@ -338,8 +338,8 @@ class DeclaredOptions:
     default of a mixture. On 40 sets errors with `auto` were 11 % above, at nine tenths of the time, and with `none`
     45 % above, at two thirds. `quantile` is the fastest, and better than values for quadratic and cubic. Text and 0/1
     features stay as they are. One shuffled pass over 8,000 examples, share of wrong signs without any tuning, `none` /
-    `quantile` / `auto` / `spline`: covtype .277/.252/.238/.237, magic04 .180/.172/.155/.141, letter
-    .192/.117/.110/.103, adult .169/.155/.163/.163. See *Numbers as intervals* in `docs/choosing-a-learner.md`."""
+    `quantile` / `auto` / `spline`: covtype .293/.255/.238/.230, magic04 .181/.172/.158/.146, letter
+    .188/.126/.101/.094, adult .167/.156/.162/.162. See *Numbers as intervals* in `docs/choosing-a-learner.md`."""
     bins: Annotated[
         int | None,
         Option(

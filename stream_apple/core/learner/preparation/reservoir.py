@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,10 @@ from stream_apple.core.learner.preparation.intervals import (
     no_intervals,
 )
 
-FEWEST, FEWEST_OF_BOTH, FEWEST_TO_CENTRE = 16, 5, 2
-"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. The second holds where
-the value is learned beside its interval or its hats, so that little is lost by a bad cut; the third, to be centred."""
+FEWEST, FEWEST_TO_CENTRE = 16, 2
+FEWEST_OF_BOTH: Mapping[str, int] = MappingProxyType({"auto": 5, "spline": 3})
+"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. Fewer do where the
+value is learned beside its interval or its hats, so that little is lost by a bad cut; and to be centred."""
 COMMON, TABLE = 0.5, 0.2
 """Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
 third and more, of text a fortieth and less."""
@@ -111,7 +113,7 @@ def fit(
     cut     otherwise numbers are centred, and none is cut
     """
     rows = np.repeat(np.arange(len(reservoir.sizes)), reservoir.sizes)
-    fewest = FEWEST_TO_CENTRE if not cut else FEWEST_OF_BOTH if options.keeps_values else FEWEST
+    fewest = FEWEST_OF_BOTH.get(str(options.discretise), FEWEST) if cut else FEWEST_TO_CENTRE
     numeric = list(_numeric_features(reservoir, rows, spaces, fewest))
     common = sum(bool(each.present.mean() >= COMMON) for each in numeric)
     if common < TABLE * len(numeric):

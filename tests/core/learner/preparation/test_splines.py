@@ -72,7 +72,7 @@ def test_what_is_absent_is_0() -> None:
     assert of_zeros[0] in batch.keys
     assert not np.isin(hat_keys(key("rare"), points_of("rare")), batch.keys).any()
     kept = dict(zip(LEARNED.intervals.features.tolist(), LEARNED.intervals.kept.tolist(), strict=True))
-    assert kept == {key("dense"): CENTRED, key("zeros"): CENTRED, key("rare"): RAW}
+    assert kept == {key("dense"): CENTRED, key("zeros"): CENTRED, key("rare"): RAW, key("seldom"): RAW}
 
 
 def test_keys_are_of_a_point_and_those_beside_it() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from support.kafka.mock_cluster import MockCluster, make_mock_topics
 from support.required import SharedFile, UnavailableError, reference_file, unavailable
 from support.topics import TopicFactory, unique_topics
 from support.waiting import DEADLINE_S
+
+# The suite has hundreds of processes. Where Python is told to keep no bytecode, each would compile the product anew,
+# and each that shares the suite every test.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Read by SciPy when it is imported: without it scikit-learn's suite for estimators skips a check.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -121,9 +127,9 @@ def log_events() -> Iterator[list[EventDict]]:
 
 
 @pytest.fixture(scope="session")
-def generic_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the image's build stage has at /opt/kernels: compiled anew, for one type of processor."""
-    return compile_once(tmp_path_factory)
+def generic_kernels() -> Path:
+    """What the image's build stage has at /opt/kernels: compiled for one type of processor; not to be written to."""
+    return compile_once()
 
 
 @pytest.fixture(scope="session")

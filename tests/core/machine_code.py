@@ -1,22 +1,31 @@
 """Kernels in a cache on disk: compiled for the least processor, once for all who need them; and what is in them."""
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
-import pytest
 from support.required import fetch_once
 
 TARGET = "generic"  # what any machine that tests can run
 COMPILE_S = 500
 
+_ROOT = Path(__file__).resolve().parents[2]
+_KEPT = _ROOT / ".cache" / "kernels"
 
-def compile_once(factory: pytest.TempPathFactory) -> Path:
-    """A directory whose `generic` is a cache of every kernel, made anew in each run of the tests; to be copied."""
-    base = factory.getbasetemp()
-    # Of several processes that share the suite each has a directory of its own in the run's.
-    return fetch_once((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "generic-kernels", _compile)
+
+def compile_once() -> Path:
+    """A directory whose `generic` is a cache of every kernel, to be copied: kept while nothing of the product changes.
+
+    Made anew for other sources, of whatever module, and another Numba, LLVM or Python; only the newest is kept.
+    """
+    digest = hashlib.sha256("\0".join((sys.version, version("numba"), version("llvmlite"))).encode())
+    for source in sorted((_ROOT / "stream_apple").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return fetch_once(_KEPT / digest.hexdigest()[:16], _compile)
 
 
 def _compile(work: Path) -> Path:
@@ -30,6 +39,9 @@ def _compile(work: Path) -> Path:
     )
     assert done.returncode == 0, done.stderr
     assert "data saved" in done.stdout
+    for older in _KEPT.iterdir():
+        if older != work:
+            shutil.rmtree(older)
     return work / "made"
 
 

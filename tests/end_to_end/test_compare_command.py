@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from support.command import run_command
+from support.command import call_command, run_command
 from support.local_http import fetch, metric
 from support.ports import free_ports
 from support.records import HOUR, START
@@ -131,7 +131,7 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
     assert weighted["whole"]["pairs"] == COUNT - bad
     assert weighted["whole"]["champion_loss"] != facts["whole"]["champion_loss"]
     assert weighted["whole"]["better"] == "challenger"
-    turned = run_command("compare", sides[0], sides[3], sides[2], sides[1])
+    turned = call_command("compare", sides[0], sides[3], sides[2], sides[1])
     assert "champion is better by" in turned.stdout, turned.stderr
 
     (port,) = free_ports(1)

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 from confluent_kafka import Producer
-from support.command import run_command
+from support.command import call_command, run_command
 from support.records import HOUR, START
 from support.topics import TopicFactory, create_worker_topics, read_all
 from support.waiting import DEADLINE_S
@@ -73,7 +73,7 @@ def test_the_sum_is_what_was_published(kafka: str, topic: TopicFactory, tmp_path
     }
 
     def explained(offset: int) -> dict[str, Any]:
-        found = run_command("explain", "--config", path, "--prediction", f"0@{offset}", "--json")
+        found = call_command("explain", "--config", path, "--prediction", f"0@{offset}", "--json")
         assert found.returncode == 0, found.stderr
         facts: dict[str, Any] = json.loads(found.stdout)
         return facts
@@ -99,7 +99,7 @@ def test_the_sum_is_what_was_published(kafka: str, topic: TopicFactory, tmp_path
     assert "others)" in table.stdout
 
     def refused(place: str) -> tuple[int, str]:
-        found = run_command("explain", "--config", path, "--prediction", place)
+        found = call_command("explain", "--config", path, "--prediction", place)
         return found.returncode, found.stderr
 
     for place, code, why in (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
-from support.command import run_command
+from support.command import call_command, run_command
 from support.local_http import metric
 from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S
@@ -110,9 +110,9 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
     assert float(np.cumsum(losses)[-1]) / COUNT == facts["progressive_loss"]
     assert facts["progressive_loss"] < 1.001 * facts["linear_progressive_loss"]
 
-    verified = run_command("verify", "--config", config)
+    verified = call_command("verify", "--config", config)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    inspected = run_command("inspect", "--config", config, "--json")
+    inspected = call_command("inspect", "--config", config, "--json")
     assert "airport^origin=JFK" in inspected.stdout
 
 
@@ -170,11 +170,11 @@ def test_labels_that_come_late(kafka: str, topic: TopicFactory, tmp_path: Path) 
     told = tmp_path / "scores"
     chosen = ["--loss", "logistic", "--bits", "12", "--epochs", "1", "--test-fraction", "0", "--no-shuffle"]
     chosen += ["--label-delay-examples", str(delay), "--predictions", str(told)]
-    evaluated = run_command("evaluate", file, *SETTINGS[: SETTINGS.index("--loss")], *chosen)
+    evaluated = call_command("evaluate", file, *SETTINGS[: SETTINGS.index("--loss")], *chosen)
     assert evaluated.returncode == 0, evaluated.stderr
     assert scores == [float(line) for line in told.read_text().split()]
     signs = np.where([record["delayed"] for record in records[:-delay]], 1.0, -1.0)
     losses = np.log1p(np.exp(-signs * scores[:-delay]))
     assert math.isclose(asked[0], float(losses.mean()), rel_tol=1e-6)
-    verified = run_command("verify", "--config", config)
+    verified = call_command("verify", "--config", config)
     assert verified.returncode == 0, verified.stdout + verified.stderr

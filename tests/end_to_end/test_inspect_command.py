@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from support.command import run_command
+from support.command import call_command, run_command
 from support.local_http import fetch
 from support.planted_pair import PAIR, planted
 from support.ports import free_ports
@@ -22,7 +22,7 @@ INCIDENTAL = {"seconds", "named"}
 
 def facts(*arguments: str) -> list[dict[str, Any]]:
     """The models that it shows, without what is incidental."""
-    done = run_command("inspect", "--json", *arguments)
+    done = call_command("inspect", "--json", *arguments)
     assert done.returncode == 0, done.stderr
     models = json.loads(done.stdout)["models"]
     return [{name: value for name, value in model.items() if name not in INCIDENTAL} for model in models]
@@ -30,7 +30,7 @@ def facts(*arguments: str) -> list[dict[str, Any]]:
 
 def is_named(url: str) -> bool:
     """Whether a worker's model has a name for every feature that it shows."""
-    done = run_command("inspect", "--json", "--url", url)
+    done = call_command("inspect", "--json", "--url", url)
     assert done.returncode == 0, done.stderr
     (model,) = json.loads(done.stdout)["models"]
     shown = [each["name"] for kind in ("top", "products", "parents") for each in model[kind]]
@@ -54,7 +54,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     refused = run_command("inspect", "--config", str(config))
     assert refused.returncode == 78
     assert "expected a snapshot of group" in refused.stderr
-    assert run_command("inspect", "--url", url).returncode == 69, "nobody answers there yet"
+    assert call_command("inspect", "--url", url).returncode == 69, "nobody answers there yet"
 
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for record in planted(COUNT):
@@ -86,7 +86,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         assert (
             facts("--url", url + "/", "--partition", "0", "--top", "1")[0]["top"][0]["key"] == stored["top"][0]["key"]
         )
-        absent = run_command("inspect", "--url", url, "--partition", "5")
+        absent = call_command("inspect", "--url", url, "--partition", "5")
         assert absent.returncode == 78
         assert "expected a partition of this worker (0 at the moment), found 5" in absent.stderr
         # All has been learned within a moment, and next to nothing was seen by name.
@@ -104,7 +104,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     assert "was made with other settings than these: learner.bits is 12 in the model and 13 here, " in told.stderr
     assert "epochs.length is 1h in the model and 1d here. Nothing is wrong with the model" in told.stderr
 
-    shown = run_command("inspect", "--file", str(file), "--top", "3")
+    shown = call_command("inspect", "--file", str(file), "--top", "3")
     assert shown.returncode == 0
     assert not shown.stderr
     for text in (PAIR, f"model {stored['lineage']['model']}", stored["digest"], "Parents, by what their children add"):
@@ -113,7 +113,7 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    damaged = run_command("inspect", "--file", str(file))
+    damaged = call_command("inspect", "--file", str(file))
     assert damaged.returncode == 73
     assert "the file is damaged" in damaged.stderr
 
@@ -126,13 +126,13 @@ def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:
     done = run_command("inspect", environment=nowhere)
     assert done.returncode == 69
     assert "localhost:1" in done.stderr
-    assert run_command("inspect", "--config", str(file), "--file", str(file)).returncode == 2
-    assert run_command("inspect", "--save", str(file)).returncode == 2
-    assert run_command("inspect", "--url", "http://localhost:1", "--file", str(file)).returncode == 2
-    assert run_command("inspect", "--url", "http://localhost:1", "--save", str(file)).returncode == 2
-    assert run_command("inspect", "--file", str(file), "--partition", "1").returncode == 2
-    assert run_command("inspect", "--url", "localhost:9400").returncode == 78
-    done = run_command("inspect", "--file", str(file))
+    assert call_command("inspect", "--config", str(file), "--file", str(file)).returncode == 2
+    assert call_command("inspect", "--save", str(file)).returncode == 2
+    assert call_command("inspect", "--url", "http://localhost:1", "--file", str(file)).returncode == 2
+    assert call_command("inspect", "--url", "http://localhost:1", "--save", str(file)).returncode == 2
+    assert call_command("inspect", "--file", str(file), "--partition", "1").returncode == 2
+    assert call_command("inspect", "--url", "localhost:9400").returncode == 78
+    done = call_command("inspect", "--file", str(file))
     assert done.returncode == 73
     assert "expected a file that `inspect --save` has written" in done.stderr
 
@@ -165,9 +165,11 @@ def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicF
         assert "there is no snapshot yet" in done.stderr
         (model,) = json.loads(done.stdout)["models"]
         assert (model["at"], model["snapshot"]) == (COUNT, None)
-        assert run_command("inspect", "--config", config, "--partition", "0", "--save", tmp_path / "x").returncode == 78
+        assert (
+            call_command("inspect", "--config", config, "--partition", "0", "--save", tmp_path / "x").returncode == 78
+        )
         sections["worker"] = {"group": "another"}
-        other = run_command("inspect", "--config", write_config(tmp_path / "other.toml", kafka, **sections))
+        other = call_command("inspect", "--config", write_config(tmp_path / "other.toml", kafka, **sections))
         assert other.returncode == 78
         assert "is of group group-of-" in other.stderr
         seen = fetch(port, "/status").json()["history"]["0"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.test_model_files import LEARNER, save
 from confluent_kafka import Producer
 from support.child_process import start_child
-from support.command import run_command
+from support.command import call_command, run_command
 from support.planted_pair import planted
 from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S, wait_until
@@ -68,10 +68,10 @@ def test_what_is_published_is_the_model_s_that_started_from_the_file(
         worker.wait()
     (published,) = read_to_end(kafka, config.topics.predictions).values()
     assert [message.value() for message in published] == expected(config)
-    verified = run_command("verify", "--config", path, "--json", *option)
+    verified = call_command("verify", "--config", path, "--json", *option)
     assert verified.returncode == 0, verified.stderr
     assert json.loads(verified.stdout)["partitions"][0]["origin"] == "start"
     assert f"new models start from the one in {option[1]}" in run_command("check", "--config", path, *option).stdout
-    without = run_command("verify", "--config", path)
+    without = call_command("verify", "--config", path)
     assert without.returncode == 78
     assert "worker.from_model" in without.stderr

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from end_to_end.test_merging import configure
 from stream.merging.lockstep import hourly
-from support.command import run_command
+from support.command import call_command, run_command
 from support.topics import LogEnds, TopicFactory
 from support.worker_process import WorkerProcess
 
@@ -90,10 +90,10 @@ def test_stopped_at_a_boundary(kafka: str, topic: TopicFactory, tmp_path: Path) 
         worker.wait_until(
             lambda: {number: each.offset for number, each in committed(config).items()} == ends, "all was answered", 0.2
         )
-        live = run_command("verify", "--config", path, "--json")
+        live = call_command("verify", "--config", path, "--json")
         assert live.returncode == 0, (live.stdout, live.stderr)
         assert worker.terminate() == 0
-    found = json.loads(run_command("verify", "--config", path, "--json").stdout)
+    found = json.loads(call_command("verify", "--config", path, "--json").stdout)
     assert found["verified"]
     assert found["partitions"][0]["made_again"]["matched"] == 2
 
@@ -102,8 +102,8 @@ def test_stopped_at_a_boundary(kafka: str, topic: TopicFactory, tmp_path: Path) 
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.delete_records([TopicPartition(config.topics.merges, 0, gone)]).values():
         future.result(DEADLINE_S)
-    done = run_command("verify", "--config", path)
+    done = call_command("verify", "--config", path)
     assert done.returncode == 76, done.stderr
     proved, unproved = sum(FIRST + number for number in GIVEN), len(GIVEN) * REST
     assert f" {proved} predictions, 0 dead letters: no faults; {unproved} unproved\n" in done.stdout
-    assert run_command("verify", "--config", path, "--allow-unproved").returncode == 0
+    assert call_command("verify", "--config", path, "--allow-unproved").returncode == 0

@@ -38,6 +38,21 @@ def places_of(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
     ]
 
 
+def situations_of(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
+    """One place of each situation: the same process has made the same call before, makes this one, and goes on alike.
+
+    A process that is killed after a call has taken effect leaves behind what it leaves if it is killed before its next
+    call: dead, it makes none. After its last there is no other.
+    """
+    calls = script_calls(late=late)
+    found: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
+    for process, number in places_of(kind, when, late=late):
+        if kind is Kind.CRASH and when is When.AFTER and number + 1 < len(calls[process]):
+            continue
+        found.setdefault((process, calls[process][max(number - 1, 0) : number + 2]), (process, number))
+    return list(found.values())
+
+
 class TestEveryCall:
     """A fault at every single call of the port."""
 
@@ -54,16 +69,27 @@ class TestEveryCall:
         assert second == {State.RESTORING, State.REPLAYING, State.LIVE, State.REVOKED}
         assert third == {State.RESTORING, State.LIVE}
 
-    @pytest.mark.parametrize(("late", "every"), [(False, 1), (True, 4), pytest.param(True, 1, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("late", [False, True])
     @pytest.mark.parametrize("when", When)
     @pytest.mark.parametrize("kind", Kind)
-    def test_a_fault_at_any_call(self, kind: Kind, when: When, late: bool, every: int) -> None:  # noqa: FBT001
+    def test_a_fault_in_any_situation(self, kind: Kind, when: When, late: bool) -> None:  # noqa: FBT001
         """Before it takes effect, after, or half way: killed, thrown out of the transaction, or made to leave.
 
-        With learning threads that have done their work when it is asked for, and, at every fourth call, with such as
-        have not.
+        With learning threads that have done their work when it is asked for, and, in every fourth situation, with such
+        as have not.
         """
-        places = places_of(kind, when, late=late)[::every]
+        self._strike(kind, when, situations_of(kind, when, late=late)[:: 4 if late else 1], late=late)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("late", [False, True])
+    @pytest.mark.parametrize("when", When)
+    @pytest.mark.parametrize("kind", Kind)
+    def test_a_fault_at_any_call(self, kind: Kind, when: When, late: bool) -> None:  # noqa: FBT001
+        """The same at each call, though it comes in a situation that has been before."""
+        self._strike(kind, when, places_of(kind, when, late=late), late=late)
+
+    @staticmethod
+    def _strike(kind: Kind, when: When, places: list[tuple[int, int]], *, late: bool) -> None:
         assert places
         for process, call in places:
             try:

@@ -100,29 +100,34 @@ def check(learner: Learner) -> None:
     check_finite(by_now, 0, len(by_now.slots))
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(options=OPTIONS, epochs=st.lists(ROWS, min_size=1, max_size=5), repeat=st.sampled_from([1, 1, 60]))
-def test_no_stream_is_the_end_of_a_model(
-    options: Options, epochs: list[list[tuple[dict[str, float], float, float]]], repeat: int
-) -> None:
+@pytest.mark.parametrize("examples", [100, pytest.param(400, marks=pytest.mark.long)])
+def test_no_stream_is_the_end_of_a_model(examples: int) -> None:
     """All options, few names and many extremes, so that they meet: scores and every bit of state stay numbers."""
-    learner = Learner(options)
-    learner.selection.fewest = 2
-    for drawn in epochs:
-        rows = [
-            Row(features, label if options.loss == "squared" else float(np.sign(label) or -1.0), weight)
-            for features, label, weight in drawn
-        ] * repeat
-        batch, scores = batch_of(rows), Scores.empty(len(rows))
-        batch = batch._replace(
-            users=np.arange(len(rows), dtype=np.uint64) % 3, spaces=np.zeros(len(batch.keys), np.uint64)
-        )
-        learner.learn(batch, 0, len(rows), scores)
-        assert np.isfinite(scores.predictions).all()
-        assert np.isfinite(scores.losses).all()
-        check(learner)
-        learner.end_epoch()
-        check(learner)
+
+    @settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(options=OPTIONS, epochs=st.lists(ROWS, min_size=1, max_size=5), repeat=st.sampled_from([1, 1, 60]))
+    def all_are_numbers(
+        options: Options, epochs: list[list[tuple[dict[str, float], float, float]]], repeat: int
+    ) -> None:
+        learner = Learner(options)
+        learner.selection.fewest = 2
+        for drawn in epochs:
+            rows = [
+                Row(features, label if options.loss == "squared" else float(np.sign(label) or -1.0), weight)
+                for features, label, weight in drawn
+            ] * repeat
+            batch, scores = batch_of(rows), Scores.empty(len(rows))
+            batch = batch._replace(
+                users=np.arange(len(rows), dtype=np.uint64) % 3, spaces=np.zeros(len(batch.keys), np.uint64)
+            )
+            learner.learn(batch, 0, len(rows), scores)
+            assert np.isfinite(scores.predictions).all()
+            assert np.isfinite(scores.losses).all()
+            check(learner)
+            learner.end_epoch()
+            check(learner)
+
+    all_are_numbers()
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -48,8 +48,12 @@ class TestExactlyOnce:
 
     @pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
     def test_killed_at_any_call(self, expected: Outputs, when: When) -> None:
-        """A worker dies in call k, before or after its effect; its successor completes the output."""
-        for call in range(len(calls_of_a_run())):
+        """A worker dies in call k, before its effect, or after that of the last; its successor completes the output.
+
+        After the effect of another is before the next: what is dead makes no call in between.
+        """
+        calls = range(len(calls_of_a_run()))
+        for call in calls if when is When.BEFORE else calls[-1:]:
             cluster = cluster_of_all()
             with pytest.raises(CrashError):
                 Worker(cluster, [Fault(call, Kind.CRASH, when)]).run()
@@ -71,7 +75,7 @@ class TestExactlyOnce:
     @pytest.mark.parametrize("event", ["revoke", "lose"])
     def test_a_rebalance_at_any_fetch(self, expected: Outputs, event: str) -> None:
         """Partitions that go and come back leave no trace in the output."""
-        for call in range(len(calls_of_a_run())):
+        for call in [number for number, name in enumerate(calls_of_a_run()) if name == "fetch"]:
             cluster = cluster_of_all()
             Worker(cluster, events={call: event}).run()
             assert outputs_of(cluster) == expected, f"call {call}"

@@ -1,7 +1,7 @@
 """A real Apache Kafka broker as a child process: one node, KRaft, nothing to install but Java and Maven.
 
-The jars are resolved by Maven once and kept in the repository's `.cache`; each broker has its own ports and
-its own directory. It dies with the test process, however that ends.
+The jars are resolved by Maven once and kept in the repository's `.cache`, and so is the empty storage that a broker
+begins with; each broker has its own ports and its own directory. It dies with the test process, however that ends.
 """
 
 import os
@@ -22,10 +22,15 @@ from support.required import UnavailableError, fetch_once
 VERSION = "4.3.1"
 CACHE = Path(__file__).resolve().parents[3] / ".cache" / "kafka" / VERSION
 
+_SETTINGS, _LOG_SETTINGS, _STORAGE = "server.properties", "log4j2.properties", "logs"
+
 _JAVA_AT_LEAST = 17
 _START_SECONDS = 90
 _STOP_SECONDS = 30
 _RESOLVE_SECONDS = 300
+
+# A broker lives for minutes at most: code that is compiled slowly, to run faster for hours, takes twice the processor.
+_JAVA = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 _POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -60,7 +65,7 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={directory}/logs
+log.dirs={storage}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -120,7 +125,7 @@ class Broker:
     def __init__(self, directory: Path, jars: Path, extra: dict[str, str] | None = None) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
-        self._classpath = f"{jars}/*"
+        self._jars = jars
         self._extra = extra or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -140,9 +145,8 @@ class Broker:
         if self.running:
             raise RuntimeError(f"the broker at {self.bootstrap} is already running")
         if not self._port:
-            self._format()
-        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={self._logging}"]
-        command = [*java, "-cp", self._classpath, "kafka.Kafka", str(self._properties)]
+            self._prepare()
+        command = [*self._java(self.directory), "kafka.Kafka", str(self.directory / _SETTINGS)]
         self._process = start_child(command, self.log)
         self._await_answer()
 
@@ -166,31 +170,34 @@ class Broker:
         """Let the broker shut down in order; SIGKILL if it takes too long."""
         self._end(signal.SIGTERM)
 
-    @property
-    def _properties(self) -> Path:
-        return self.directory / "server.properties"
-
-    @property
-    def _logging(self) -> Path:
-        return self.directory / "log4j2.properties"
-
-    def _format(self) -> None:
+    def _prepare(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._port, controller = free_ports(2)
-        text = _PROPERTIES.format(port=self._port, controller=controller, directory=self.directory)
-        text += "".join(f"{name}={value}\n" for name, value in self._extra.items()).format(
-            port=self._port, controller=controller
-        )
-        self._properties.write_text(text, encoding="utf-8")
-        self._logging.write_text(_LOGGING, encoding="utf-8")
+        _write_settings(self.directory, self._port, controller, self._extra)
+        if self._extra:
+            # The tool checks them, and says what is wrong; the broker would not.
+            self._format(self.directory)
+        else:
+            storage = fetch_once(self._jars.with_name(f"{self._jars.name}-storage"), self._make_storage)
+            shutil.copytree(storage, self.directory / _STORAGE)
+
+    def _make_storage(self, directory: Path) -> Path:
+        port, controller = free_ports(2)
+        _write_settings(directory, port, controller, {})
+        self._format(directory)
+        return directory / _STORAGE
+
+    def _format(self, directory: Path) -> None:
+        """Let Kafka's tool write the identity of a cluster, and the features that it begins with."""
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = ["java", "-cp", self._classpath, f"-Dlog4j2.configurationFile={self._logging}"]
         # `--cluster-id=`: an id may begin with a dash, and would be taken for an option.
-        command += ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
-        command += ["-c", str(self._properties)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(directory / _SETTINGS)]
+        done = subprocess.run([*self._java(directory), *tool], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"the broker's storage can't be formatted: {done.stdout}{done.stderr}")
+
+    def _java(self, directory: Path) -> list[str]:
+        return [*_JAVA, f"-Dlog4j2.configurationFile={directory / _LOG_SETTINGS}", "-cp", f"{self._jars}/*"]
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -218,3 +225,10 @@ class Broker:
             except subprocess.TimeoutExpired:
                 continue
             return
+
+
+def _write_settings(directory: Path, port: int, controller: int, extra: dict[str, str]) -> None:
+    text = _PROPERTIES.format(port=port, controller=controller, storage=directory / _STORAGE)
+    text += "".join(f"{name}={value}\n" for name, value in extra.items()).format(port=port, controller=controller)
+    (directory / _SETTINGS).write_text(text, encoding="utf-8")
+    (directory / _LOG_SETTINGS).write_text(_LOGGING, encoding="utf-8")

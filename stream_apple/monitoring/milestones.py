@@ -125,7 +125,7 @@ def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
         linear_loss=_known(end.losses.linear_loss),
         parents_added=end.growth.added,
         retired=end.growth.retired,
-        parents_by_degree=end.growth.census.parents.tolist(),
+        parents_by_degree=end.growth.census.parents.tolist() or None,
     )
     selected = end.growth.tuples
     if selected is not None and any(selected):

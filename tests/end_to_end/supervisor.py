@@ -20,8 +20,6 @@ from stream_apple.errors import BrokerError, FencedError
 SESSION_S = 6.0
 EXPECTED = {0, BrokerError.exit_code, FencedError.exit_code, -9}
 """How a worker may end: asked to, without its broker, fenced, killed."""
-_CLIENT_ABORTED = "rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed"
-"""What librdkafka 2.16 says where it aborts its process: seldom, when a broker dies that is just being asked."""
 _LONGEST_WAIT_S = 15.0  # for a moment that may not come at all, as when others own all partitions
 _STEP_S = 0.02
 _LOOK_S = 1.0  # between looks at what all workers have gone through: it means reading all their logs
@@ -116,8 +114,6 @@ class Supervisor:
         code = worker.process.returncode
         # Asked to stop before it has joined, a worker has nothing to finish, and dies of the signal.
         expected = EXPECTED if _AT_WORK & set(worker.events()) else EXPECTED | {-signal.SIGTERM}
-        if _CLIENT_ABORTED in worker.tail():  # a death like any other, which readers can't tell either
-            expected = expected | {-signal.SIGABRT}
         assert code in expected, f"expected exit codes {expected}, found {code} of {worker.name}:\n{worker.tail()}"
         self.done[f"exit {code}"] += 1
 

@@ -175,7 +175,7 @@ class KafkaBroker:
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Committed offsets; waits for transactions that are still deciding them."""
-        return committed_offsets(self._consumer, self._retry, self._input_topic, partitions)
+        return committed_offsets(self._consumer, self._retry, self._input_topic, partitions, reads=True)
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Of a client of its own: this one waits for transactions."""

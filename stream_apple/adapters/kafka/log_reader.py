@@ -9,7 +9,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
 from stream_apple.adapters.kafka.client_properties import Properties, reader_properties
-from stream_apple.adapters.kafka.errors import call_error, fetch_error, refused_configuration, translated
+from stream_apple.adapters.kafka.errors import (
+    call_error,
+    fetch_error,
+    is_configuration_error,
+    refused_configuration,
+    translated,
+)
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
@@ -190,11 +196,23 @@ def _without_errors(messages: list[Message]) -> list[Message]:
 
 
 def committed_offsets(
-    consumer: Consumer, retry: RetryPolicy, topic: str, partitions: Sequence[int]
+    consumer: Consumer, retry: RetryPolicy, topic: str, partitions: Sequence[int], *, reads: bool = False
 ) -> Mapping[int, Committed | None]:
-    """What the consumer's group has committed; whether undecided transactions are waited for is the consumer's."""
+    """What the consumer's group has committed; whether undecided transactions are waited for is the consumer's.
+
+    reads  whether the consumer reads records, which must not be taken from it here
+    """
     asked = [TopicPartition(topic, partition) for partition in partitions]
-    found = retry.retry_until_deadline("committed", lambda: consumer.committed(asked, timeout=ATTEMPT_TIMEOUT_S))
+
+    def ask() -> list[TopicPartition]:
+        # The question of somebody who may not see the group only times out. librdkafka says why in place of a record.
+        told = None if reads else consumer.poll(0)
+        error = told and told.error()
+        if error and is_configuration_error(error):
+            raise call_error(error, f"committed offsets of {topic}")
+        return consumer.committed(asked, timeout=ATTEMPT_TIMEOUT_S)
+
+    found = retry.retry_until_deadline("committed", ask)
     for answer in found:
         if answer.error is not None:
             raise call_error(answer.error, f"committed offset of {answer.topic}-{answer.partition}")

@@ -3,6 +3,9 @@
 An example's features belong to the parent through which they are reached first. A parent earns the sum of their
 contributions to the averaged score, in absolute value; it costs all of its products with base features, since each is
 looked up, whether it is a feature or not.
+
+Most growths find room for all candidates, and no parent has to go. Then nobody asks what parents earn. Whether it is so
+follows from lists of each example's parents, most of which are those of the growth before.
 """
 
 from typing import NamedTuple
@@ -13,13 +16,27 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel
 from stream_apple.core.learner.kernels.credits import Credits, SlotIndex, empty_slot_index, index_slots, position_of
 from stream_apple.core.learner.kernels.expansion import expand
-from stream_apple.core.learner.state.model import Model
-from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
-from stream_apple.core.learner.state.table import U1
-from stream_apple.core.learner.state.work import Origins, Work, example_features
+from stream_apple.core.learner.kernels.parent_lists import (
+    ParentLists,
+    Sightings,
+    carry_over,
+    empty_parent_lists,
+    empty_sightings,
+    filter_of,
+    list_expanded,
+    recent_example,
+    see_candidates,
+)
+from stream_apple.core.learner.state.model import GROWN_AT, Model, Recent
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES, copy_recent
+from stream_apple.core.learner.state.table import U1, Table
+from stream_apple.core.learner.state.work import Origins, Work
 
 Places = NDArray[np.int64]
 Means = NDArray[np.float64]
+
+_NONE: Places = np.zeros(0, np.int64)
+_SURELY = 1 - 1e-9  # so that no rounding makes a difference
 
 
 class Appraisal(NamedTuple):
@@ -41,17 +58,108 @@ class Appraisal(NamedTuple):
     presence: Means
 
 
-def appraise(model: Model, work: Work, parents: Places, candidates: Places) -> Appraisal:
-    """Measure on the latest examples; `parents` and `candidates` are slots, in any order."""
-    cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
-    origins = work.origins if model.rule.side_arrays.counts else None
-    nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
-    earners = Credits(empty_slot_index(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
-    asked = empty_slot_index(len(candidates))
-    _appraise_recent(model, work, origins, (parents, candidates), earners, asked, (cost, presence), totals)
-    examples = max(totals[0], 1.0)
-    means = (sums[:-1] / examples for sums in (cost, earners.earned, presence))
-    return Appraisal(int(totals[0]), totals[1] / examples, totals[2] / examples, *means)
+class _Lists(NamedTuple):
+    """Hands a kernel the lists of before and those that it writes, and which candidates were seen since.
+
+    known  int64[2]  how many examples of each half have a list
+    """
+
+    lists: tuple[ParentLists, ParentLists]
+    seen: Sightings
+    known: NDArray[np.int64]
+
+
+class Appraiser:
+    """Looks at the latest examples of one model; what it remembers of them spares time and changes no result.
+
+    For each growth: `all_fit`, `appraise` if that is not sure, `changed`.
+    """
+
+    def __init__(self) -> None:
+        self._lists = empty_parent_lists(), empty_parent_lists()
+        self._seen = empty_sightings()
+        self._recent: Recent | None = None  # those that lists are of, as they were
+        self._parents: tuple[NDArray[np.generic], ...] = ()
+        self._current = False
+
+    def all_fit(self, model: Model, work: Work, parents: Places, candidates: Places, budget: int) -> bool:
+        """Return whether an example surely has no more than `budget` products, in the mean, with the candidates' too.
+
+        `parents` and `candidates` are slots, the former in ascending order.
+        """
+        self._current, known = False, self._known(model.recent)
+        if not known.any() or not self._are_known(model.table, parents):
+            return False
+        totals = self._look(model, work, known, _NONE, _NONE)[0]
+        if not self._current or not self._see(model, candidates):
+            return False
+        examples, products, nonzeros = totals.tolist()
+        more = int(self._seen.filled[0]) * nonzeros / examples
+        return bool((products + more) / examples <= budget * _SURELY)
+
+    def appraise(self, model: Model, work: Work, parents: Places, candidates: Places) -> Appraisal:
+        """Measure on the latest examples; `parents` and `candidates` are slots, in any order."""
+        self._seen.filled[0] = 0
+        totals, cost, earned, presence = self._look(model, work, np.zeros(2, np.int64), parents, candidates)
+        examples = max(totals[0], 1.0)
+        means = (sums[:-1] / examples for sums in (cost, earned, presence))
+        return Appraisal(int(totals[0]), totals[1] / examples, totals[2] / examples, *means)
+
+    def changed(self, model: Model, parents: Places, retired: Places, chosen: Places) -> None:
+        """Take note that of these parents some are none any more, and that others are."""
+        known = self._current and not len(retired) and (self._seen.filled[0] > 0 or self._see(model, chosen))
+        self._parents = _described(model.table, np.sort(np.concatenate([parents, chosen]))) if known else ()
+
+    def _are_known(self, table: Table, parents: Places) -> bool:
+        """Return whether these are the parents that were known last."""
+        return len(self._parents) > 0 and all(map(np.array_equal, self._parents, _described(table, parents)))
+
+    def _known(self, recent: Recent) -> NDArray[np.int64]:
+        """Return how many examples of each half were there already."""
+        known, before = np.zeros(2, np.int64), self._recent
+        if before is None:
+            return known
+        for half, (count, now) in enumerate(zip(before.filled[1:GROWN_AT], recent.filled[1:GROWN_AT], strict=True)):
+            if count <= now and all(map(np.array_equal, _filled(before, half, count), _filled(recent, half, count))):
+                known[half] = count
+        return known
+
+    def _look(
+        self, model: Model, work: Work, known: NDArray[np.int64], parents: Places, candidates: Places
+    ) -> tuple[Means, Means, Means, Means]:
+        """Return totals, and cost, earned and presence; of examples whose list is known the totals alone."""
+        cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
+        origins = work.origins if model.rule.side_arrays.counts else None
+        nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
+        earners = Credits(empty_slot_index(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
+        asked = empty_slot_index(len(candidates))
+        before, lists = self._lists
+        lists.end[0] = 0
+        handed = _Lists(self._lists, self._seen, known)
+        _appraise_recent(model, work, origins, (parents, candidates), earners, asked, (cost, presence), totals, handed)
+        self._current = bool(lists.end[0] >= 0)
+        if self._current:
+            self._lists, self._recent = (lists, before), copy_recent(model.recent)
+        return totals, cost, earners.earned, presence
+
+    def _see(self, model: Model, candidates: Places) -> bool:
+        """Find out which examples have a candidate; whether there is room for all of that."""
+        keys, last = model.table.slots["key"][candidates], np.full(len(candidates), -1, np.int64)
+        see_candidates(model.recent, self._lists[0], keys, filter_of(keys), last, self._seen)
+        return bool(self._seen.filled[0] >= 0)
+
+
+def _described(table: Table, parents: Places) -> tuple[NDArray[np.generic], ...]:
+    """Return all that it takes to know the parents again."""
+    slots = table.slots
+    return parents, slots["key"][parents], slots["degree"][parents]
+
+
+def _filled(recent: Recent, half: int, count: int) -> tuple[NDArray[np.generic], ...]:
+    """Return what is kept of the first `count` examples of a half."""
+    ends = recent.ends[half * RECENT_EXAMPLES :][:count]
+    used = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + int(ends[-1]) if count else 0)
+    return ends, recent.keys[used], recent.values[used], recent.roles[used]
 
 
 @kernel
@@ -64,28 +172,38 @@ def _appraise_recent(
     asked: SlotIndex,
     sums: tuple[Means, Means],
     totals: Means,
+    known: _Lists,
 ) -> None:
     """Add up cost, earned and presence of each; totals: examples, products, base features.
 
     earners, asked  have an index each, still empty: of the parents, and of the candidates
+    known           examples whose list is known are in the totals alone
     """
     recent, slots, features, nodes = model.recent, model.table.slots, work.features, work.nodes
     cost, presence = sums
     index_slots(earners.parents, places[0])
     index_slots(asked, places[1])
+    lists, at = known.lists[1], 0
     for half in range(2):
         first = 0
         for e in range(recent.filled[1 + half]):
-            end = recent.ends[half * RECENT_EXAMPLES + e]
-            offset = half * RECENT_FEATURES
-            span = np.uint64(offset + first), np.uint64(offset + end)
-            example = example_features(recent.keys, recent.values, recent.roles, span[0], span[1])
-            found, _ = expand(model, example, False, work, origins, earners)  # noqa: FBT003  by position: it is compiled
+            place = half * RECENT_EXAMPLES + e
+            end = recent.ends[place]
+            example = recent_example(recent, half, first, end)
             totals[0] += 1.0
             totals[1] += end - first  # the constant's products
             totals[2] += end - first
             first = end
             paired = example.paired - example.first
+            if e < known.known[half]:
+                if lists.end[0] >= 0:
+                    at = carry_over(model, known.lists, known.seen, at, place, example)
+                if lists.end[0] < 0:
+                    return
+                totals[1] += np.float64((lists.stop[place] - lists.first[place]) * np.int64(paired))
+                continue
+            found, _ = expand(model, example, False, work, origins, earners)  # noqa: FBT003  by position: it is compiled
+            list_expanded(model, lists, place, example, work, earners.listed[0])
             for number in range(U1, earners.listed[0]):
                 size = np.float64(paired - nodes[number]["first"])
                 totals[1] += size

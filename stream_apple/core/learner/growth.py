@@ -9,9 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.appraisal import Appraisal, appraise
+from stream_apple.core.learner.appraisal import Appraisal, Appraiser
 from stream_apple.core.learner.options import Options, Selection
-from stream_apple.core.learner.parent_selection import RESTING, Census, Survey, survey_for_growth, take_census, trimmed
+from stream_apple.core.learner.parent_selection import (
+    NO_CENSUS,
+    RESTING,
+    Census,
+    Survey,
+    survey_for_growth,
+    take_census,
+    trimmed,
+)
 from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
 from stream_apple.core.learner.state.work import Work
@@ -30,6 +38,7 @@ REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before
 class Growth(NamedTuple):
     """What an epoch's end changed: how many monomials became parents, how many ceased to be, and the census afterwards.
 
+    census  empty if nobody has asked for it, and it would have taken a reading of the table
     tuples  what was selected of them, with method tuples; None with others
     """
 
@@ -39,15 +48,26 @@ class Growth(NamedTuple):
     tuples: SelectionEnd | None = None
 
 
-def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, early: bool = False) -> Growth:
+def grow(
+    model: Model,
+    work: Work,
+    appraiser: Appraiser,
+    options: Options,
+    *,
+    nominate: bool = False,
+    early: bool = False,
+    counted: bool = True,
+) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
     With a product budget the worst earners make room first, and no more parents are added than then fit; an epoch of a
     few examples changes nothing: new parents would have earned nothing by its end.
 
-    nominate  mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
-    early     no epoch has ended. Then EARLY of so many are added, half of them base features; and none where base
-              features are rare, as weights of what was seen a few times are noise
+    appraiser  of this model, the same at each growth
+    nominate   mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
+    early      no epoch has ended. Then EARLY of so many are added, half of them base features; and none where base
+               features are rare, as weights of what was seen a few times are noise
+    counted    whether a census is asked for
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
@@ -55,7 +75,7 @@ def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, 
         return Growth(0, 0, census)
     if options.product_budget:
         if examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
-            return Growth(0, 0, take_census(table))
+            return Growth(0, 0, take_census(table) if counted else NO_CENSUS)
         model.recent.filled[GROWN_AT] = examples
     parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
     wanted = int(parents * (nonzeros / examples) ** options.alpha) if examples else 0
@@ -67,15 +87,13 @@ def grow(model: Model, work: Work, options: Options, *, nominate: bool = False, 
     if options.fallback and wanted:
         chosen = _with_smallest_degree(table, chosen, wanted)
     if options.product_budget:
-        appraisal = appraise(model, work, survey.parents, chosen)
-        if appraisal.examples:
-            retired, chosen = _within(
-                budget_of(options, nonzeros / examples, float(model.mixture.shares[0])),
-                table,
-                survey,
-                chosen,
-                appraisal,
-            )
+        budget = budget_of(options, nonzeros / examples, float(model.mixture.shares[0]))
+        few = _above_most_parents(table, survey, chosen) <= 0
+        if not (appraiser.all_fit(model, work, survey.parents, chosen, budget) and few):
+            appraisal = appraiser.appraise(model, work, survey.parents, chosen)
+            if appraisal.examples:
+                retired, chosen = _within(budget, table, survey, chosen, appraisal)
+        appraiser.changed(model, survey.parents, retired, chosen)
     slots, census = table.slots, survey.census
     slots["parent"][retired] = REST * RESTING
     slots["parent"][chosen] = PARENT | NOMINATED if nominate else PARENT
@@ -108,11 +126,15 @@ def _within(
     worth = appraisal.earned / np.maximum(appraisal.cost, 1e-12)
     order = np.lexsort((table.slots["key"][survey.parents], worth))
     saved = np.concatenate([[0.0], np.cumsum(appraisal.cost[order])])
-    too_many = len(survey.parents) + len(candidates) - int(MOST_PARENTS * len(table.slots))
+    too_many = _above_most_parents(table, survey, candidates)
     count = int(np.searchsorted(saved, appraisal.products - kept))
     count = min(max(count, too_many, 0), len(order))
     room = max(budget - (appraisal.products - float(saved[count])), 0.0)
     return survey.parents[order[:count]], candidates[np.cumsum(expected) <= room]
+
+
+def _above_most_parents(table: Table, survey: Survey, candidates: NDArray[np.int64]) -> int:
+    return len(survey.parents) + len(candidates) - int(MOST_PARENTS * len(table.slots))
 
 
 def _half_of_base(table: Table, best: NDArray[np.int64], wanted: int, ranking: Selection) -> NDArray[np.int64]:

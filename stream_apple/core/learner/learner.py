@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
@@ -27,7 +28,7 @@ from stream_apple.core.learner.multiclass.layout import check_labels, empty_clas
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
 from stream_apple.core.learner.options import BITS, RESERVOIR, Options
-from stream_apple.core.learner.parent_selection import Census, take_census
+from stream_apple.core.learner.parent_selection import NO_CENSUS, Census, take_census
 from stream_apple.core.learner.preparation.preparation import TRUNCATED_USERS, Preparation
 from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.single_row import SingleRow, empty_row
@@ -70,6 +71,7 @@ class Learner:
         self._longest = 0
         self.generation = 0  # grows when arrays that kernels work on are replaced by others
         self._work = empty_scratch(options, 0)
+        self._appraiser = Appraiser()
         self._class_work = empty_class_work(options.classes)
 
     def warm_up(self) -> None:
@@ -161,11 +163,13 @@ class Learner:
         self.units.from_units(prepared, scores, 0, 1, self.units.scale)
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
 
-    def end_epoch(self, *, nominate: bool = False) -> Growth:
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Growth:
         """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
 
         With the other methods the parents are fixed. Features that no example will have again are forgotten.
-        `nominate`: the model is to be merged with others, see `grow`.
+
+        nominate  the model is to be merged with others, see `grow`
+        counted   a census is asked for, though nothing should grow
         """
         self.generation += 1
         self.progress.end_epoch()
@@ -174,10 +178,10 @@ class Learner:
             forget_features(self.table, self._state.scalars, self._state.rule, gone)
         if self.options.method == "tuples":
             selected = self.selection.end_epoch(self.table, self._state.scalars)
-            return Growth(0, 0, take_census(self.table), selected)
+            return Growth(0, 0, self.census() if counted else NO_CENSUS, selected)
         if self.options.method != "apple":
-            return Growth(0, 0, take_census(self.table))
-        return self._grow(nominate=nominate)
+            return Growth(0, 0, self.census() if counted else NO_CENSUS)
+        return self._grow(nominate=nominate, counted=counted)
 
     @property
     def table(self) -> Table:
@@ -376,10 +380,12 @@ class Learner:
             self._settle()
             self._grow(early=True)
 
-    def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
+    def _grow(self, *, nominate: bool = False, early: bool = False, counted: bool = False) -> Growth:
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
-        return grow(self._model, self._work, self.options, nominate=nominate, early=early)
+        return grow(
+            self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early, counted=counted
+        )
 
     def restart(self) -> None:
         """Keep what still holds, and learn fast again: losses have risen."""

@@ -51,6 +51,10 @@ class Census(NamedTuple):
     monomials: NDArray[np.int64]
 
 
+NO_CENSUS = Census(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""Where none was taken."""
+
+
 class Candidates(NamedTuple):
     """Monomials that could become parents: their slots, and their salience."""
 

@@ -78,7 +78,8 @@ class ModelSettings(NamedTuple):
 class EpochEnd(NamedTuple):
     """An epoch that ended before the record at `offset` was scored.
 
-    digest  of the learner, grown; "" if another epoch has ended in the same batch, and nobody waits for outputs
+    growth  its census may be empty if another epoch has ended in the same batch, and nobody waits for outputs
+    digest  of the learner, grown; "" then
     """
 
     epoch: int
@@ -405,9 +406,10 @@ class PartitionModel:
     def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
         """Let the model grow before the example at `offset` is scored.
 
-        A digest reads the whole table: a replay's ends of epochs are taken without, but for the last of a batch.
+        A digest reads the whole table, and so does a census: a replay's ends of epochs are taken without, but for the
+        last of a batch.
         """
-        growth = self.learner.end_epoch(nominate=self.rounds is not None)
+        growth = self.learner.end_epoch(nominate=self.rounds is not None, counted=digested)
         self.early.end_epoch()
         self.ended = Ended(epoch, self.learner.digest() if digested else "")
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))

@@ -9,7 +9,7 @@ from core.learner.test_parent_selection import MAX_DEGREE, chosen_by_sorting, ra
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.appraisal import appraise
+from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.growth import EARLY, FEWEST_EXAMPLES, FEWEST_PRODUCTS, REST, budget_of, grow
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.parent_selection import RESTING, take_census
@@ -25,7 +25,7 @@ def test_the_most_salient_become_parents(wanted: int) -> None:
     model = learner._model._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted
     before, expected = table.slots["parent"].copy(), chosen_by_sorting(table, wanted)
-    growth = grow(model, learner._work, options)
+    growth = grow(model, learner._work, Appraiser(), options)
     assert (growth.added, growth.retired) == (len(expected), 0)
     assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(expected)
     degrees = table.slots["degree"][table.slots["parent"] == PARENT]
@@ -44,7 +44,7 @@ def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -
     base = chosen_by_sorting(table, wanted // 2, max_degree=2)
     taken = set(base)
     others = [slot for slot in chosen_by_sorting(table, wanted) if slot not in taken][: wanted - len(base)]
-    assert grow(model, learner._work, options, early=True).added == len(base) + len(others)
+    assert grow(model, learner._work, Appraiser(), options, early=True).added == len(base) + len(others)
     assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(base + others)
 
 
@@ -110,7 +110,7 @@ class Seen:
             assert len(self.parents[-1]) == grown.census.parents.sum() - 1
             none = np.zeros(0, np.int64)
             places = np.flatnonzero(slots["parent"] == PARENT)
-            self.products.append(appraise(learner._model, learner._work, places, none).products)
+            self.products.append(Appraiser().appraise(learner._model, learner._work, places, none).products)
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,18 @@ finds the same, and looks at more: at what may go wrong one day.
 
 A restart waits for the answers, so there are few questions. Only a definite answer ends a worker here: what a broker
 does not tell, or not now, it is not accused of. Nothing here may import numpy or numba.
+
+The group is asked for its offsets alone, which takes the permission to see it. Whether a worker may be its member, only
+a description says, which `stream-apple check` asks for: librdkafka 2.16 aborts the process if the coordinator dies
+while it is being asked for one (its pull request 5397), as it does with all questions of an admin to a coordinator.
 """
 
 from collections.abc import Iterator
 from contextlib import closing
 
-from confluent_kafka import KafkaError, KafkaException
-
-# The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
-
 from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.errors import error_text
 from stream_apple.adapters.kafka.log_reader import GroupView
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
@@ -34,33 +32,10 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     ConfigurationError, GapError or SnapshotError, as the worker would have ended with; BrokerError if the group's
     offsets can't be had. The topics exist.
     """
-    found = [*_topics(cluster, config), *_client(cluster), *_group(cluster, config.worker.group)]
+    found = [*_topics(cluster, config), *_client(cluster)]
     if found:
         raise ConfigurationError("; ".join(f"{each.subject}: {each.text}" for each in found))
     _check_models(cluster, config)
-
-
-def described_group(cluster: Cluster, group: str) -> ConsumerGroupDescription | None:
-    """What the coordinator says of the group; None if no worker has joined it yet. KafkaException if refused."""
-    client = cluster.client
-    try:
-        found: ConsumerGroupDescription = cluster.ask_coordinator(
-            lambda: client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
-                [group], include_authorized_operations=True, request_timeout=cluster.request_s
-            )[group].result()
-        )
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None
-        raise
-    return found
-
-
-def group_faults(subject: str, description: ConsumerGroupDescription) -> Iterator[Finding]:
-    """A fault if this client may not be a member of the group."""
-    operations = frozenset(operation.name for operation in description.authorized_operations or ())
-    if "READ" not in operations:
-        yield Finding("fault", subject, needs.refused({"READ"}, operations))
 
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -93,19 +68,6 @@ def _client(cluster: Cluster) -> Iterator[Finding]:
     except BrokerError:
         return
     yield from (Finding("fault", "kafka", fault) for fault in faults)
-
-
-def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
-    """A fault of the permission to be a member."""
-    subject = f"group {group}"
-    try:
-        description = described_group(cluster, group)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            yield Finding("fault", subject, f"expected permission to use it, found: {error_text(error.args[0])}")
-        return
-    if description is not None:
-        yield from group_faults(subject, description)
 
 
 def _check_models(cluster: Cluster, config: Config) -> None:

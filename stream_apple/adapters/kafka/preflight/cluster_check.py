@@ -5,11 +5,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+# The package types its admin module and does not mark what it exports.
+from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
+
 from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
-from stream_apple.adapters.kafka.preflight.before_fencing import described_group, group_faults
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
@@ -211,18 +213,30 @@ def _retention(subject: str, topic: Existing, refusal: str) -> Iterator[Finding]
 
 
 def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
+    """A fault if this client may not be a member, a note of who is one; nothing if no worker has joined it yet."""
     subject = f"group {group}"
     try:
-        description = described_group(cluster, group)
+        description = _describe(cluster, group)
     except KafkaException as error:
-        yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
+        if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
         return
-    if description is None:
-        return
-    yield from group_faults(subject, description)
+    operations = frozenset(operation.name for operation in description.authorized_operations or ())
+    if "READ" not in operations:
+        yield Finding("fault", subject, needs.refused({"READ"}, operations))
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")
+
+
+def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
+    """What the coordinator says of the group. A worker does not ask (`before_fencing` says why)."""
+    found: ConsumerGroupDescription = cluster.ask_coordinator(
+        lambda: cluster.client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
+            [group], include_authorized_operations=True, request_timeout=cluster.request_s
+        )[group].result()
+    )
+    return found
 
 
 def _transactions(cluster: Cluster, probe: str) -> Finding:

@@ -22,6 +22,12 @@ def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
     )
 
 
+def copy_recent(recent: Recent) -> Recent:
+    """Return a copy."""
+    keys, values, roles, ends, filled = recent
+    return Recent(keys.copy(), values.copy(), roles.copy(), ends.copy(), filled.copy())
+
+
 def longest_recent(recent: Recent) -> int:
     """Return the number of base features of the longest example that is kept."""
     longest = 0

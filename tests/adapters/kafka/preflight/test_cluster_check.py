@@ -298,6 +298,11 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
         (note,) = [found.text for found in findings if found.subject == "brokers"]
         with pytest.raises(ConfigurationError) as before_fencing:
             check_before_fencing(cluster, config)
+        other = own_config(broker.bootstrap)
+        ensure(cluster, other.topics)
+        _deny(cluster, ResourceType.GROUP, other.worker.group, AclOperation.DESCRIBE)
+        with pytest.raises(ConfigurationError) as unseen:
+            check_before_fencing(Cluster(other.kafka), other)
     finally:
         broker.kill()
     # Nothing that a worker needs: it is only not compared.
@@ -309,5 +314,7 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
     assert "WRITE" not in faults[predictions].partition("found")[2]
     assert faults[group].startswith("permissions: expected READ, found ")
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in faults[transactional]
-    # A worker finds the same before it fences anybody, but for the id's, which is refused instead of the fencing.
-    assert str(before_fencing.value) == f"{predictions}: {faults[predictions]}; {group}: {faults[group]}"
+    # A worker finds the topic's before it fences anybody. The id's is refused instead of the fencing.
+    assert str(before_fencing.value) == f"{predictions}: {faults[predictions]}"
+    # A group that can't even be seen, too, and does not wait for an answer that can't come.
+    assert "(GROUP_AUTHORIZATION_FAILED)" in str(unseen.value)

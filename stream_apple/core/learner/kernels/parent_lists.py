@@ -1,0 +1,192 @@
+"""Which parents each of the latest examples has, kept from one growth to the next, see `appraisal.py`.
+
+An expansion finds an example's parents by looking up all of its products. But which they are follows from its base
+features, and from who is a parent, alone. So a list holds until something becomes a parent that the example has, and
+then the products of that one tell what joins it. When one ceases to be a parent all lists are written anew.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import copy_numbers, kernel, part, unlikely
+from stream_apple.core.learner.state.model import Model, Recent
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
+from stream_apple.core.learner.state.table import FREE, PARENT, U8, Index, Words, find
+from stream_apple.core.learner.state.work import BaseFeatures, Work, example_features
+
+ROOM = 1 << 16  # keys: twice what lists take of examples of eight base features, with the default budget
+SIGHTINGS = 1 << 13
+FILTER = 1 << 12
+_REACH = 59.0, -140.0  # exponents of 2: products of values between such are below TOO_LARGE, and not 0
+
+
+class ParentLists(NamedTuple):
+    """The keys of each example's parents, without the constant; which example that is, its place in `ends` says.
+
+    keys         uint64[ROOM]  one list after another
+    first, stop  int64[2 * RECENT_EXAMPLES]  where each is
+    end          int64[1]      where the last one ends; -1 if not all are known
+    """
+
+    keys: Words
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+class Sightings(NamedTuple):
+    """Candidates that examples have.
+
+    keys     uint64[SIGHTINGS]  of a candidate
+    example  int64[SIGHTINGS]   the place in `ends` of one that has it, ascending
+    filled   int64[1]           how many there are; -1 if there is no room for all
+    """
+
+    keys: Words
+    example: NDArray[np.int64]
+    filled: NDArray[np.int64]
+
+
+def empty_parent_lists() -> ParentLists:
+    """Return lists none of which is known."""
+    first, stop = (np.zeros(2 * RECENT_EXAMPLES, np.int64) for _ in range(2))
+    return ParentLists(np.zeros(ROOM, np.uint64), first, stop, np.full(1, -1, np.int64))
+
+
+def empty_sightings() -> Sightings:
+    """Return room for candidates."""
+    return Sightings(np.zeros(SIGHTINGS, np.uint64), np.zeros(SIGHTINGS, np.int64), np.zeros(1, np.int64))
+
+
+@part
+def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeatures:
+    """Return the base features [first, stop) of a half as those of one example."""
+    before = half * RECENT_FEATURES
+    start, end = np.uint64(before + first), np.uint64(before + stop)
+    return example_features(recent.keys, recent.values, recent.roles, start, end)
+
+
+@part
+def list_expanded(
+    model: Model, lists: ParentLists, place: int, example: BaseFeatures, work: Work, listed: Index
+) -> None:
+    """Write the list of an example that was just expanded to the nodes [0, listed), the constant being the first.
+
+    Nothing is known of one whose parents might be others by other weights: where values are clipped, or the budget was
+    used up.
+    """
+    first, count = lists.end[0], np.int64(listed) - 1
+    if first < 0:
+        return
+    products = 1 + np.int64(example.stop - example.first) + count * np.int64(example.paired - example.first)
+    fits = first + count < len(lists.keys) and products <= model.rule.expansion.max_features
+    if not fits or not _is_surely_reached(model, example, work):
+        lists.end[0] = -1
+        return
+    for n in range(count):
+        lists.keys[first + n] = work.nodes[n + 1]["key"]
+    lists.first[place], lists.stop[place], lists.end[0] = first, first + count, first + count
+
+
+@part
+def _is_surely_reached(model: Model, example: BaseFeatures, work: Work) -> bool:
+    """Return whether no product's value is TOO_LARGE, or 0, however values will be clipped later: less than now."""
+    degree = np.float64(model.rule.expansion.max_degree)
+    most, least = 2.0 ** (_REACH[0] / degree), 2.0 ** (_REACH[1] / degree)
+    for f in range(np.int64(example.stop - example.first)):
+        given, clipped = example.values[np.int64(example.first) + f], work.own.values[f]
+        if abs(given) > most or abs(clipped) < least:
+            return False
+    return True
+
+
+@part
+def carry_over(
+    model: Model, lists: tuple[ParentLists, ParentLists], seen: Sightings, at: int, place: int, example: BaseFeatures
+) -> int:
+    """Write the list of an example that has one already: with the candidates it has that have become parents.
+
+    lists  those of before, and those that are written
+    at     where `seen` is of this example, or of later ones; returns where it is of later ones
+    """
+    old, new = lists
+    first, count = new.end[0], old.stop[place] - old.first[place]
+    joined = end = first + count
+    if end >= len(new.keys):
+        new.end[0] = -1
+        return at
+    copy_numbers(old.keys, old.first[place], new.keys, first, count)
+    while at < seen.filled[0] and seen.example[at] <= place:
+        if seen.example[at] == place:
+            end = _add_if_parent(model, new.keys, first, end, seen.keys[at])
+        at += 1
+    while joined < end:
+        for f in range(example.first, example.paired):
+            end = _add_if_parent(model, new.keys, first, end, new.keys[joined] + example.keys[f])
+        joined += 1
+    new.first[place], new.stop[place] = first, end
+    new.end[0] = end if end < len(new.keys) else -1
+    return at
+
+
+@part
+def _add_if_parent(model: Model, keys: Words, first: int, end: int, key: Index) -> int:
+    """Append a parent's key to the list that begins at `first`, unless it is there; return where the list ends.
+
+    Where there is no more room it is not appended.
+    """
+    place = find(model.table, key)
+    if place >= FREE or end == len(keys):
+        return end
+    owner = model.table.slots[place]
+    if owner["parent"] & PARENT == 0 or owner["degree"] >= model.rule.expansion.max_degree:
+        return end
+    for n in range(first, end):
+        if keys[n] == key:
+            return end
+    keys[end] = key
+    return end + 1
+
+
+@kernel
+def see_candidates(
+    recent: Recent, lists: ParentLists, candidates: Words, chosen: NDArray[np.uint8], last: NDArray[np.int64],
+    seen: Sightings,
+) -> None:  # fmt: skip
+    """Find the examples that have a candidate: a product of one of their parents, or a base feature.
+
+    candidates  their keys
+    chosen      uint8[FILTER]  1 where one of them has these bits, see `filter_of`
+    last        int64[candidates], all -1: scratch
+    """
+    count = 0
+    for half in range(2):
+        start = 0
+        for e in range(recent.filled[1 + half]):
+            end, place = recent.ends[half * RECENT_EXAMPLES + e], half * RECENT_EXAMPLES + e
+            example = recent_example(recent, half, start, end)
+            start = end
+            for n in range(lists.first[place] - 1, lists.stop[place]):
+                constant = n < lists.first[place]
+                node = np.uint64(0) if constant else lists.keys[n]
+                for f in range(example.first, example.stop if constant else example.paired):
+                    key = node + example.keys[f]
+                    if unlikely(chosen[(key >> U8) & np.uint64(FILTER - 1)] != 0):
+                        for c in range(len(candidates)):
+                            if candidates[c] == key and last[c] != place:
+                                if count == len(seen.keys):
+                                    seen.filled[0] = -1
+                                    return
+                                last[c] = place
+                                seen.keys[count], seen.example[count] = key, place
+                                count += 1
+    seen.filled[0] = count
+
+
+def filter_of(candidates: Words) -> NDArray[np.uint8]:
+    """Return what tells most products from candidates."""
+    chosen = np.zeros(FILTER, np.uint8)
+    chosen[(candidates >> U8) & np.uint64(FILTER - 1)] = 1
+    return chosen

@@ -138,7 +138,7 @@ def _show(console: Console, facts: Facts) -> None:
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
     if facts.get("cuts"):  # a worker of an older version has none, and no classes
-        console.print(_cuts(facts["cuts"]))
+        console.print(_cuts(facts["cuts"], spline=facts["options"]["discretise"] == "spline"))
     if facts.get("classes"):
         console.print(_classes(facts["classes"]))
     if facts.get("tuples"):  # a worker of an older version says nothing of them
@@ -169,7 +169,8 @@ def _discretised(facts: Facts) -> Iterator[str]:
     options, count = facts["options"], facts["discretised"]
     if options["discretise"] != "none":
         waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
-        yield f"discretised ({options['discretise']}): {count:,} features are cut into intervals{waits}"
+        become = "have splines" if options["discretise"] == "spline" else "are cut into intervals"
+        yield f"discretised ({options['discretise']}): {count:,} features {become}{waits}"
         refits = facts.get("refits")  # a worker of an older version has none
         if refits and refits["times"]:
             yield (
@@ -286,8 +287,9 @@ def _parents(parents: list[Facts]) -> Table:
     return table
 
 
-def _cuts(features: list[Facts]) -> Table:
-    table = _table("Numbers as intervals", "number", "salience", "cuts", numbers=1)
+def _cuts(features: list[Facts], *, spline: bool) -> Table:
+    title, cuts = ("Numbers as splines", "points") if spline else ("Numbers as intervals", "cuts")
+    table = _table(title, "number", "salience", cuts, numbers=1)
     for each in features:
         table.add_row(Text(each["name"]), f"{each['salience']:z.4f}", "  ".join(f"{cut:z.4g}" for cut in each["cuts"]))
     return table

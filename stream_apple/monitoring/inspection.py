@@ -86,7 +86,7 @@ class LearningView(NamedTuple):
     mixture   of what its predictions are mixed
     trust     how far naive Bayes is believed, from which scores start; None if they start at 0
     constant  weight of the constant
-    discretised  how many features are cut into intervals by now
+    discretised  how many features are cut into intervals, or have splines, by now
     classes   the most frequent ones, where labels are classes
     """
 
@@ -111,7 +111,7 @@ class MonomialsView(NamedTuple):
     parents  the ones with most gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
     tuples   with method tuples
-    cuts     of the features that are cut into intervals, those whose intervals say most
+    cuts     of these features, those whose intervals or hats say most
     refits   when cuts were made, if they are made again and again
     shared   whether weights are of all features of equal hash: then none has a name
     """
@@ -202,7 +202,7 @@ def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> Mo
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
-    cuts = formatter.cut_features(learner.preparation.intervals, top)
+    cuts = formatter.cut_features(learner.preparation.intervals, learner.preparation.form, top)
     names.keep(formatter.used)
     return MonomialsView(
         degrees=_degrees(slots, salience),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
 from stream_apple.core.learner.preparation.derived_names import Derived
-from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Intervals, interval_keys
+from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
 from stream_apple.core.learner.state.table import PARENT, Slots
 
 TIMES = " \u00d7 "
@@ -60,12 +60,12 @@ class Parent(NamedTuple):
 
 
 class CutFeature(NamedTuple):
-    """Describes a feature that is cut into intervals.
+    """Describes a feature that is cut into intervals, or has a spline.
 
-    cuts      between them, ascending
+    cuts      between them, or the points of the spline, ascending
     absent    whether an example that lacks it lies in an interval too, that of 0
     kept      what of its value is learned besides: nothing, value, or centred
-    salience  that of its intervals in sum
+    salience  that of its intervals, or hats, in sum
     """
 
     name: str
@@ -144,7 +144,7 @@ class MonomialFormatter:
             for found, at in offspring[:top]
         ), len(examined)
 
-    def cut_features(self, intervals: Intervals, top: int) -> tuple[CutFeature, ...]:
+    def cut_features(self, intervals: Intervals, form: Form, top: int) -> tuple[CutFeature, ...]:
         """The `top` with most salience, of equals the smaller key first."""
         base = np.flatnonzero(self._slots["degree"][:-1] == 1)
         base = base[np.argsort(self._slots["key"][base])]
@@ -154,7 +154,7 @@ class MonomialFormatter:
         for at, feature in enumerate(intervals.features.tolist()):
             if starts[at] == starts[at + 1]:
                 continue  # not cut yet
-            own = interval_keys(feature, intervals.cuts[starts[at] : starts[at + 1]])
+            own = keys_of_values(feature, intervals.cuts[starts[at] : starts[at + 1]], form)
             sums[at] = salience[np.isin(keys, own)].sum()
         found = []
         for at in np.lexsort((intervals.features, -sums))[: min(top, np.count_nonzero(sums >= 0.0))].tolist():

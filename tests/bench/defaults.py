@@ -45,6 +45,7 @@ FIRST = {
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "first defaults": FIRST,
     "numbers as they are": {"discretise": "none"},
+    "intervals": {"discretise": "auto"},
     "centred when cut": {"discretise": "auto", "centre": 0},
     "no early growth": {"early_growth": 0},
     "labels as they are": {"label_units": 0},

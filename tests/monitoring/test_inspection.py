@@ -89,6 +89,17 @@ def test_cuts_and_classes_are_told() -> None:
     assert {feature_key("price"), feature_key("size")} <= nobody.missing
 
 
+def test_points_of_splines_are_told() -> None:
+    """As cuts are, with what their hats say; and hats are named by feature and point."""
+    model, names = model_of_numbers(discretise="spline")
+    view = view_model(model, names, top=30)
+    shown = {each.name: each for each in view.monomials.cuts}
+    assert {name: len(each.cuts) for name, each in shown.items()} == {"price": 6, "size": 6}
+    assert shown["price"].salience > shown["size"].salience > 0
+    assert any(re.fullmatch(r"price\u2248\u2212?[\d.]+", each.name) for each in view.monomials.top)
+    assert view.monomials.named == 1.0
+
+
 def test_what_is_not_there_is_not_told() -> None:
     """Neither cuts nor classes of a model without."""
     model, names = finder(planted(300))

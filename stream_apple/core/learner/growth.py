@@ -29,6 +29,7 @@ RENEWAL = 0.1  # of the budget: so much is made free for new products, if there 
 FEWEST_PRODUCTS = 250  # of a budget for each base feature
 UNPROVED = 0.4  # of that budget, where products do not help
 MOST_PARENTS = 1 / 16  # of the slots: parents keep theirs, and the table must not fill with those of long ago
+FEWEST_NONZEROS = 12.0  # of an example: where there are fewer, as many parents are added as if there were so many
 EARLY = 0.25  # of the parents of an epoch's end
 RARE = 10  # base features in all, for each that an example has: more, and most examples lack most of them
 FEWEST_EXAMPLES = 50  # between two growths
@@ -60,6 +61,8 @@ def grow(
 ) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
+    With a budget for each base feature s is FEWEST_NONZEROS at least: few features have few products, all of which fit.
+
     With a product budget the worst earners make room first, and no more parents are added than then fit; an epoch of a
     few examples changes nothing: new parents would have earned nothing by its end.
 
@@ -78,7 +81,8 @@ def grow(
             return Growth(0, 0, take_census(table) if counted else NO_CENSUS)
         model.recent.filled[GROWN_AT] = examples
     parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
-    wanted = int(parents * (nonzeros / examples) ** options.alpha) if examples else 0
+    fewest = FEWEST_NONZEROS if options.budget_per_feature else 0.0
+    wanted = int(parents * max(nonzeros / examples, fewest) ** options.alpha) if examples else 0
     ranking, max_degree = options.selection or "weight", model.rule.expansion.max_degree
     survey = survey_for_growth(table, wanted, ranking, max_degree, epoch_ended=not early)
     chosen, retired = survey.best, survey.parents[:0]

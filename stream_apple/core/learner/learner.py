@@ -160,6 +160,8 @@ class Learner:
         slots[:] = len(self.table.slots)  # none has this number
         self._process(prepared, 0, 1, scores, learn=False)
         size = int(np.argmax(slots == len(self.table.slots)))
+        # A feature that is reached a second time is written behind the last one, and stays there if none follows.
+        size -= int(slots[size - 1] in slots[: size - 1])
         self.units.from_units(prepared, scores, 0, 1, self.units.scale)
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
 

@@ -34,7 +34,7 @@ def _learned(options: Options, batch: Batch) -> Scores:
 
 
 @pytest.mark.parametrize("combine", ["mix", "off"])
-@pytest.mark.parametrize("discretise", ["quantile", "mdl", "auto"])
+@pytest.mark.parametrize("discretise", ["quantile", "mdl", "auto", "spline"])
 def test_classes_of_numbers_as_intervals(combine: Combine, discretise: Discretise) -> None:
     """What values alone can't tell, their intervals do, for classes as for numbers."""
     batch = _numbers()

@@ -62,7 +62,7 @@ def _options(draw: st.DrawFn) -> Options:
                 chosen |= draw(st.sampled_from([{}, *plain]))
     if chosen["loss"] == "logistic" and "descent" not in chosen and chosen.get("selection") != "cv":
         chosen["warm_start"] = draw(st.sampled_from(["none", "naive_bayes"]))
-    chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto"]))
+    chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto", "spline"]))
     if chosen["discretise"] != "none":
         chosen["reservoir"] = 20
     if method in {"linear", "quadratic"} and chosen.get("warm_start", "none") == "none":

@@ -114,7 +114,7 @@ class TestRoundTrip:
         assert second.digest() == whole.digest()
 
     @pytest.mark.parametrize("cut", [60, 160, 399])
-    @pytest.mark.parametrize("discretise", ["quantile", "auto"])
+    @pytest.mark.parametrize("discretise", ["quantile", "auto", "spline"])
     def test_before_and_after_cuts_are_made(self, cut: int, discretise: Discretise) -> None:
         """A reservoir that is filling, and cuts, go on as if nothing had been; the manifest has room for a full one."""
         settings = SETTINGS._replace(options=Options(bits=8, discretise=discretise, reservoir=100))

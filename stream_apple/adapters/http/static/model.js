@@ -123,7 +123,7 @@ function drawClasses(classes) {
 
 const KEPT = { centred: "the centred value", value: "the value", nothing: "" };
 
-/** Where numbers are cut into intervals; those first whose intervals can move a prediction most. */
+/** Where numbers are cut into intervals, or the points of their splines; those first that can move a prediction most. */
 function drawCuts(model) {
   const shown = (model.cuts ?? []).slice(0, CUTS);
   $("cuts-panel").hidden = !shown.length;
@@ -132,7 +132,11 @@ function drawCuts(model) {
     element("td", { class: "name" }, each.cuts.map(ofCut).join(" | ")),
     element("td", {}, [KEPT[each.kept], each.absent ? "0 where it is absent" : ""].filter(Boolean).join("; ") || "-"))));
   const refits = model.refits ? ` Last made after ${whole(model.refits.made_at)} examples, ${plural(model.refits.epochs, "epoch")} ago, ${plural(model.refits.times, "time")} in all.` : "";
-  put("cuts-more", `${plural(model.discretised, "feature")} cut into intervals${model.discretised > shown.length ? `, of which these can move a prediction most` : ""}; a cut belongs to the interval above it.${refits}`);
+  const spline = model.options.discretise === "spline";
+  put("cuts-title", spline ? "Numbers as splines" : "Numbers as intervals");
+  put("cuts-kind", spline ? "points" : "cuts");
+  const become = spline ? "learned by how near they are to points" : "cut into intervals";
+  put("cuts-more", `${plural(model.discretised, "feature")} ${become}${model.discretised > shown.length ? `, of which these can move a prediction most` : ""}${spline ? "" : "; a cut belongs to the interval above it"}.${refits}`);
 }
 
 function ofCut(cut) {

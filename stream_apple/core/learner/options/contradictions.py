@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from stream_apple.core.learner.options.declaration import IntegerBounds, NumberBounds
-from stream_apple.core.learner.options.declared_options import CLASSES, FIRST
+from stream_apple.core.learner.options.declared_options import CLASSES, FIRST, RESERVOIR
 
 _SPOKEN = frozenset({"method", "loss"})  # whose values are named after them: "method linear", not "method = linear"
 
@@ -97,6 +97,7 @@ _NO_TUPLES: dict[str, Allowed] = {"method": Except("tuples")}
 _SOFTMAX: dict[str, Allowed] = {"loss": ("softmax",)}
 _PLAIN: dict[str, Allowed] = {"descent": ("plain",)}
 _ABOVE_0 = NumberBounds(0, 1000)
+_CENTRED = IntegerBounds(1, RESERVOIR.high)
 _FOR_TUPLES = "it says which tuples are learned from"
 _GROWTH = "it says how apple grows"
 _NO_CUTS = "no cuts are made"
@@ -127,7 +128,8 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),
-    _row({"discretise": Except("auto")}, "centre", (0,), "no number is learned beside its interval"),
+    _row({"discretise": ("none", "quantile", "mdl")}, "centre", (0,), "no number is learned beside its interval"),
+    _row({"discretise": ("spline",)}, "centre", _CENTRED, "numbers are centred by mean and deviation"),
     _row({"discretise": ("none",)}, "bins", (FIRST["bins"],), _NO_CUTS),
     _row({"discretise": ("none",)}, "reservoir", (FIRST["reservoir"],), _NO_CUTS),
     _row({"discretise": ("none",)}, "discretise_namespaces", ("",), _NO_CUTS),

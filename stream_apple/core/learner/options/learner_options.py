@@ -33,11 +33,13 @@ _PLAIN = {name: FIRST[name] for name in _FILLED}
 """The learner of the paper, and of the first version."""
 _MIXED = {
     "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
-    "votes": "sampled", "early_growth": 60, "discretise": "auto",
+    "votes": "sampled", "early_growth": 60, "discretise": "spline",
 }  # fmt: skip
 _USUAL_RATE, _RATE_OF_CLASSES = 0.5, 0.75
+_BOTH = frozenset({"auto", "spline"})
 _OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
 """With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""
+_RESERVOIR_OF_SPLINE = 40
 _FIRST_RESERVOIR_OF_BOTH = 150  # with `centre = 0`
 _FIRST_BUDGET_OF_BOTH = 500  # with `budget_per_feature = 0`
 
@@ -76,8 +78,11 @@ class Options(DeclaredOptions):
                 defaults |= {"label_units": 10}
             if self.product_budget is not None:  # who asks for a budget means it
                 defaults |= {"budget_per_feature": 0.0}
-        if (self.discretise or defaults["discretise"]) == "auto":
+        discretise = self.discretise or defaults["discretise"]
+        if discretise in _BOTH:
             defaults |= _OF_BOTH
+            if discretise == "spline":
+                defaults |= {"reservoir": _RESERVOIR_OF_SPLINE}
             if self.centre == 0:
                 defaults |= {"reservoir": _FIRST_RESERVOIR_OF_BOTH}
             if self._mixes and self.budget_per_feature == 0.0 and self.product_budget is None:
@@ -101,6 +106,11 @@ class Options(DeclaredOptions):
         if self.method == "tuples":
             return "mi" if self.loss == "logistic" else "cv"
         return "evidence" if self._mixes else "weight"
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether numbers are learned as values, too, beside what `discretise` makes of them."""
+        return self.discretise in _BOTH
 
     @property
     def selects_tuples(self) -> bool:

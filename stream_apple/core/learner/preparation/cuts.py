@@ -1,4 +1,4 @@
-"""Cut points that divide a feature's values into intervals: quantiles, or where the labels change.
+"""Cut points that divide a feature's values into intervals, quantiles or where labels change; and points of splines.
 
 A cut is the smallest value of the interval above it: intervals are [a, b), and the outer ones have no end.
 """
@@ -28,6 +28,19 @@ def quantile_cuts(values: Values, bins: int) -> Values:
     found: Values = np.unique(np.concatenate([cuts, distinct[heavy + 1]]))
     above: Values = found[found > distinct[0]]
     return above
+
+
+def spline_points(values: Values, most: int) -> Values:
+    """Return the points of a linear spline, ascending: the least and the largest value, and quantiles between.
+
+    There are about as many values between each two, at most `most` points, and each value if there are not more. One
+    that alone has more than its share, and the next above it, are points as well.
+    """
+    distinct: Values = np.unique(values)
+    if len(distinct) <= most:
+        return distinct
+    found: Values = np.unique(np.concatenate([distinct[[0, -1]], quantile_cuts(values, most - 1)]))
+    return found
 
 
 def mdl_cuts(values: NDArray[_Float], classes: NDArray[np.generic]) -> NDArray[_Float]:

@@ -1,12 +1,13 @@
-"""What features are called that were made of others: `age\u2208[25,37)`, and `age\u221230` for a centred value."""
+"""What features are called that were made of others: `age\u2208[25,37)`, `age\u224831`, `age\u221230` if centred."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.learner.preparation.intervals import CENTRED, Intervals, interval_keys, keys_of_centred
+from stream_apple.core.learner.preparation.intervals import CENTRED, Form, Intervals, keys_of_centred, keys_of_values
 
 _IN = "\u2208"
+_ABOUT = "\u2248"
 _MINUS = "\u2212"
 _INFINITE = "\u221e"
 
@@ -18,17 +19,18 @@ class Derived(NamedTuple):
     ending: str
 
 
-def derived_names(intervals: Intervals, *, lasting: bool) -> dict[int, Derived]:
-    """Return the derived features by key: all intervals, and all centred values; `lasting`: see `keys_of_centred`."""
+def derived_names(intervals: Intervals, form: Form) -> dict[int, Derived]:
+    """Return the derived features by key: all intervals or hats, and all centred values."""
     found: dict[int, Derived] = {}
-    centred = keys_of_centred(intervals, lasting=lasting).tolist()
+    centred = keys_of_centred(intervals, form).tolist()
     start = 0
     for number, stop in enumerate(intervals.ends.tolist()):
         feature, cuts = int(intervals.features[number]), intervals.cuts[start:stop]
         ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
-        for at, key in enumerate(interval_keys(feature, cuts).tolist() if len(cuts) else ()):
+        for at, key in enumerate(keys_of_values(feature, cuts, form).tolist() if len(cuts) else ()):
             opening = "[" if at else "("
-            found[key] = Derived(feature, f"{_IN}{opening}{ends[at]},{ends[at + 1]})")
+            interval = f"{_IN}{opening}{ends[at]},{ends[at + 1]})"
+            found[key] = Derived(feature, f"{_ABOUT}{ends[at + 1]}" if form.spline else interval)
         if intervals.kept[number] == CENTRED:
             centre = intervals.centres[number]
             sign = "+" if centre < 0 else _MINUS

@@ -1,4 +1,6 @@
-"""Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals; cuts may be fitted anew.
+"""Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals, or hats between points.
+
+What is said of cuts here holds for the points of splines as well. They may be fitted anew.
 
 With the option `centre` values are centred before: when the reservoir has so many examples, twice as many, and so on.
 
@@ -24,6 +26,7 @@ from stream_apple.core.learner.preparation.intervals import (
     as_intervals,
     call_for_one_row,
     centre_of,
+    form_of,
     look_up_table,
     made_keys,
     no_intervals,
@@ -68,8 +71,8 @@ class Discretiser:
         self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
         self._sample = empty_sample()  # before the first fit, what fills is in its reservoir
         self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
-        self._lasting = bool(options.centre)
-        self._lookup = look_up_table(self.intervals, lasting=self._lasting)
+        self._form = form_of(options)
+        self._lookup = look_up_table(self.intervals, self._form)
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with values as intervals, by the current cuts."""
@@ -85,7 +88,7 @@ class Discretiser:
 
         room  how many features the row has at most
         """
-        if len(self.intervals.features) or self._lasting:
+        if len(self.intervals.features) or self._form.lasting:
             return call_for_one_row(batch, room, self.intervals, self._lookup)
         return batch, None
 
@@ -105,7 +108,7 @@ class Discretiser:
     def _prepared(self, batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
         if len(intervals.features):
             return as_intervals(batch, intervals, lookup)
-        return batch._replace(roles=(batch.values == 1.0) * BIN) if self._lasting else batch
+        return batch._replace(roles=(batch.values == 1.0) * BIN) if self._form.lasting else batch
 
     def _learn(self, batch: Batch) -> int:
         """Take in examples until cuts or centres change; return the first row that comes after that."""
@@ -171,7 +174,7 @@ class Discretiser:
 
     def _take(self, intervals: Intervals) -> None:
         self.intervals = intervals
-        self._lookup = look_up_table(intervals, lasting=self._lasting)
+        self._lookup = look_up_table(intervals, self._form)
 
     @property
     def refits(self) -> Refits | None:
@@ -190,7 +193,7 @@ class Discretiser:
         found |= {
             _INTERVALS + name: array
             for name, array in self.intervals._asdict().items()
-            if self._lasting or name not in _OF_CENTRED
+            if self._form.lasting or name not in _OF_CENTRED
         }
         if self._options.refit_epochs:
             sample = self._sample
@@ -202,7 +205,7 @@ class Discretiser:
         reservoir = Reservoir(*(_own(arrays[_RESERVOIR + name]) for name in Reservoir._fields))
         given = {name: _own(arrays[_INTERVALS + name]) for name in Intervals._fields if _INTERVALS + name in arrays}
         intervals = no_intervals()._replace(**given)
-        if not self._lasting:
+        if not self._form.lasting:
             intervals = _centred_by_cuts(intervals)
         features, cuts = len(intervals.features), len(intervals.cuts)
         if {len(array) for name, array in intervals._asdict().items() if name != "cuts"} - {features}:

@@ -1,16 +1,22 @@
-"""Features as intervals: which features are cut, where, and how a row of an example changes.
+"""Features as intervals, or as linear splines: which features are cut, where, and how a row of an example changes.
 
 A value of a feature that is cut becomes the indicator of its interval [a, b): value 1, role BIN, and a key made of the
 feature's key and of a and b, so that an interval is the same monomial whatever the neighbouring cuts are. A feature
 that an example lacks has the value 0 there (svmlight and JSON leave zeros out): of the *dense* ones, present in at
-least PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level. That
-bounds an example's row: twice its features, and twice the dense ones.
+least PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level.
+
+With splines the cuts are points, and a feature has a *hat* for each: 1 at its point, falling to 0 at the points beside
+it, and beyond the first and the last point 1. So a value has one or two hats above 0, whose sum is 1, and weights of
+hats are a function of the value with no jumps but small ones, as the least hats are left out. A hat's key is made of
+its own point and those beside it.
 
 The value may be kept as well: as it is, or *centred*, (value - centre) / width. Products of values far from 0 are
 nearly proportional to their factors, and an outlier would set the scale of all other values: centred ones have a bound.
 Centre and width are a mean and a standard deviation, first of a few examples, when a feature may have no cuts yet; what
 is centred by others is the same feature nevertheless, so that what was learned stays. In the first version of `auto`
 (option `centre` = 0) they follow from the cuts, and are part of the feature's key.
+
+All this bounds an example's row: three times its features, and three times the dense ones.
 
 With `centre` a feature that is not cut and has the value 1 has the role BIN as well: its square is itself.
 """
@@ -23,11 +29,15 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import BIN, Batch
 from stream_apple.core.jit import kernel, routine
+from stream_apple.core.learner.options import Options
 
 PRESENT = 0.1
 """Share of examples."""
 REACH, FIRST_REACH = np.float32(3.0), np.float32(2.0)
 """Of centred values; the second with `centre` = 0."""
+LEAST_HAT = np.float32(0.1)
+"""A hat of less is left out: a weight is learned in units of the largest value so far, and what a first example of
+next to nothing has taught would count as if the value had been 1."""
 
 KernelCall = tuple[Callable[..., int], tuple[Any, ...]]
 _Keys = NDArray[np.uint64]
@@ -40,8 +50,19 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 NOTHING, RAW, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
 
 
+class Form(NamedTuple):
+    """What values become.
+
+    spline   hats, and no intervals
+    lasting  values are centred as the option `centre` says: by any centre and width they are the same feature
+    """
+
+    spline: bool
+    lasting: bool
+
+
 class Intervals(NamedTuple):
-    """All features that are cut, `n` of them, with `c` cuts in all.
+    """All features that are cut, `n` of them, with `c` cuts in all, or points of splines.
 
     features    uint64[n]   their keys, ascending
     ends        int64[n]    where the cuts of each end
@@ -71,12 +92,13 @@ class Lookup(NamedTuple):
     keys     uint64[2^k]  a hash table of the features' keys; 0 is free
     numbers  int64[2^k]   which feature each is
     starts   int64[n + 1] where the cuts of each feature begin
-    made     uint64[c + n]  the keys of the intervals: those of feature i begin at starts[i] + i
+    made     uint64[c + n]  the keys of the intervals: those of feature i begin at starts[i] + i; of hats uint64[c]
     absent   int64[d]     the features that are dense
     moved    uint64[n]    the keys of centred values
     seen     int64[n]     scratch
     reach    the largest centred value
     ones     whether features of value 1 have the role BIN
+    spline   whether values become hats
     """
 
     keys: _Keys
@@ -88,6 +110,12 @@ class Lookup(NamedTuple):
     seen: _Places
     reach: np.float32
     ones: bool
+    spline: bool
+
+
+def form_of(options: Options) -> Form:
+    """Return what these options let values become."""
+    return Form(options.discretise == "spline", bool(options.centre))
 
 
 def no_intervals() -> Intervals:
@@ -107,6 +135,22 @@ def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
     return np.where(made == 0, _GOLDEN, made)
 
 
+def hat_keys(feature: int, points: NDArray[np.float32]) -> _Keys:
+    """Return the keys of a feature's hats, uint64[len(points)], ascending by point; never 0."""
+    bits = points.view(np.uint32).astype(np.uint64)
+    before = np.concatenate([[_END | _SIGN], bits[:-1]]).astype(np.uint64)
+    behind = np.concatenate([bits[1:], [_END]]).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        salt = splitmix64_finalizer(np.uint64(feature) + _GOLDEN + _GOLDEN + _GOLDEN)
+        made = splitmix64_finalizer(splitmix64_finalizer(salt ^ (before << np.uint64(32) | bits)) ^ behind)
+    return np.where(made == 0, _GOLDEN, made)
+
+
+def keys_of_values(feature: int, cuts: NDArray[np.float32], form: Form) -> _Keys:
+    """Return the keys of a feature's hats, or of its intervals, ascending by value."""
+    return hat_keys(feature, cuts) if form.spline else interval_keys(feature, cuts)
+
+
 def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
     """Return the key of a feature's value that is centred so; never 0."""
     bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
@@ -119,15 +163,12 @@ def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
     return made or int(_GOLDEN)
 
 
-def keys_of_centred(intervals: Intervals, *, lasting: bool) -> _Keys:
-    """Return the keys, uint64[n], of the features' centred values.
-
-    lasting  whether they are the same whatever centre and width are, as with the option `centre`
-    """
+def keys_of_centred(intervals: Intervals, form: Form) -> _Keys:
+    """Return the keys, uint64[n], of the features' centred values."""
     same = np.float32(0.0), np.float32(1.0)
     pairs = zip(intervals.centres, intervals.widths, strict=True)
     keys = zip(intervals.features.tolist(), pairs, strict=True)
-    return np.array([centred_key(key, *(same if lasting else pair)) for key, pair in keys], np.uint64)
+    return np.array([centred_key(key, *(same if form.lasting else pair)) for key, pair in keys], np.uint64)
 
 
 def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
@@ -146,15 +187,12 @@ def splitmix64_finalizer(words: _Keys | np.uint64) -> _Keys:
 
 
 def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:
-    """Return the keys, ascending, of all features that are made of others: intervals, and centred values."""
+    """Return the keys, ascending, of all features that are made of others: intervals or hats, and centred values."""
     return np.unique(np.concatenate([lookup.made, lookup.moved[intervals.kept == CENTRED]]))
 
 
-def look_up_table(intervals: Intervals, *, lasting: bool) -> Lookup:
-    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore.
-
-    lasting  whether values are centred as the option `centre` says
-    """
+def look_up_table(intervals: Intervals, form: Form) -> Lookup:
+    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore."""
     count = len(intervals.features)
     size = 4
     while size < 2 * count:
@@ -167,7 +205,7 @@ def look_up_table(intervals: Intervals, *, lasting: bool) -> Lookup:
         keys[at], numbers[at] = key, number
     starts = np.concatenate([[0], intervals.ends]).astype(np.int64)
     made = [
-        interval_keys(int(key), intervals.cuts[start:stop])
+        keys_of_values(int(key), intervals.cuts[start:stop], form)
         for key, start, stop in zip(intervals.features, starts[:-1], intervals.ends, strict=True)
     ]
     absent = np.flatnonzero(intervals.dense)
@@ -177,10 +215,11 @@ def look_up_table(intervals: Intervals, *, lasting: bool) -> Lookup:
         starts,
         np.concatenate([np.zeros(0, np.uint64), *made]),
         absent,
-        keys_of_centred(intervals, lasting=lasting),
+        keys_of_centred(intervals, form),
         np.full(count, -1, np.int64),
-        REACH if lasting else FIRST_REACH,
-        lasting,
+        REACH if form.lasting else FIRST_REACH,
+        form.lasting,
+        form.spline,
     )
 
 
@@ -209,7 +248,7 @@ def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Look
 
 def _room_for(batch: Batch, rows: int, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
     """Return a batch with room for what so many rows become that have so many features in all."""
-    each = 2 if intervals.kept.any() else 1
+    each = (2 if lookup.spline else 1) + int(intervals.kept.any())
     most = each * (features + rows * len(lookup.absent))
     spaces = np.empty(most if len(batch.spaces) else 0, np.uint64)
     attributes = np.empty(most if len(batch.attributes) else 0, np.uint64)
@@ -266,17 +305,34 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
 
 @routine
 def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.float32, made: Batch, end: int) -> int:
-    """Write a feature's centred value, if it is kept and not 0, and its interval, if it is cut; return the new end."""
+    """Write a feature's centred value, if kept and not 0, and interval or hats, if it is cut; return the new end."""
     if intervals.kept[number] == CENTRED:
         moved = (value - intervals.centres[number]) / intervals.widths[number]
         moved = min(max(moved, -lookup.reach), lookup.reach)
         if moved != 0.0:
             made.keys[end], made.values[end], made.roles[end] = lookup.moved[number], moved, 0
             end += 1
-    if lookup.starts[number] == lookup.starts[number + 1]:
+    start, stop = lookup.starts[number], lookup.starts[number + 1]
+    if start == stop:
         return end
-    made.keys[end] = lookup.made[_place_of(intervals.cuts, lookup.starts, number, value)]
-    made.values[end], made.roles[end] = 1.0, BIN
+    above = _first_above(intervals.cuts, start, stop, value)
+    if not lookup.spline:
+        return _write_bin(made, end, lookup.made[above + number], np.float32(1.0))
+    if above in (start, stop):
+        return _write_bin(made, end, lookup.made[min(above, stop - 1)], np.float32(1.0))
+    # In float64: the difference of two points may be beyond all numbers of float32.
+    low, high = np.float64(intervals.cuts[above - 1]), np.float64(intervals.cuts[above])
+    share = np.float32((np.float64(value) - low) / (high - low))
+    rest = np.float32(1.0) - share
+    if rest >= LEAST_HAT:
+        end = _write_bin(made, end, lookup.made[above - 1], rest)
+    return _write_bin(made, end, lookup.made[above], share) if share >= LEAST_HAT else end
+
+
+@routine
+def _write_bin(made: Batch, end: int, key: np.uint64, value: np.float32) -> int:
+    """Write a feature that is not multiplied with itself; return the new end."""
+    made.keys[end], made.values[end], made.roles[end] = key, value, BIN
     return end + 1
 
 
@@ -292,13 +348,12 @@ def _number_of(lookup: Lookup, key: np.uint64, mask: np.uint64) -> int:
 
 
 @routine
-def _place_of(cuts: NDArray[np.float32], starts: _Places, number: int, value: np.float32) -> int:
-    """Return the index in `Lookup.made` of the value's interval: a cut belongs to the interval above it."""
-    low, high = starts[number], starts[number + 1]
+def _first_above(cuts: NDArray[np.float32], low: int, high: int, value: np.float32) -> int:
+    """Return the index of the first of cuts[low:high] above the value, `high` if none is."""
     while low < high:
         middle = (low + high) >> 1
         if value < cuts[middle]:
             high = middle
         else:
             low = middle + 1
-    return int(low + number)
+    return low

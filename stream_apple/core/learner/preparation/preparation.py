@@ -21,7 +21,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
-from stream_apple.core.learner.preparation.intervals import Intervals, KernelCall, no_intervals
+from stream_apple.core.learner.preparation.intervals import Intervals, KernelCall, form_of, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
 from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
@@ -36,13 +36,14 @@ class Preparation:
     """The stages that the options ask for; without any, batches stay as they are.
 
     active      whether there is a stage
+    form        what numbers become, where they are cut
     with_roles  whether features may have roles afterwards
     """
 
     def __init__(self, options: Options) -> None:
         self._ngrams = ngrams_of(options)
         self._discretiser = None if options.discretise == "none" else Discretiser(options)
-        self._centred = bool(options.centre)
+        self.form = form_of(options)
         self._users = None
         if options.personalise:
             self._users = UserFeatures(options.personalise, options.max_features_per_example)
@@ -57,7 +58,7 @@ class Preparation:
 
     def derived_names(self) -> dict[int, Derived]:
         """Return the features that were made of others, by key."""
-        return derived_names(self.intervals, lasting=self._centred)
+        return derived_names(self.intervals, self.form)
 
     def prepare(self, batch: Batch) -> Batch:
         """Return all rows, prepared for scoring; the state stays as it is."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Options
-from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts
+from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts, spline_points
 from stream_apple.core.learner.preparation.intervals import (
     CENTRED,
     NOTHING,
@@ -20,9 +21,10 @@ from stream_apple.core.learner.preparation.intervals import (
     no_intervals,
 )
 
-FEWEST, FEWEST_OF_BOTH, FEWEST_TO_CENTRE = 16, 5, 2
-"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. The second holds where
-the value is learned beside its interval (`auto`), so that little is lost by a bad cut; the third, to be centred."""
+FEWEST, FEWEST_TO_CENTRE = 16, 2
+FEWEST_OF_BOTH: Mapping[str, int] = MappingProxyType({"auto": 5, "spline": 3})
+"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. Fewer do where the
+value is learned beside its interval or its hats, so that little is lost by a bad cut; and to be centred."""
 COMMON, TABLE = 0.5, 0.2
 """Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
 third and more, of text a fortieth and less."""
@@ -111,7 +113,7 @@ def fit(
     cut     otherwise numbers are centred, and none is cut
     """
     rows = np.repeat(np.arange(len(reservoir.sizes)), reservoir.sizes)
-    fewest = FEWEST_TO_CENTRE if not cut else FEWEST_OF_BOTH if options.discretise == "auto" else FEWEST
+    fewest = FEWEST_OF_BOTH.get(str(options.discretise), FEWEST) if cut else FEWEST_TO_CENTRE
     numeric = list(_numeric_features(reservoir, rows, spaces, fewest))
     common = sum(bool(each.present.mean() >= COMMON) for each in numeric)
     if common < TABLE * len(numeric):
@@ -203,7 +205,15 @@ def _fitted(
     mdl = options.discretise == "mdl"
     cuts = values[:0]
     if cut:
-        cuts = mdl_cuts(values, their_classes) if mdl else quantile_cuts(values, int(options.bins or 0))
+        most = int(options.bins or 0)
+        spline = options.discretise == "spline"
+        cuts = (
+            mdl_cuts(values, their_classes)
+            if mdl
+            else spline_points(values, most)
+            if spline
+            else quantile_cuts(values, most)
+        )
     made = _FeatureCuts(cuts + np.float32(0.0), kept, dense, *_centred(options, values, cuts))
     if earlier is not None and _still_fits(earlier, made, values, their_classes if mdl else None):
         made = earlier
@@ -254,12 +264,12 @@ def _still_fits(
 
 
 def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
-    """Return which form of a feature's value is learned besides its interval.
+    """Return which form of a feature's value is learned besides its interval, or its hats.
 
     The centred value, but as it is for features that most examples lack, where 0 is nothing and not a number. In the
     first version it was centred only where there are two labels.
     """
-    if options.discretise != "auto":
+    if not options.keeps_values:
         return NOTHING
     return CENTRED if dense and (options.centre or len(np.unique(labels)) == 2) else RAW
 

@@ -118,7 +118,7 @@ def test_the_table_alone_says_what_contradicts(monkeypatch: pytest.MonkeyPatch) 
 def test_no_number_is_no_value() -> None:
     """NaN and None are within no bounds."""
     bounded = [row.demanded for row in CONTRADICTIONS if isinstance(row.demanded.values, IntegerBounds | NumberBounds)]
-    assert {each.option for each in bounded} == {"order", "classes", "l2", "pending_labels"}
+    assert {each.option for each in bounded} == {"order", "classes", "l2", "pending_labels", "centre"}
     assert not any(each.holds(value) for each in bounded for value in (math.nan, None, "2"))
 
 

@@ -113,7 +113,7 @@ def test_other_models_keep_their_names() -> None:
 @pytest.mark.parametrize(
     ("chosen", "fault"),
     [
-        ({"discretise": "deciles"}, "discretise: expected one of none, quantile, mdl, auto, found 'deciles'"),
+        ({"discretise": "deciles"}, "discretise: expected one of none, quantile, mdl, auto, spline, found 'deciles'"),
         ({"discretise": "none", "bins": 8}, "bins: expected 12 with discretise = none, found 8"),
         ({"discretise": "none", "reservoir": 100}, "reservoir: expected 500 with discretise = none, found 100"),
         (
@@ -164,11 +164,13 @@ def test_discretisation_names_a_model() -> None:
     assert not plain.keys() & {"discretise", "bins", "reservoir", "discretise_namespaces"}
     names = [Options(**chosen).identity() for chosen in (
         {"discretise": "none"}, {"discretise": "quantile"}, {"discretise": "mdl"}, {"discretise": "auto"},
+        {"discretise": "spline"},
         {"discretise": "quantile", "bins": 6}, {"discretise": "auto", "bins": 12},
         {"discretise": "auto", "reservoir": 100}, {"discretise": "auto", "discretise_namespaces": "a"},
     )]  # fmt: skip
     assert all(names.count(name) == 1 for name in names)
-    assert Options() == Options(discretise="auto", bins=6, reservoir=50, centre=5)
+    assert Options() == Options(discretise="spline", bins=6, reservoir=40, centre=5)
+    assert Options(discretise="auto") == Options(discretise="auto", bins=6, reservoir=50, centre=5)
     first = {"discretise": "auto", "centre": 0, "budget_per_feature": 0.0}
     assert bare(discretise="auto") == bare(discretise="auto", centre=0, bins=6, reservoir=150, product_budget=500)
     assert Options(**first).product_budget == 500  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from stream_apple.core.learner.preparation.intervals import CENTRED, REACH
 from stream_apple.core.learner.preparation.preparation import Preparation
 
 SIZE, CENTRE, CUTS = 300, 5, 50
-OPTIONS = Options(loss="logistic", bits=10)
+OPTIONS = Options(loss="logistic", bits=10, discretise="auto")
 ROWS = rows_of(SIZE, 31)
 LEARNED = [at for at, row in enumerate(ROWS) if row.label is not None and row.weight]
 

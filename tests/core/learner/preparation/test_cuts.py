@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts
+from stream_apple.core.learner.preparation.cuts import information_bits, mdl_cuts, quantile_cuts, spline_points
 
 
 def entropy(labels: list[int]) -> float:
@@ -113,3 +113,20 @@ def test_a_value_with_more_than_its_share_stands_alone() -> None:
     assert cuts.tolist() == [1.0, 16.0]
     for low, high in itertools.pairwise([*cuts.tolist(), np.inf]):
         assert ((values >= low) & (values < high)).any()
+
+
+@pytest.mark.parametrize("most", [2, 6, 64])
+def test_points_of_splines_reach_from_end_to_end(most: int) -> None:
+    """The least value and the largest, and quantiles between, so that there are as many values between each two."""
+    values = np.random.default_rng(most).lognormal(size=777).astype(np.float32)
+    points = spline_points(values, most)
+    assert points.tolist() == [values.min(), *quantile_cuts(values, most - 1).tolist(), values.max()]
+    assert len(points) == most
+
+
+def test_points_where_values_are_few_or_one_is_frequent() -> None:
+    """Few values are a point each; one that most examples have is a point, and so is the next above it."""
+    few = np.repeat(np.array([-3.0, 0.0, 0.5, 9.0], np.float32), [1, 500, 2, 30])
+    assert spline_points(few, 4).tolist() == [-3.0, 0.0, 0.5, 9.0]
+    frequent = np.concatenate([np.zeros(400), np.arange(1, 101)]).astype(np.float32)
+    assert spline_points(frequent, 6).tolist() == [0.0, 1.0, 100.0]

@@ -218,6 +218,7 @@ KINDS: list[dict[str, Any]] = [
     {"discretise": "quantile"},
     {"discretise": "mdl", "loss": "logistic"},
     {"discretise": "auto"},
+    {"discretise": "spline"},
     {"discretise": "quantile", "method": "quadratic", "bits": 12},
     {"discretise": "auto", "combine": "off"},
 ]
@@ -329,7 +330,7 @@ def test_bins_make_a_band_learnable() -> None:
         value = float(np.float32(rng.normal()))
         rows.append(Row({"dense": value}, 1.0 if abs(value) < 0.7 else -1.0, 1.0))
     losses = {}
-    for discretise in ("none", "quantile", "mdl", "auto"):
+    for discretise in ("none", "quantile", "mdl", "auto", "spline"):
         learner, scores = Learner(bare(method="linear", discretise=discretise)), Scores.empty(4000)
         learner.learn(batch_of(rows), 0, 4000, scores)
         losses[discretise] = float(scores.losses[2000:].mean())
@@ -337,3 +338,4 @@ def test_bins_make_a_band_learnable() -> None:
     assert losses["quantile"] < 0.25
     assert losses["mdl"] < 0.2
     assert losses["auto"] < 0.35
+    assert losses["spline"] < 0.35

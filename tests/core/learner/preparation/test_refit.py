@@ -42,6 +42,7 @@ def learned(batch: Batch, stop: int = SIZE, **chosen: Any) -> tuple[Learner, Sco
 KINDS: list[dict[str, Any]] = [
     {},
     {"discretise": "auto"},
+    {"discretise": "spline"},
     {"discretise": "mdl"},
     {"method": "quadratic"},
     {"combine": "off", "discretise": "auto"},
@@ -68,7 +69,9 @@ def test_a_stream_whose_scale_changes_is_followed(kind: dict[str, Any]) -> None:
     assert learner.preparation.refits.times > 1
 
 
-@pytest.mark.parametrize("kind", [{}, {"discretise": "auto"}, {"method": "quadratic"}], ids=str)
+@pytest.mark.parametrize(
+    "kind", [{}, {"discretise": "auto"}, {"discretise": "spline", "reservoir": 150}, {"method": "quadratic"}], ids=str
+)
 def test_what_stands_still_keeps_its_cuts(kind: dict[str, Any]) -> None:
     """Not a bit of any prediction depends on the refits of a stream that does not change."""
     batch = drifting(factor=1)
@@ -144,6 +147,7 @@ RECOVERY: list[dict[str, Any]] = [
     {"discretise": "quantile"},
     {"discretise": "mdl", "loss": "logistic"},
     {"discretise": "auto"},
+    {"discretise": "spline"},
     {"discretise": "auto", "combine": "off", "l1": 1e-4},
     {"discretise": "quantile", "method": "quadratic"},
     {"discretise": "quantile", "warm_start": "naive_bayes", "loss": "logistic"},

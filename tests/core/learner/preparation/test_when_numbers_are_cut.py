@@ -15,7 +15,7 @@ def test_auto_cuts_soon_and_what_is_rare() -> None:
     rows = rows_of(400, 14)
     learned = [at for at, row in enumerate(rows) if row.label is not None and row.weight]
     seen = sum("rare" in rows[at].features for at in learned[:150])
-    assert FEWEST_OF_BOTH <= seen < FEWEST
+    assert FEWEST_OF_BOTH["auto"] <= seen < FEWEST
     both, quantile = prepared("auto", rows, reservoir=150)[0], prepared("quantile", rows, reservoir=150)[0]
     assert {BY_KEY[each] for each in both.intervals.features.tolist()} == {"dense", "zeros", "rare"}
     assert {BY_KEY[each] for each in quantile.intervals.features.tolist()} == {"dense", "zeros"}
@@ -23,7 +23,7 @@ def test_auto_cuts_soon_and_what_is_rare() -> None:
     cut = [any("\u2208" in name for name in told(preparation, batch, at)) for at in range(len(rows))]
     assert cut == [at > learned[149] for at in range(len(rows))]
     few = [row._replace(features={"dense": row.features["dense"]}) for row in rows]
-    for at in learned[: FEWEST_OF_BOTH - 1]:
+    for at in learned[: FEWEST_OF_BOTH["auto"] - 1]:
         few[at].features["rare"] = float(at + 1)
     preparation, _ = prepared("auto", few)
     assert [BY_KEY[each] for each in preparation.intervals.features.tolist()] == ["dense"]

@@ -32,7 +32,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 settings.register_profile("stream_apple", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("stream_apple")
 
-_LONGEST = ("end_to_end", "test_notebooks.py", "simulation", "status_page", "deploy", "stream")
+_LONGEST = ("end_to_end", "test_notebooks.py", "simulation", "demo", "status_page", "deploy", "security", "stream")
 """Folders and files, in the order in which they are begun with."""
 _OWN_BROKER = pytest.StashKey[str | None]()
 

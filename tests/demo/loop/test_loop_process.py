@@ -28,7 +28,7 @@ def start(tmp_path: Path, *options: str) -> "subprocess.Popen[str]":
 def test_answers_get_better_by_what_came_of_the_first_ones(tmp_path: Path) -> None:
     """Each impression is learned once, each click labels one; the last answers are better than any constant."""
     demo = start(tmp_path, "--examples", "8000", "--json")
-    output, errors = demo.communicate(timeout=300)
+    output, errors = demo.communicate(timeout=540)
     assert demo.returncode == 0, errors
     outcome = json.loads(output)
     assert outcome["requests"] == outcome["examples"] == 8000

@@ -54,13 +54,16 @@ def combine(tree: Path, components: Sequence[str]) -> Path:
     return directory
 
 
+def of_operators(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Those whose schemas are an operator's."""
+    return [one for one in manifests if one["apiVersion"].partition("/")[0] in PACKAGES]
+
+
 def faults(operators: Path, manifests: Sequence[Manifest]) -> list[str]:
     """Everything that Kubernetes' and the operators' schemas, taken strictly, have against these manifests."""
-    found = []
-    theirs = []
+    found, theirs = [], of_operators(manifests)
     for manifest in manifests:
-        if manifest["apiVersion"].partition("/")[0] in PACKAGES:
-            theirs.append(manifest)
+        if manifest in theirs:
             continue
         for version in KUBERNETES:
             try:

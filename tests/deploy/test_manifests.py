@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deploy.manifests import COMPONENTS, DEPLOY, OVERLAYS, combine, copy, faults, render
+from deploy.manifests import COMPONENTS, DEPLOY, OVERLAYS, combine, copy, faults, of_operators, render
+from deploy.operator_schemas import Manifest, operator_faults
 from deploy.prometheus_rule import MANIFESTS, RULES, manifest
 
 ALL = "all of them"
@@ -74,16 +75,26 @@ MUTATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("file", "right", "wrong"), MUTATIONS, ids=[f"{file} {wrong}" for file, _, wrong in MUTATIONS])
-def test_a_mistake_is_found(kubectl: str, operators: Path, tmp_path: Path, file: str, right: str, wrong: str) -> None:
+@pytest.fixture(scope="module")
+def mistaken(kubectl: str, operators: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[Manifest] | str]:
+    """For each mistake what is rendered with it, or the complaint; what operators have against all is known then."""
+    rendered: list[list[Manifest] | str] = []
+    for file, right, wrong in MUTATIONS:
+        tree = copy(tmp_path_factory.mktemp("mistaken"))
+        text = (tree / file).read_text(encoding="utf-8")
+        assert right in text
+        (tree / file).write_text(text.replace(right, wrong), encoding="utf-8")
+        part, name = file.split("/")[:2]
+        try:
+            rendered.append(render(kubectl, combine(tree, [name] if part == "components" else [])))
+        except AssertionError as error:
+            rendered.append(str(error))
+    operator_faults(operators, [one for found in rendered if isinstance(found, list) for one in of_operators(found)])
+    return rendered
+
+
+@pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=[f"{file} {wrong}" for file, _, wrong in MUTATIONS])
+def test_a_mistake_is_found(operators: Path, mistaken: list[list[Manifest] | str], number: int) -> None:
     """A mistyped field, a wrong type or a version that is gone does not pass: it fails to render, or has a fault."""
-    tree = copy(tmp_path)
-    text = (tree / file).read_text(encoding="utf-8")
-    assert right in text
-    (tree / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    part, name = file.split("/")[:2]
-    try:
-        found = faults(operators, render(kubectl, combine(tree, [name] if part == "components" else [])))
-    except AssertionError as error:
-        found = [str(error)]
-    assert found
+    found = mistaken[number]
+    assert found if isinstance(found, str) else faults(operators, found)

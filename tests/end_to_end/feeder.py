@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from support.kafka.background_producer import BackgroundProducer, Message
-from support.records import stream
+from support.records import streaming
 
 _MOST_RECORDS = 100_000  # of each partition; so many come only on a very slow machine
 _PER_PAUSE = 10
@@ -17,7 +17,7 @@ def feeder(kafka: str, topic: str, partitions: int) -> BackgroundProducer:
 
 
 def _batches(partitions: int) -> Iterator[list[Message]]:
-    streams = [stream(_MOST_RECORDS, seed=11, partition=number) for number in range(partitions)]
+    streams = [streaming(_MOST_RECORDS, seed=11, partition=number) for number in range(partitions)]
     turns = zip(*streams, strict=True)
     while batch := list(islice(turns, _PER_PAUSE)):
         yield [

@@ -1,7 +1,7 @@
 """Made-up input for tests of the worker: records as the port has them, good and bad, from a seed."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -82,8 +82,12 @@ def stream(count: int, seed: int = 0, partition: int = 0, bad_share: float = 0.1
 
     Offsets have gaps, as the markers of transactions make them; times are out of order and now and then wrong.
     """
+    return list(streaming(count, seed, partition, bad_share))
+
+
+def streaming(count: int, seed: int = 0, partition: int = 0, bad_share: float = 0.1) -> Iterator[FakeRecord]:
+    """The same records, each made when it is asked for."""
     draw = random.Random(seed * 1000 + partition)
-    records = []
     at = 0
     for number in range(count):
         at += 1 + (draw.random() < 0.05)
@@ -103,8 +107,7 @@ def stream(count: int, seed: int = 0, partition: int = 0, bad_share: float = 0.1
             payload = [None, b"", payload, payload, b"\xc1", payload][fault]
             time_ms = [time_ms, time_ms, -1, START + 99 * HOUR, time_ms, 0][fault]
         extra = [("trace", b"%d" % at)] if draw.random() < 0.3 else None
-        records.append(FakeRecord(partition, at, payload, time_ms, b"key-%d" % at, extra))
-    return records
+        yield FakeRecord(partition, at, payload, time_ms, b"key-%d" % at, extra)
 
 
 def new_model(partition: int = 0, start: int = 0, settings: ModelSettings = SETTINGS) -> PartitionModel:

@@ -63,14 +63,13 @@ def merge_buckets(
     """Merge all buckets of the stack into those of `out`, whose slots are free, and add to the counts."""
     tag_bytes = out.tags.view(np.uint8)
     for bucket in range(np.uint64(len(out.tags))):
-        first = bucket << U3
-        count = _collect(stack, first, scratch)
+        count = _collect(stack, bucket, scratch)
         for which in range(count):
             counted[CLASHES] += np.int64(merge_monomial(stack, scratch, which))
             _elect(stack, scratch, which, election, counted)
         _sort(scratch, count)
         _keep(scratch, count, counted)
-        end = first
+        end = bucket << U3
         for rank in range(count):
             next_one: Index = np.uint64(scratch.order[rank])
             if scratch.kept[next_one]:
@@ -97,10 +96,10 @@ def find_nominees(stack: Stack, scratch: MergeScratch, found: Nominees) -> int:
     `found` has room for all that are nominated in any model.
     """
     end = U0
-    for bucket in range(np.uint64((stack.slots.shape[1] - 1) // BUCKET)):
-        if not _any_nominated(stack, bucket << U3):
+    for bucket in range(np.uint64(stack.starts.shape[1] - 1)):
+        if not _any_nominated(stack, bucket):
             continue
-        count = _collect(stack, bucket << U3, scratch)
+        count = _collect(stack, bucket, scratch)
         for which in range(count):
             standing, nominated, _, _ = _states_of(stack, scratch, which)
             if nominated > 0 and standing == 0:
@@ -112,23 +111,21 @@ def find_nominees(stack: Stack, scratch: MergeScratch, found: Nominees) -> int:
 
 
 @part
-def _any_nominated(stack: Stack, first: Index) -> bool:
+def _any_nominated(stack: Stack, bucket: Index) -> bool:
     found = np.uint8(0)
     for p in range(np.uint64(stack.slots.shape[0])):
-        for place in range(first, first + np.uint64(BUCKET)):
+        for place in range(stack.starts[p, bucket], stack.starts[p, bucket + U1]):
             found |= stack.slots[p, place]["parent"] & NOMINATED
     return bool(found)
 
 
 @part
-def _collect(stack: Stack, first: Index, scratch: MergeScratch) -> Index:
+def _collect(stack: Stack, bucket: Index, scratch: MergeScratch) -> Index:
     """Write the distinct keys of a bucket, and each model's slot of each key; return how many keys there are."""
     count, models = U0, np.uint64(stack.slots.shape[0])
     for p in range(models):
-        for place in range(first, first + np.uint64(BUCKET)):
+        for place in range(stack.starts[p, bucket], stack.starts[p, bucket + U1]):
             key = stack.slots[p, place]["key"]
-            if key == U0:
-                continue
             which = U0
             while which < count and scratch.keys[which] != key:
                 which += U1

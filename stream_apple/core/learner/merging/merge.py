@@ -61,7 +61,17 @@ from stream_apple.core.learner.merging.totals import merge_totals
 from stream_apple.core.learner.new_model import decay_of, extent_of
 from stream_apple.core.learner.options import BITS, Options
 from stream_apple.core.learner.state.model import OCCUPIED, Decay
-from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Table, Words, copy_table, empty_table
+from stream_apple.core.learner.state.table import (
+    BUCKET,
+    NOMINATED,
+    PARENT,
+    Table,
+    Words,
+    copy_table,
+    empty_table,
+    taken_count,
+    taken_places,
+)
 
 Parents = Literal["votes", "union"]
 _A = TypeVar("_A")
@@ -136,17 +146,17 @@ def merge(
 
     def merge_some(some: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
         """Merge these portions, in memory of their own; what has been done with monomials."""
-        counted, stack = np.zeros(COUNTED, np.int64), empty_stack(tables, portions[0][1])
+        counted, stack = np.zeros(COUNTED, np.int64), empty_stack(tables, portions[0][1] // BUCKET)
         own = empty_merge_scratch(len(given), options.classes, extent.class_columns)
         for start, stop in some:
-            _settle(fill_stack(stack, tables, slice(start, stop)), given)
+            _settle(fill_stack(stack, tables, np.arange(start // BUCKET, stop // BUCKET)), given)
             merge_buckets(stack, part_of(out, start, stop), election, own, counted)
         return counted
 
     shares = [portions[at::parts] for at in range(min(parts, len(portions)))]
     counted = np.sum(list(run(merge_some, shares)), axis=0)
     last = len(out.slots) - 1
-    merge_constants(stack_of(tables, slice(last, last + 1)), part_of(out, last, last + 1), scratch)
+    merge_constants(stack_of(tables, np.array([last // BUCKET])), part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
@@ -170,7 +180,7 @@ def adopt(
         merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, merged.table)
     own.take_over(merged.sums)
-    own.sums["counts"][OCCUPIED] = np.count_nonzero(own.table.slots["key"][:-1])
+    own.sums["counts"][OCCUPIED] = taken_count(own.table)
     return counts
 
 
@@ -195,7 +205,7 @@ def _alone(model: Mergeable) -> Merged:
     table = copy_table(model.table)
     won = table.slots["parent"] & NOMINATED != 0
     table.slots["parent"][won] &= ~NOMINATED
-    taken, won_count = int(np.count_nonzero(table.slots["key"][:-1])), int(np.count_nonzero(won))
+    taken, won_count = taken_count(table), int(np.count_nonzero(won))
     sums = {name: array.copy() for name, array in model.sums.items()}
     return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
 
@@ -227,7 +237,8 @@ def _settle(stack: Stack, models: Sequence[Mergeable]) -> None:
 
 
 def _nominees_of(table: Table) -> NDArray[np.int64]:
-    return np.flatnonzero(table.slots["parent"] & NOMINATED)
+    taken = taken_places(table)
+    return np.compress(table.slots["parent"][taken] & NOMINATED != 0, taken)
 
 
 def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: _Run) -> Words:
@@ -239,8 +250,7 @@ def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: _Run) -> W
     # Whole buckets, in which there are any: few, and no more at once than a portion of a table.
     buckets = np.unique(nominated // BUCKET)
     for at in range(0, len(buckets), PORTION_SLOTS // BUCKET):
-        some = buckets[at : at + PORTION_SLOTS // BUCKET, np.newaxis] * BUCKET + np.arange(BUCKET)
-        stack = stack_of(tables, some.ravel())
+        stack = stack_of(tables, buckets[at : at + PORTION_SLOTS // BUCKET])
         _settle(stack, models)
         found = Nominees(np.zeros(total, np.uint64), np.zeros(total, np.int64), np.zeros(total, np.float32))
         count = find_nominees(stack, scratch, found)

@@ -1,7 +1,8 @@
-"""The same slots of several models, stacked in arrays, to be merged at once.
+"""The taken slots of the same buckets of several models, stacked in arrays, to be merged at once.
 
 A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and it takes no
-more memory than a portion of each model. They are copies: the models stay as they are.
+more memory than a portion of each model. They are copies: the models stay as they are. Of a table that is not full only
+the cache lines that hold something are read.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.decay import settle
 from stream_apple.core.learner.state.model import Decay, DecayRule
-from stream_apple.core.learner.state.table import BUCKET, COMPANION, SIDES, SLOT, Table, base_features
+from stream_apple.core.learner.state.table import (
+    BUCKET,
+    COMPANION,
+    SIDES,
+    SLOT,
+    U0,
+    U1,
+    U3,
+    Index,
+    Table,
+    taken_slots,
+)
 
 PORTION_SLOTS = 1 << 14
 
 
 class Stack(NamedTuple):
-    """The same slots of several models: arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
+    """The slots of several models that are taken in the same buckets, one after another.
 
-    Before the last slot stand whole buckets; the last is for `settle`, which leaves it out.
+    All but `starts` are arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
+
+    starts  int64[models, buckets + 1]  where each bucket's slots begin, and the last one's end. Behind them is room for
+            one more slot, for `settle`, which leaves the last out
     """
 
     slots: NDArray[np.void]
@@ -30,6 +46,7 @@ class Stack(NamedTuple):
     counts: NDArray[np.void]
     class_weights: NDArray[np.float32]
     ablations: NDArray[np.float64]
+    starts: NDArray[np.int64]
 
 
 def portions_of(table: Table) -> list[tuple[int, int]]:
@@ -38,41 +55,64 @@ def portions_of(table: Table) -> list[tuple[int, int]]:
     return [(start, min(start + PORTION_SLOTS, size)) for start in range(0, size, PORTION_SLOTS)]
 
 
-def empty_stack(tables: Sequence[Table], size: int) -> Stack:
-    """Return a stack for `size` slots of each of these tables, in which there is nothing yet."""
-    models = len(tables)
-    raw = np.zeros((models, (size + 1) * SLOT.itemsize), np.uint8)
-    side_arrays = {"companions": np.zeros((models, size + 1 if len(tables[0].companions) else 0), COMPANION)}
+def empty_stack(tables: Sequence[Table], buckets: int) -> Stack:
+    """Return a stack for so many buckets of each of these tables, in which there is nothing yet."""
+    models, size = len(tables), buckets * BUCKET + 1
+    side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
     for name in SIDES:
         like = getattr(tables[0], name)
-        side_arrays[name] = np.zeros((models, size + 1 if len(like) else 0, *like.shape[1:]), like.dtype)
+        side_arrays[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
     named: dict[str, Any] = side_arrays
-    return Stack(slots=raw.view(SLOT), **named)
+    raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
+    return Stack(slots=raw.view(SLOT), starts=np.zeros((models, buckets + 1), np.int64), **named)
 
 
-def fill_stack(stack: Stack, tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
-    """Write these slots of all tables to a stack for as many; rows of companions are 0 but for base features.
+def fill_stack(stack: Stack, tables: Sequence[Table], buckets: NDArray[np.int64]) -> Stack:
+    """Write these buckets of all tables to a stack for as many; the one behind the last has the constant's slot.
 
     Memory that is filled again and again is worth more than new memory, which the system would have to clear.
     """
-    raw = stack.slots.view(np.uint8)
-    stack.companions.view(np.uint8)[:] = 0
     for at, table in enumerate(tables):
-        slots = table.slots[where]
-        raw[at, : slots.nbytes] = slots.view(np.uint8)  # as bytes: NumPy would copy field by field
-        if len(table.companions):
-            used = np.flatnonzero(slots["degree"] <= 1)
-            stack.companions[at, used] = table.companions[where][used]
-        for name in SIDES:
-            if len(side := getattr(table, name)):
-                getattr(stack, name)[at, :-1] = side[where]
+        _gather(table, buckets, _model_of(stack, at), stack.starts[at])
     return stack
 
 
-def stack_of(tables: Sequence[Table], where: slice | NDArray[np.int64]) -> Stack:
-    """Return these slots of all tables, in a stack of their own; see `fill_stack`."""
-    size = len(range(*where.indices(len(tables[0].slots)))) if isinstance(where, slice) else len(where)
-    return fill_stack(empty_stack(tables, size), tables, where)
+def _model_of(stack: Stack, at: int, size: int | None = None) -> Table:
+    """Return the first slots of one model in a stack, as those of a table; all, if there is no size."""
+    return Table(
+        slots=stack.slots[at, :size],
+        tags=np.zeros(0, np.uint64),
+        admission_filter=np.zeros(0, np.uint8),
+        companions=stack.companions[at, :size],
+        residuals=stack.residuals[at, :size],
+        stamps=stack.stamps[at, :size],
+        counts=stack.counts[at, :size],
+        class_weights=stack.class_weights[at, :size],
+        ablations=stack.ablations[at, :size],
+    )
+
+
+@kernel
+def _gather(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64]) -> None:
+    """Write the taken slots of these buckets one after another, and to `starts` where they are, see `Stack`."""
+    end = U0
+    for at in range(len(buckets)):
+        starts[at] = end
+        bucket = np.uint64(buckets[at])
+        taken = U1 if bucket == np.uint64(len(table.tags)) else taken_slots(table.tags[bucket])
+        place = bucket << U3
+        while taken != U0:
+            if taken & U1 != U0:
+                _copy_row(table, place, into, end)
+                end += U1
+            taken >>= U1
+            place += U1
+    starts[len(buckets)] = end
+
+
+def stack_of(tables: Sequence[Table], buckets: NDArray[np.int64]) -> Stack:
+    """Return these buckets of all tables, in a stack of their own; see `fill_stack`."""
+    return fill_stack(empty_stack(tables, len(buckets)), tables, buckets)
 
 
 def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:
@@ -80,18 +120,7 @@ def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None
     if not rule.active:
         return
     for at, decay in enumerate(decays):
-        table = Table(
-            slots=stack.slots[at],
-            tags=np.zeros(0, np.uint64),
-            admission_filter=np.zeros(0, np.uint8),
-            companions=stack.companions[at],
-            residuals=stack.residuals[at],
-            stamps=stack.stamps[at],
-            counts=stack.counts[at],
-            class_weights=stack.class_weights[at],
-            ablations=stack.ablations[at],
-        )
-        settle(table, Decay(*(array.copy() for array in decay)), rule)
+        settle(_model_of(stack, at, int(stack.starts[at, -1]) + 1), Decay(*(array.copy() for array in decay)), rule)
 
 
 def part_of(table: Table, start: int, stop: int) -> Table:
@@ -106,13 +135,40 @@ def part_of(table: Table, start: int, stop: int) -> Table:
 
 
 def copy_into(table: Table, given: Table) -> None:
-    """Copy all arrays of a table into another one of the same size."""
-    table.slots.view(np.uint8)[:] = given.slots.view(np.uint8)
+    """Copy all monomials of a table into another one of the same size, in place of those that it has."""
+    _copy_taken(table, given)
     table.tags[:] = given.tags
     table.admission_filter[:] = given.admission_filter
-    if len(table.companions):
-        # No others: memory that was never written costs nothing.
-        for used in (base_features(given.slots), [len(given.slots) - 1]):
-            table.companions[used] = given.companions[used]
-    for name in SIDES:
-        getattr(table, name)[:] = getattr(given, name)
+
+
+@kernel
+def _copy_taken(table: Table, given: Table) -> None:
+    """Copy the slots that are taken in either table, and the constant's: others are 0 in both."""
+    buckets = np.uint64(len(table.tags))
+    for bucket in range(buckets + U1):
+        constant = bucket == buckets
+        taken = U1 if constant else taken_slots(table.tags[bucket] | given.tags[bucket])
+        place = bucket << U3
+        while taken != U0:
+            if taken & U1 != U0:
+                _copy_row(given, place, table, place)
+            taken >>= U1
+            place += U1
+
+
+@part
+def _copy_row(table: Table, place: Index, other: Table, to: Index) -> None:
+    """Copy a slot, and what is beside it, but for companions where there are none."""
+    other.slots[to] = table.slots[place]
+    if len(table.companions) > 0 and table.slots[place]["degree"] <= 1:
+        other.companions[to] = table.companions[place]
+    if len(table.residuals) > 0:
+        other.residuals[to] = table.residuals[place]
+    for c in range(table.stamps.shape[1] if len(table.stamps) > 0 else 0):
+        other.stamps[to, c] = table.stamps[place, c]
+    if len(table.counts) > 0:
+        other.counts[to] = table.counts[place]
+    for c in range(table.class_weights.shape[1] if len(table.class_weights) > 0 else 0):
+        other.class_weights[to, c] = table.class_weights[place, c]
+    if len(table.ablations) > 0:
+        other.ablations[to] = table.ablations[place]

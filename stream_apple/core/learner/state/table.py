@@ -167,6 +167,16 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
     return np.flatnonzero(slots["degree"] == 1)
 
 
+def taken_places(table: Table) -> NDArray[np.int64]:
+    """Return the indices, int64[k], of slots that hold a monomial, without the constant's."""
+    return np.flatnonzero(table.tags.view(np.uint8))
+
+
+def taken_count(table: Table) -> int:
+    """Return how many those are."""
+    return int(np.bitwise_count(table.tags & ONES).sum())
+
+
 def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
     """Return views of the rows [start, stop) of the side arrays that the table has, by name."""
     return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}

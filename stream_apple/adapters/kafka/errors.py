@@ -27,7 +27,15 @@ _TRANSIENT = frozenset(
         KafkaError._WAIT_COORD,  # noqa: SLF001
     }
 )
-_CONFIGURATION_ERRORS = frozenset(
+UNKNOWN = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    }
+)
+"""A topic or a partition does not exist, or the broker that was asked does not know of it yet."""
+_CONFIGURATION_ERRORS = UNKNOWN | frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -43,11 +51,8 @@ _CONFIGURATION_ERRORS = frozenset(
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._INVALID_ARG,  # noqa: SLF001
         KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
         KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     }
 )

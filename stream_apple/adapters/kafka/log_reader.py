@@ -1,6 +1,7 @@
 """Consumers that only read: they join no group, commit nothing, and disturb no worker."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from stream_apple.adapters.kafka.admin import SILENT, Cluster
 from stream_apple.adapters.kafka.client_properties import Properties, reader_properties
 from stream_apple.adapters.kafka.errors import (
+    UNKNOWN,
     call_error,
     fetch_error,
     is_configuration_error,
@@ -21,6 +23,8 @@ from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
+UNKNOWN_S = 10.0
+"""For how long it is not believed that a partition is unknown: a broker that has just come back may know of none."""
 _POOLED_WAIT_MS = 20
 """So long the broker may keep back the answer to a last question, for which the next reader of the client waits."""
 
@@ -225,9 +229,15 @@ def committed_offsets(
 def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int) -> LogRange:
     """The broker's answer; whether the end is the last stable offset is the consumer's isolation level."""
     asked = TopicPartition(topic, partition)
+    believed_from = time.monotonic() + UNKNOWN_S
 
     def ask() -> LogRange:
-        low, high = consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S)
+        try:
+            low, high = consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() in UNKNOWN and time.monotonic() < believed_from:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, error.args[0].str())) from error
+            raise
         # A broker that has just come back may answer without an offset, and without an error.
         if min(low, high) < 0:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"found the log from {low} to {high}"))

@@ -5,7 +5,7 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, Producer
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer
 from support.kafka.connections import fetch_some
 from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
@@ -13,7 +13,7 @@ from support.waiting import DEADLINE_S
 from stream_apple.adapters.kafka.client_properties import reader_properties
 from stream_apple.adapters.kafka.log_reader import CommittedReader, PartitionReader, log_range
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import LogRange
 
 
@@ -53,15 +53,18 @@ def test_whether_checksums_are_checked_is_the_users_choice(mock_examples: str) -
 
 
 class Forgetful(Consumer):
-    """Answers about a log as a broker does that has just come back: at first without its end."""
+    """Answers about a log as a broker does that has just come back: at first without its end, or knowing of none."""
 
-    def __init__(self, answers: list[tuple[int, int]]) -> None:
+    def __init__(self, answers: list[tuple[int, int] | int]) -> None:
         super().__init__({"group.id": "group"})
         self.answers = answers
 
     def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
-        """The next of the answers, the last for ever."""
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        """The next of the answers, the last for ever; a number is the code of an error."""
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return answer
 
 
 def test_an_answer_without_offsets_is_none() -> None:
@@ -71,6 +74,15 @@ def test_an_answer_without_offsets_is_none() -> None:
     assert log_range(consumer, retry, "examples", 0) == LogRange(3, 9699)
     with pytest.raises(BrokerError, match=r"watermarks of examples-0: .*-1001"):
         log_range(Forgetful([(0, OFFSET_INVALID)]), RetryPolicy(0.2), "examples", 0)
+
+
+def test_a_partition_that_is_unknown_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while it is believed: the topic is gone, and somebody has to look."""
+    answers: list[tuple[int, int] | int] = [KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART, (3, 9699)]
+    assert log_range(Forgetful(answers), RetryPolicy(), "examples", 0) == LogRange(3, 9699)
+    monkeypatch.setattr("stream_apple.adapters.kafka.log_reader.UNKNOWN_S", 0.0)
+    with pytest.raises(ConfigurationError, match=r"watermarks of examples-0: .*_UNKNOWN_PARTITION"):
+        log_range(Forgetful([KafkaError._UNKNOWN_PARTITION]), RetryPolicy(), "examples", 0)
 
 
 def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:

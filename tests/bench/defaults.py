@@ -1,6 +1,6 @@
 """What each default of a mixture does: all of them, and all but one, on sets of many kinds.
 
-    python tests/bench/defaults.py [--squared] [--flipped] [--rows N] [FILE ...]
+    python tests/bench/defaults.py [--squared] [--flipped] [--rows N] [--held-out] [FILE ...]
 
 The sets are those that ship with scikit-learn and River, streams that River makes, the clicks of the demo, and FILES
 in svmlight (two labels, or amounts); of each the first N examples (8,000), shuffled if no time is in their order,
@@ -10,7 +10,7 @@ over the sets, of what it makes in place of the default's 1: progressive error (
 loss, loss of the last fifth, features, and processor time of an example. Above them stands each set by the default,
 and by the first defaults, with the examples after a flip until the error of 250 is within a tenth of what it was
 before. With --flipped it prints these alone, of every set of two labels and 2,000 examples or more, by the default
-and by one that ignores drift.
+and by one that ignores drift. With --held-out the sets are those of `held_out.py`, on which no default was chosen.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import held_out
 import numpy as np
 import river.datasets
 import xxhash
@@ -162,6 +163,14 @@ def sets(files: list[Path], count: int = ROWS) -> Iterator[tuple[str, Set]]:
         yield f"{name}, flipped", flipped(made[name])
 
 
+def held_out_sets(count: int) -> Iterator[tuple[str, Set]]:
+    """Yield the sets by name on which no default was chosen."""
+    for name, found, loss, classes in held_out.arrays(count):
+        yield name, of_arrays(found, loss, classes)
+    for name, (make, loss, classes) in held_out.STREAMS.items():
+        yield name, of_river(make(), loss, classes, count)
+
+
 def squared(given: Set) -> Set:
     """Return a set of two labels with the squared loss, labels being 0 and 1; any other as it is."""
     if given.loss != "logistic":
@@ -227,9 +236,10 @@ def main() -> None:
     parser.add_argument("--squared", action="store_true", help="learn two labels with the squared loss")
     parser.add_argument("--flipped", action="store_true", help="only say how soon flips are overcome")
     parser.add_argument("--rows", type=int, default=ROWS, help="at most so many examples of a set")
+    parser.add_argument("--held-out", action="store_true", help="other sets, on which no default was chosen")
     parser.add_argument("files", nargs="*", type=Path)
     chosen = parser.parse_args()
-    found_sets = dict(sets(chosen.files, chosen.rows))
+    found_sets = dict(held_out_sets(chosen.rows) if chosen.held_out else sets(chosen.files, chosen.rows))
     if chosen.flipped:
         found_sets = {name: flipped(each) for name, each in found_sets.items() if _can_flip(each)}
     given = {name: squared(each) if chosen.squared else each for name, each in found_sets.items()}

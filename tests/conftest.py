@@ -80,6 +80,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"proved anew: {', '.join(sorted(anew))}: {told}")
 
 
+@pytest.fixture(autouse=True)
+def services_end_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a service that is called in the test's process end as other commands do: it would take that with it."""
+    monkeypatch.setattr("stream_apple.cli.service._leave", sys.exit)
+
+
 @pytest.fixture(scope="session")
 def jars() -> Path:
     """Kafka's jars, for tests that start and break brokers of their own."""

@@ -17,7 +17,8 @@ from stream_apple.config import load
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import Kernel
-from stream_apple.core.learner.merging.merge import adopt, merge
+from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.merging.merge import adopt, merge, start_of
 from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -25,6 +26,8 @@ from stream_apple.stream.model.warmup import warm_up
 
 chosen = {f"STREAM_APPLE_{name}": value for name, value in json.loads(sys.argv[1]).items()}
 settings = settings_of(load(None, chosen))
+if sys.argv[2] == "started":
+    settings = settings._replace(start=start_of(Learner(settings.options)))
 decoder = settings.decoder()
 
 def compiled():
@@ -37,7 +40,7 @@ assert before["stream_apple.core.codec.parse.parse"] == 1, before
 
 # Whatever may come, JSON and msgpack, faults and names to note; over ten epochs, with all that an epoch's end does.
 classes = settings.options.classes
-model = PartitionModel("examples", 0, Lineage(0, "0" * 16), settings, decoder)
+model = PartitionModel("examples", 0, Lineage(0, "0" * 16), settings, decoder).begin()
 offset, notes = 0, ngrams_of(settings.options)
 for epoch in range(10):
     values = []
@@ -98,6 +101,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "users": {"personalise": "key"},
     "n-grams": {"ngrams": "text=2"},
     "merged": {},
+    "started": {},
 }
 
 
@@ -108,7 +112,7 @@ def test_nothing_is_compiled_when_a_worker_is_ready(family: str) -> None:
     if family == "merged":
         chosen["MERGE__MODE"] = "average"
     run = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, json.dumps(chosen)],
+        [sys.executable, "-c", _SCRIPT, json.dumps(chosen), family],
         cwd=TESTS.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,

@@ -326,8 +326,8 @@ class DeclaredOptions:
     discretise: Annotated[
         Discretise | None,
         Option(
-            "What numbers are learned as: their intervals (quantile, mdl), or both (auto), or values and a linear "
-            "spline (spline).  [default: spline in a mixture]",
+            "What numbers become: intervals (quantile, mdl), or stay beside them (auto) or beside splines.  "
+            "[default: spline in a mixture]",
             first="none",
         ),
     ] = None

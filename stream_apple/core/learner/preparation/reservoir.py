@@ -203,17 +203,10 @@ def _fitted(
         values = np.concatenate([values, np.zeros(int((~present).sum()), np.float32)])
         their_classes = np.concatenate([their_classes, classes[~present]])
     mdl = options.discretise == "mdl"
+    between = spline_points if options.discretise == "spline" else quantile_cuts
     cuts = values[:0]
     if cut:
-        most = int(options.bins or 0)
-        spline = options.discretise == "spline"
-        cuts = (
-            mdl_cuts(values, their_classes)
-            if mdl
-            else spline_points(values, most)
-            if spline
-            else quantile_cuts(values, most)
-        )
+        cuts = mdl_cuts(values, their_classes) if mdl else between(values, int(options.bins or 0))
     made = _FeatureCuts(cuts + np.float32(0.0), kept, dense, *_centred(options, values, cuts))
     if earlier is not None and _still_fits(earlier, made, values, their_classes if mdl else None):
         made = earlier

@@ -56,7 +56,7 @@ def empty_parent_lists() -> ParentLists:
 
 
 def empty_sightings() -> Sightings:
-    """Return room for candidates."""
+    """Return room for SIGHTINGS sightings, of which there is none yet."""
     return Sightings(np.zeros(SIGHTINGS, np.uint64), np.zeros(SIGHTINGS, np.int64), np.zeros(1, np.int64))
 
 

@@ -28,9 +28,11 @@ def derived_names(intervals: Intervals, form: Form) -> dict[int, Derived]:
         feature, cuts = int(intervals.features[number]), intervals.cuts[start:stop]
         ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
         for at, key in enumerate(keys_of_values(feature, cuts, form).tolist() if len(cuts) else ()):
-            opening = "[" if at else "("
-            interval = f"{_IN}{opening}{ends[at]},{ends[at + 1]})"
-            found[key] = Derived(feature, f"{_ABOUT}{ends[at + 1]}" if form.spline else interval)
+            if form.spline:
+                ending = f"{_ABOUT}{ends[at + 1]}"
+            else:
+                ending = f"{_IN}{'[' if at else '('}{ends[at]},{ends[at + 1]})"
+            found[key] = Derived(feature, ending)
         if intervals.kept[number] == CENTRED:
             centre = intervals.centres[number]
             sign = "+" if centre < 0 else _MINUS

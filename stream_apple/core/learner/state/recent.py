@@ -23,9 +23,8 @@ def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
 
 
 def copy_recent(recent: Recent) -> Recent:
-    """Return a copy."""
-    keys, values, roles, ends, filled = recent
-    return Recent(keys.copy(), values.copy(), roles.copy(), ends.copy(), filled.copy())
+    """Return the examples in memory of their own, as they are now."""
+    return Recent._make(array.copy() for array in recent)
 
 
 def longest_recent(recent: Recent) -> int:

@@ -173,7 +173,7 @@ def taken_places(table: Table) -> NDArray[np.int64]:
 
 
 def taken_count(table: Table) -> int:
-    """Return how many those are."""
+    """Return how many slots hold a monomial, without the constant's: as many as `taken_places` has."""
     return int(np.bitwise_count(table.tags & ONES).sum())
 
 

@@ -4,10 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Four processes, each with a broker of its own: half of the tests wait for brokers and workers, and leave the cores to
-# the others.
+# Five processes, which share one broker: half of the tests wait for it and for workers, and leave the cores to others.
 # The watchdog is for what pytest's own timeout can't interrupt, a call into C that never comes back.
-PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+PYTEST := $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .PHONY: demo test lint types kernels unit prove bench notebooks site docs lock clean

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ settings.load_profile("stream_apple")
 
 _LONGEST = ("end_to_end", "test_notebooks.py", "simulation", "demo", "status_page", "deploy", "security", "stream")
 """Folders and files, in the order in which they are begun with."""
+_BOOTSTRAP = "STREAM_APPLE_TEST_BOOTSTRAP"
 _OWN_BROKER = pytest.StashKey[str | None]()
 
 
@@ -41,10 +43,26 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take the address of the user's broker out of the environment.
 
     The product refuses variables of its prefix that it does not know. A process that only hands out tests to others
-    leaves it for them.
+    starts a broker for all of them, unless the user has one.
     """
     if config.getoption("dist", "no") == "no":
-        config.stash[_OWN_BROKER] = os.environ.pop("STREAM_APPLE_TEST_BOOTSTRAP", None)
+        config.stash[_OWN_BROKER] = os.environ.pop(_BOOTSTRAP, None)
+    elif _BOOTSTRAP not in os.environ:
+        _start_shared_broker(config)
+
+
+def _start_shared_broker(config: pytest.Config) -> None:
+    """Start a broker that lives as long as this process, and leave its address for those that it starts."""
+    try:
+        jars = resolve_jars()
+    except UnavailableError:
+        return  # each test that needs one says so
+    directory = TemporaryDirectory(prefix="stream-apple-kafka-")
+    config.add_cleanup(directory.cleanup)
+    broker = Broker(Path(directory.name), jars)
+    config.add_cleanup(broker.kill)
+    broker.start()
+    os.environ[_BOOTSTRAP] = broker.bootstrap
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,16 +20,15 @@ from contextlib import closing
 from typing import NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView, KafkaLogs
+from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
-MOST_GROUPS = 50
-"""So many groups are asked whose a model is: each takes a client of its own."""
+MOST_GROUPS = 1_000
+"""So many groups are asked whose a model is: each is a request, and all of them wait together."""
 
 _TAILS = (1_000, 10_000, 100_000)
 """Offsets of each partition's end that are read: more, as long as none of them tells whose the topic is."""
@@ -105,16 +104,9 @@ def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) ->
 
     Groups that this client may not look at, or whose coordinator does not answer, are passed over.
     """
-    examples = config.topics.examples
     found: dict[str, str] = {}
-    for group in groups:
-        with closing(GroupView(reader_properties(config.kafka, group), examples, RetryPolicy(_ASKED_S))) as view:
-            try:
-                noted = view.committed(range(cluster.topics.get(examples, 0)))
-            except (BrokerError, ConfigurationError):
-                continue
-        models = (noted_model(committed) for committed in noted.values() if committed is not None)
-        found = {model: group for model in models if model is not None} | found
+    for group, noted in cluster.committed_by(groups, config.topics.examples, _ASKED_S).items():
+        found = {model: group for model in map(noted_model, noted) if model is not None} | found
     return found
 
 

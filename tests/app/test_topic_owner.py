@@ -37,7 +37,7 @@ class Group:
             **{f"STREAM_APPLE_TOPICS__{role.upper()}": name for role, name in topics.items()},
             **settings,
         }
-        self._producer = Producer({"bootstrap.servers": kafka})
+        self._producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
 
     @property
     def config(self) -> Config:
@@ -67,7 +67,7 @@ class Group:
         for offset in range(start, stop):
             told = {"prediction": 0.5, "label": None, "loss": None, "epoch": 1, "model": self.model(partition)}
             place = {"topic": examples or config.topics.examples, "partition": partition, "offset": offset}
-            self.write(config.topics.predictions, msgpack.packb(told | place), partition)
+            self._producer.produce(config.topics.predictions, msgpack.packb(told | place), partition=partition)
         assert self._producer.flush(DEADLINE_S) == 0
 
     def reject(self, offset: int, examples: str = "") -> None:

@@ -60,7 +60,7 @@ class Site:
     def check_that_it_answers(self, worker: WorkerProcess) -> None:
         """It is ready, and what comes now is answered by it, in every partition."""
         ends = LogEnds(self.kafka)
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for number in range(PARTITIONS):
             before = ends.of(self.config.topics.predictions, number)
             record = next(self._records)

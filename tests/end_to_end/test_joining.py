@@ -42,7 +42,7 @@ class Feed:
     """Impressions and outcomes, as they happen, some of them broken; use `step` again and again."""
 
     def __init__(self, bootstrap: str, topics: Topics, seed: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
         self._topics = topics
         self._draw = random.Random(seed)
         self._later: list[tuple[float, int, bytes, bytes]] = []
@@ -266,7 +266,10 @@ def test_records_of_another_shape_are_joined_and_learned(
     )
     processes.enter_context(WorkerProcess(config, tmp_path / "join.log", command="join"))
     worker = processes.enter_context(WorkerProcess(config, tmp_path / "run.log"))
-    producer, draw = Producer({"bootstrap.servers": kafka, "linger.ms": 5}), random.Random(4)
+    producer, draw = (
+        Producer({"bootstrap.servers": kafka, "linger.ms": 5, "enable.idempotence": True}),
+        random.Random(4),
+    )
     clicked, count = dict[int, bool](), 300
     for number in range(count):
         shown, partition = time.time(), number % PARTITIONS

@@ -97,7 +97,9 @@ def large(number: int) -> bytes:
 
 def send(kafka: str, name: str, count: int) -> None:
     """So many, by turns to each partition."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5, "compression.type": "none"})
+    producer = Producer(
+        {"bootstrap.servers": kafka, "linger.ms": 5, "compression.type": "none", "enable.idempotence": True}
+    )
     for number in range(count):
         producer.produce(name, large(number), partition=number % PARTITIONS, timestamp=1_700_000_000_000 + number)
         producer.poll(0)

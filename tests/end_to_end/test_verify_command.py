@@ -134,7 +134,7 @@ def test_beside_a_live_worker_and_after_it(deployment: Deployment) -> None:
 
     topics, kafka = deployment.config.topics, deployment.kafka
     message = read_to_end(kafka, topics.predictions, PARTITIONS)[1][500]
-    copier = Producer({"bootstrap.servers": kafka})
+    copier = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     copier.produce(topics.predictions, message.value(), message.key(), 1, timestamp=message.timestamp()[1])
     assert copier.flush(DEADLINE_S) == 0
     done = deployment.verify()

@@ -73,7 +73,9 @@ class Registry:
             "QUARKUS_HTTP_PORT": str(self._port),
         }
         jar = next(self._jars.glob("*-runner.jar"))
-        self._process = start_child(["java", "-Xmx400m", "-XX:+UseSerialGC", "-jar", jar], log, environment)
+        self._process = start_child(
+            ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar], log, environment
+        )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 # The package types its admin module and does not mark what it exports.
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -24,7 +24,7 @@ from stream_apple.adapters.kafka.client_properties import SESSION_MS
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration, translated
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.stream.log.ports import LogRange
+from stream_apple.stream.log.ports import Committed, LogRange
 
 CONNECT_S = 6.0
 REQUEST_S = 8.0
@@ -140,6 +140,31 @@ class Cluster:
         except KafkaException:
             return []
         return sorted(group.group_id for group in listed.valid)
+
+    def committed_by(self, groups: Iterable[str], topic: str, within_s: float) -> dict[str, list[Committed]]:
+        """What each of these groups has committed in the topic, all asked for at once.
+
+        Left out are groups that this client may not look at, or whose coordinator is silent for `within_s` seconds.
+        """
+        places = [TopicPartition(topic, number) for number in range(self.topics.get(topic, 0))]
+        if not places:
+            return {}
+        asked = [
+            self.client.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, places)], request_timeout=within_s
+            )
+            for group in groups
+        ]
+        found = {}
+        for group, future in (item for futures in asked for item in futures.items()):
+            try:
+                with as_kafka_exception():
+                    answers = future.result().topic_partitions
+            except KafkaException:
+                continue
+            told = [each for each in answers if each.error is None and each.offset >= 0]
+            found[group] = [Committed(each.offset, each.metadata or "") for each in told]
+        return found
 
     def create(self, topics: Sequence[NewTopic], *, dry_run: bool = False) -> None:
         """Make all of these topics; `dry_run`: let the brokers check it."""

@@ -2,16 +2,26 @@
 
 import time
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Producer
+from confluent_kafka import (
+    OFFSET_INVALID,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]
 from support.ports import free_ports
+from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import existing
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.stream.log.ports import Committed
 
 
 def test_no_answer_is_told_in_time() -> None:
@@ -49,3 +59,40 @@ def test_an_answer_without_offsets_is_none(mock_cluster: str, monkeypatch: pytes
     monkeypatch.setattr(cluster.client, "list_offsets", lambda asked, **_: dict.fromkeys(asked, unknown))
     with pytest.raises(BrokerError, match=r"the ends of examples-2: .* found -1001 and -1001"):
         cluster.log_ranges("examples", [2])
+
+
+def test_what_many_groups_have_committed(kafka: str, topic: TopicFactory) -> None:
+    """Of each, with its note; of a group without offsets nothing; of one that can't be asked there is no answer."""
+    examples = topic("examples", partitions=2)
+    cluster = Cluster({"bootstrap.servers": kafka})
+    names = [f"{examples}-{number}" for number in range(120)]
+    for number, name in enumerate(names):
+        noted = TopicPartition(examples, 1, number, f"note {number}")
+        request = [ConsumerGroupTopicPartitions(name, [noted])]
+        for future in cluster.client.alter_consumer_group_offsets(request).values():
+            future.result(DEADLINE_S)
+    found = cluster.committed_by([*names, f"{examples}-nobody"], examples, DEADLINE_S)
+    assert found == {
+        **{name: [Committed(number, f"note {number}")] for number, name in enumerate(names)},
+        f"{examples}-nobody": [],
+    }
+    assert cluster.committed_by(names, "not-there", DEADLINE_S) == {}
+
+
+def test_groups_that_are_not_answered_for_are_passed_over(
+    kafka: str, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may look at some groups and not at others."""
+    examples = topic("examples", partitions=1)
+    cluster = Cluster({"bootstrap.servers": kafka})
+    asked = cluster.client.list_consumer_group_offsets
+
+    def ask(requests: list[ConsumerGroupTopicPartitions], **how: Any) -> dict[str, Future[Any]]:
+        if requests[0].group_id != "closed":
+            return asked(requests, **how)
+        refused = Future[Any]()
+        refused.set_exception(KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
+        return {"closed": refused}
+
+    monkeypatch.setattr(cluster.client, "list_consumer_group_offsets", ask)
+    assert cluster.committed_by(["open", "closed"], examples, DEADLINE_S).keys() == {"open"}

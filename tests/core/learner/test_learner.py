@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.oracles.learner import Oracle
 
@@ -131,6 +131,7 @@ def test_losses_of_learn_are_those_of_its_predictions() -> None:
 
 @pytest.mark.parametrize(("bits", "names"), [(8, 40), (14, 12)], ids=["full table", "roomy table"])
 @pytest.mark.parametrize("combine", ["mix", "off"])
+@settings(max_examples=30)
 @given(cuts=st.lists(st.integers(0, 400), max_size=8), seed=st.integers(0, 3))
 def test_result_does_not_depend_on_batches(bits: int, names: int, combine: Combine, cuts: list[int], seed: int) -> None:
     """However the stream is cut into batches, scores and the model's digest are the same to the bit."""

@@ -24,17 +24,17 @@ THEIR_BITS = 25  # VW's features share a weight where their hashes agree: room e
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Batch:
-    """10,000 examples of the planted benchmark."""
+    """6,000 examples of the planted benchmark."""
     path = tmp_path_factory.mktemp("planted") / "planted.vw"
-    subprocess.run([sys.executable, PLANTED, "10000", path], check=True)
+    subprocess.run([sys.executable, PLANTED, "6000", path], check=True)
     return read_batch([path], LIMITS)
 
 
 def real(shared: SharedFile, name: str) -> Batch:
-    """A real set in a fixed random order, at most 12,000 rows."""
+    """A real set in a fixed random order, at most 6,000 rows."""
     batch = read_batch([shared(f"data/{name}.svm.gz")], LIMITS)
     order = np.random.default_rng(1).permutation(len(batch.labels))
-    return batch.select(order[:12_000])
+    return batch.select(order[:6_000])
 
 
 def with_weights(batch: Batch) -> Batch:
@@ -118,7 +118,7 @@ def test_l2_equals_vowpal_wabbit(
 ) -> None:
     """In its units, from hardly any to so much that weights are halved every hundred examples: 1e-5."""
     batch = (planted if name == "planted" else real(shared, name)).select(
-        np.arange(2_000 if method != "linear" else 8_000)
+        np.arange(2_000 if method != "linear" else 6_000)
     )
     arguments = ["-q", "::"] if method == "quadratic" else []
     tolerances = (1e-5, 1e-6)

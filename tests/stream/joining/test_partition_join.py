@@ -36,7 +36,7 @@ class TestOrderlyLogs:
         assert joined.examples == joined_by_times(rule, *logs)
         assert joined.refused_impressions == joined.refused_outcomes == []
 
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(SEEDS, BEATS)
     def test_restarts_change_nothing(self, seed: int, beats: str) -> None:
         """Whoever goes on from a committed position gives what would have been given without a restart."""
@@ -66,7 +66,7 @@ class TestOrderlyLogs:
 class TestAnyLogs:
     """Records that are late, or whose times are far from true."""
 
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(SEEDS, st.sampled_from([0, 20, 200]), st.sampled_from([0.0, 0.1, 0.5]), BEATS)
     def test_is_what_the_rule_says(self, seed: int, disorder: int, odd: float, beats: str) -> None:
         """With restarts and without: the rule, word for word."""

@@ -56,7 +56,7 @@ def states_of(learner: Learner, values: dict[Monomial, np.float32]) -> dict[Mono
 
 def examples(*, logistic: bool) -> list[Row]:
     """Zero slopes first: labels that are 0, if they may be. Then values that get wider and wider, and newcomers."""
-    rows = [row for row in planted_rows(420, seed=3, names=9) if row.label is not None and row.weight > 0]
+    rows = [row for row in planted_rows(380, seed=3, names=9) if row.label is not None and row.weight > 0]
     rows = [
         row._replace(features={name: value * (1 + (at % 37 == 0) * at / 20) for name, value in row.features.items()})
         for at, row in enumerate(rows)

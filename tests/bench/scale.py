@@ -33,6 +33,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from feeds.streams import START_MS, broker, fill
 from report import figure, header
 from support.local_http import metric
+from support.no_local_partitions import NothingLocal
 from support.records import FakeRecord
 from support.topics import FOREVER, create_worker_topics, read_to_end, unique_topics
 from support.waiting import wait_until
@@ -48,7 +49,7 @@ from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.leader import _NothingHere, _Watch
+from stream_apple.stream.merging.committed_standings import CommittedStandings
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
@@ -420,10 +421,11 @@ def leader() -> None:
     provenance = Provenance("group", Topics("e", "p", "d", "m", "r"), {}, MergeSettings(1, "votes", 30.0, 60.0))
     for partitions in (1_000, 10_000):
         noted: Any = Noted(provenance, partitions)
-        watch, rounds, seconds = _Watch(noted, provenance, _NothingHere(), time.monotonic), OpenRounds(30.0), []
+        standings = CommittedStandings(noted, provenance, NothingLocal(), time.monotonic)
+        rounds, seconds = OpenRounds(30.0), []
         for _ in range(12):
             began = time.perf_counter()
-            rounds.observe(watch.standings(), MergeHistory(), time.monotonic())
+            rounds.observe(standings.look(), MergeHistory(), time.monotonic())
             rounds.closed(time.monotonic())
             seconds.append(time.perf_counter() - began)
         look = figure(f"{partitions} partitions: a look", [1e3 * each for each in seconds[2:]], "ms")

@@ -10,7 +10,7 @@ import structlog
 from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
-from stream_apple.stream.merging import leader, merging
+from stream_apple.stream.merging import committed_standings, leader, merging
 from stream_apple.stream.snapshots import blocks, merge_reading, restorer, writer
 
 
@@ -28,7 +28,7 @@ def small(block_slots: int = 64) -> Iterator[None]:
         patch.setattr(replica, "UNDECIDED_S", 0.0)
         patch.setattr(leader, "POLL_S", 0.0)
         patch.setattr(leader, "LEAST_POLL_S", 0.0)
-        patch.setattr(leader, "ENDS_S", 0.0)
+        patch.setattr(committed_standings, "ENDS_S", 0.0)
         patch.setattr(merging, "POLL_S", 0.0)
         patch.setattr(merging, "LEAST_POLL_S", 0.0)
         patch.setattr(merging, "DEFER_S", merging.DEFER_S)

@@ -17,7 +17,6 @@ from stream_apple.core.learner.parent_selection import (
     Census,
     Survey,
     survey_for_growth,
-    take_census,
     trimmed,
 )
 from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
@@ -39,14 +38,17 @@ REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before
 class Growth(NamedTuple):
     """What an epoch's end changed: how many monomials became parents, how many ceased to be, and the census afterwards.
 
-    census  empty if nobody has asked for it, and it would have taken a reading of the table
+    census  NO_CENSUS if none was taken
     tuples  what was selected of them, with method tuples; None with others
     """
 
     added: int
     retired: int
-    census: Census
+    census: Census = NO_CENSUS
     tuples: SelectionEnd | None = None
+
+
+UNCHANGED = Growth(0, 0)
 
 
 def grow(
@@ -57,7 +59,6 @@ def grow(
     *,
     nominate: bool = False,
     early: bool = False,
-    counted: bool = True,
 ) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
@@ -70,21 +71,20 @@ def grow(
     nominate   mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
     early      no epoch has ended. Then EARLY of so many are added, half of them base features; and none where base
                features are rare, as weights of what was seen a few times are noise
-    counted    whether a census is asked for
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
-    if early and (census := take_census(table)).monomials[1:2].sum() > RARE * nonzeros / examples:
-        return Growth(0, 0, census)
-    if options.product_budget:
-        if examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
-            return Growth(0, 0, take_census(table) if counted else NO_CENSUS)
-        model.recent.filled[GROWN_AT] = examples
+    if options.product_budget and examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
+        return UNCHANGED
     parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
     fewest = FEWEST_NONZEROS if options.budget_per_feature else 0.0
     wanted = int(parents * max(nonzeros / examples, fewest) ** options.alpha) if examples else 0
     ranking, max_degree = options.selection or "weight", model.rule.expansion.max_degree
     survey = survey_for_growth(table, wanted, ranking, max_degree, epoch_ended=not early)
+    if early and survey.census.monomials[1] > RARE * nonzeros / examples:
+        return UNCHANGED
+    if options.product_budget:
+        model.recent.filled[GROWN_AT] = examples
     chosen, retired = survey.best, survey.parents[:0]
     if early:
         chosen = _half_of_base(table, chosen, wanted, ranking)

@@ -14,7 +14,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features
-from stream_apple.core.learner.growth import FEWEST_EXAMPLES, Growth, grow
+from stream_apple.core.learner.growth import FEWEST_EXAMPLES, UNCHANGED, Growth, grow
 from stream_apple.core.learner.kernels.decay import release_zeros, settle
 from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
@@ -171,19 +171,19 @@ class Learner:
         With the other methods the parents are fixed. Features that no example will have again are forgotten.
 
         nominate  the model is to be merged with others, see `grow`
-        counted   a census is asked for, though nothing should grow
+        counted   a census is wanted, though nothing should grow, and it takes a reading of the table
         """
         self.generation += 1
         self.progress.end_epoch()
         self._settle()
         if len(gone := self.preparation.end_epoch()):
             forget_features(self.table, self._state.scalars, self._state.rule, gone)
+        growth = UNCHANGED
         if self.options.method == "tuples":
-            selected = self.selection.end_epoch(self.table, self._state.scalars)
-            return Growth(0, 0, self.census() if counted else NO_CENSUS, selected)
-        if self.options.method != "apple":
-            return Growth(0, 0, self.census() if counted else NO_CENSUS)
-        return self._grow(nominate=nominate, counted=counted)
+            growth = Growth(0, 0, tuples=self.selection.end_epoch(self.table, self._state.scalars))
+        elif self.options.method == "apple":
+            growth = self._grow(nominate=nominate)
+        return growth._replace(census=self.census()) if counted and growth.census is NO_CENSUS else growth
 
     @property
     def table(self) -> Table:
@@ -382,12 +382,10 @@ class Learner:
             self._settle()
             self._grow(early=True)
 
-    def _grow(self, *, nominate: bool = False, early: bool = False, counted: bool = False) -> Growth:
+    def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
         # The latest examples are looked at again, and a model that was restored has not seen them in this process.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
-        return grow(
-            self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early, counted=counted
-        )
+        return grow(self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early)
 
     def restart(self) -> None:
         """Keep what still holds, and learn fast again: losses have risen."""

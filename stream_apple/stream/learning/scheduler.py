@@ -45,11 +45,13 @@ class _Held:
     """Holds what follows where a model stands still: `most` bytes at most.
 
     lost  the first offset that is not among them, though it came
+    told  whether that has been said
     """
 
     inbox: _Inbox
     most: int
     lost: int | None = None
+    told: bool = False
 
 
 class _ModelTask(NamedTuple):
@@ -164,10 +166,14 @@ class LearningScheduler:
         held.inbox.size += size
         self._bytes += size  # of their number, which bounds what others wait for, these are no part
 
-    def lost(self, partition: Partition) -> int | None:
-        """The first offset behind what is kept of a model that stands still that has to come again; None if none."""
-        held = self._held.get(partition.number)
-        return None if held is None else held.lost
+    def take_losses(self) -> list[tuple[Partition, int]]:
+        """Of models that stand still, and more has come than is kept: the first offset that has to come again, once."""
+        found = []
+        for held in self._held.values():
+            if held.lost is not None and not held.told:
+                held.told = True
+                found.append((held.inbox.partition, held.lost))
+        return found
 
     def go_on(self, partition: Partition) -> None:
         """The partition's model stands still no more: have what was kept learned."""

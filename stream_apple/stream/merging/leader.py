@@ -1,10 +1,11 @@
 """Merging what the partitions of a group have contributed: the work of whoever owns partition 0.
 
-In each iteration of the loop a little: look at what is noted of all partitions (`open_rounds.py`), read the
-contributions to a round that is closed (`gathering.py`), but for those of partitions that this worker holds itself, and
-have a learning thread merge them. The merged model is
-then sent and committed by the loop, in one transaction with the offset of partition 0, beside which it is noted where
-the model is: so whoever is not the owner any more can't commit, and the next owner knows all that has been merged.
+In each iteration of the loop a little: look at what is noted of all partitions (`committed_standings.py`), which tells
+which rounds are open, and when one is closed (`open_rounds.py`); read the contributions to a closed round
+(`gathering.py`), but for those of partitions that this worker holds itself; and have a learning thread merge them. The
+merged model is then sent and committed by the loop, in one transaction with the offset of partition 0, beside which it
+is noted where the model is: so whoever is not the owner any more can't commit, and the next owner knows all that has
+been merged.
 """
 
 import math
@@ -19,23 +20,21 @@ import structlog
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
-from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.log.ports import Broker
+from stream_apple.stream.merging.committed_standings import CommittedStandings, LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
-from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds, Standing
+from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds
 from stream_apple.stream.model.partition_model import ModelFactory
-from stream_apple.stream.positions.lineage import Lineage, Provenance
+from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
-from stream_apple.stream.snapshots.merge_messages import MergeManifest, RosterEntry, encode_merge, merge_key
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, encode_merge, merge_key
 
 POLL_S = 0.2
 """Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
 LEAST_POLL_S = 0.02
 """The same when a round has just been opened."""
-ENDS_S = 1.0
-"""Between two looks at where logs end."""
-_ENDS = 8  # logs whose ends are asked for with such a look: each is a request
 _ITERATION_S = 0.05  # for an iteration of the loop: partitions wait meanwhile
 
 _log = structlog.get_logger()
@@ -68,34 +67,6 @@ class MergeRecorder(Protocol):
     def merged(self, summary: MergeSummary) -> None:
         """The leader has merged, and it is committed."""
         ...
-
-
-class LocalPartitions(Protocol):
-    """The partitions of the leader's own worker: what is known of them need not be read again."""
-
-    @property
-    def commits(self) -> Mapping[int, Committed]:
-        """What this worker has committed, by partition, where that is newer than what it had found."""
-        ...
-
-    @property
-    def lent(self) -> Mapping[int, Standing]:
-        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
-        ...
-
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """The partition's model, if it stands still at this contribution."""
-        ...
-
-
-class _NothingHere:
-    """Knows no partition."""
-
-    commits: Mapping[int, Committed] = {}
-    lent: Mapping[int, Standing] = {}
-
-    def model(self, entry: RosterEntry) -> Mergeable | None:  # noqa: ARG002  a `LocalPartitions`
-        return None
 
 
 def pause_s(waited: float, least: float, most: float) -> float:
@@ -146,21 +117,21 @@ class Leader:
         run: Callable[[Callable[[], object], Callable[[object], None]], None],
         metrics: MergeRecorder,
         newest: MergedPointer | None,
+        local: LocalPartitions,
         now: Callable[[], float] = time.monotonic,
-        local: LocalPartitions | None = None,
         threads: int = 1,
     ) -> None:
         assert provenance.merging is not None
         self._threads = threads
         self.newest = newest
-        self._local: LocalPartitions = _NothingHere() if local is None else local
+        self._local = local
         self._broker = broker
         self._provenance = provenance
         self._new_model = new_model
         self._run = run
         self._metrics = metrics
         self._now = now
-        self._watch = _Watch(broker, provenance, self._local, now)
+        self._standings = CommittedStandings(broker, provenance, local, now)
         self._log = MergeLog(broker, provenance, options, now)
         self._rounds = OpenRounds(provenance.merging.patience_s)
         self._next_look = now()
@@ -249,23 +220,23 @@ class Leader:
 
     def _look(self, history: MergeHistory) -> None:
         if self._rounds.ends_matter:
-            self._watch.look_at_ends()
-        standings = self._watch.standings()
+            self._standings.look_at_ends()
+        standings = self._standings.look()
         opened = self._rounds.observe(standings, history, self._now())
         if opened:
             # There may be more partitions than when the last round was opened.
-            self._watch.count()
-            standings = self._watch.standings()
+            self._standings.count()
+            standings = self._standings.look()
             opened += self._rounds.observe(standings, history, self._now())
         for number in opened:
             waiting = [partition for partition, each in enumerate(standings) if each.contribution(number) is not None]
-            _log.info("round_opened", round=number, partitions=waiting, of=self._watch.partitions)
+            _log.info("round_opened", round=number, partitions=waiting, of=self._standings.partitions)
         now = self._now()
         waited = now - max(self._rounds.opened.values(), default=-math.inf)
         self._next_look = now + pause_s(waited, LEAST_POLL_S, POLL_S)
         closed = self._rounds.closed(now)
         if closed is not None:
-            lineages = self._watch.lineages(closed)
+            lineages = self._standings.lineages(closed)
             self._work = gathering = Gathering(
                 self._broker, self._provenance, self._new_model, closed, lineages, self._local.model, self._now
             )
@@ -336,77 +307,3 @@ class _PlannedMerge(NamedTuple):
         number, partitions, roster, excluded = self.closed
         manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), self.history)
         return model, manifest
-
-
-class _Watch:
-    """Knows what is committed of all partitions, whoever owns them."""
-
-    def __init__(
-        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
-    ) -> None:
-        self._broker = broker
-        self._provenance = provenance
-        self._local = local
-        self._committed: dict[int, Committed] = {}
-        self._lineages: dict[int, Lineage] = {}
-        self._standings: dict[int, Standing] = {}
-        self._now = now
-        self._next_ends = now()
-        self._turn = 0
-        self.partitions = 0
-
-    def count(self) -> None:
-        """Ask the broker how many partitions there are."""
-        self.partitions = self._broker.partition_count(self._provenance.topics.examples)
-
-    def look_at_ends(self) -> None:
-        """Ask where some of the logs end, each time others, if the last time is long ago."""
-        if self._now() < self._next_ends:
-            return
-        self._next_ends = self._now() + ENDS_S
-        for _ in range(min(_ENDS, self.partitions)):
-            number = self._turn = (self._turn + 1) % self.partitions
-            end = self._broker.log_range(self._provenance.topics.examples, number).high
-            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
-
-    def standings(self) -> list[Standing]:
-        """Return the standings of all partitions, in their order."""
-        if not self.partitions:
-            self.count()
-        ours = self._local.commits
-        others = [number for number in range(self.partitions) if number not in ours]
-        found = self._broker.peek(others) if others else {}
-        for number, committed in (*found.items(), *ours.items()):
-            # Most have not moved since the last look.
-            if committed is not None and committed != self._committed.get(number):
-                self._read(number, committed)
-        lent = self._local.lent
-        return [
-            lent[number]._replace(end=self._standing(number).end) if number in lent else self._standing(number)
-            for number in range(self.partitions)
-        ]
-
-    def _standing(self, number: int) -> Standing:
-        return self._standings.get(number, Standing())
-
-    def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
-        """Return for each partition whose contribution was written the lineage that it was made with."""
-        return {
-            entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
-            for entry in closed.roster
-            if entry.written
-        }
-
-    def _read(self, number: int, committed: Committed) -> None:
-        before = self._committed.get(number)
-        if before is not None and before.metadata == committed.metadata:
-            # It has answered records, and no more: of many partitions, each does so twice a second.
-            self._standings[number] = self._standings[number]._replace(offset=committed.offset)
-            self._committed[number] = committed
-            return
-        metadata = self._provenance.read_metadata(number, committed)
-        boundary = None if metadata.merge is None else metadata.merge.boundary
-        end = self._standings.get(number, Standing()).end
-        self._standings[number] = Standing(committed.offset, end, boundary, metadata.snapshot)
-        self._lineages[number] = metadata.lineage
-        self._committed[number] = committed

@@ -195,7 +195,6 @@ class MergedPartitions:
         self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
         self.commits: dict[int, Committed] = {}
-        self._held: set[int] = set()  # partitions of which records are kept, while nothing was lost
         self._released: set[int] = set()  # not from inside a rebalance
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
@@ -214,7 +213,7 @@ class MergedPartitions:
         self._leader, self._written, self._lent, self._offsets = None, None, None, None
         self._context.recorder.dropped(self._followers)
         self._followers = {}
-        self._held, self._released = set(), set()
+        self._released = set()
         self.commits = {}
         self._log.drop()
 
@@ -307,22 +306,16 @@ class MergedPartitions:
 
     def _move_gates(self) -> None:
         """Have what has been lost delivered again when its partition is released, and none of it before."""
-        for number in list(self._held):
-            lost = self._learning.lost(self._followers[number].partition)
-            if lost is not None:
-                self._held.remove(number)
-                self._context.broker.pause(number, lost)
+        for partition, lost in self._learning.take_losses():
+            self._context.broker.pause(partition.number, lost)
         released, self._released = self._released, set()
         for number in released:
-            self._held.discard(number)
             self._learning.go_on(self._followers[number].partition)
             self._context.broker.resume(number)
 
     def _hold(self, follower: Follower, among: int) -> None:
-        number = follower.partition.number
         self._learning.hold(follower.partition, follower.boundary.at, among)
-        self._held.add(number)
-        self._context.recorder.held(number, follower.boundary.round)
+        self._context.recorder.held(follower.partition.number, follower.boundary.round)
 
     def _welcome(self, now: float) -> None:
         """Take note of models that have just been found."""
@@ -548,7 +541,7 @@ class MergedPartitions:
             self._learning.run_aside,
             context.recorder,
             None if merge is None else merge.merged,
-            context.now,
             self,
+            context.now,
             context.threads,
         )

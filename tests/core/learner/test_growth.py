@@ -10,7 +10,15 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.appraisal import Appraiser
-from stream_apple.core.learner.growth import EARLY, FEWEST_EXAMPLES, FEWEST_PRODUCTS, REST, budget_of, grow
+from stream_apple.core.learner.growth import (
+    EARLY,
+    FEWEST_EXAMPLES,
+    FEWEST_NONZEROS,
+    FEWEST_PRODUCTS,
+    REST,
+    budget_of,
+    grow,
+)
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.parent_selection import RESTING, take_census
 from stream_apple.core.learner.state.model import EXAMPLES, NONZEROS
@@ -46,6 +54,16 @@ def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -
     others = [slot for slot in chosen_by_sorting(table, wanted) if slot not in taken][: wanted - len(base)]
     assert grow(model, learner._work, Appraiser(), options, early=True).added == len(base) + len(others)
     assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(base + others)
+
+
+@pytest.mark.parametrize(("budget", "counts_as"), [(10.0, FEWEST_NONZEROS), (0.0, 2.0)])
+def test_few_features_have_parents_as_if_they_were_more(budget: float, counts_as: float) -> None:
+    """With a budget for each base feature, examples of two count as of twelve; without it, as they are."""
+    options = bare(combine="off", max_degree=MAX_DEGREE, parents=5.0, alpha=1.0, budget_per_feature=budget)
+    learner, table = Learner(options), random_table(300)
+    model = learner._model._replace(table=table)
+    model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 100, 200
+    assert grow(model, learner._work, Appraiser(), options).added == int(5.0 * counts_as)
 
 
 def test_the_fallback_is_one_of_the_smallest_degree() -> None:

@@ -11,6 +11,7 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.small import small
 from stream.merging.merged_models import OPTIONS
 from support.clock import Clock
+from support.no_local_partitions import NothingLocal
 from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, stream
 
@@ -76,6 +77,7 @@ class World:
             lambda call, then: self.tasks.append((call, then)),
             self,
             newest,
+            NothingLocal(),
             self.clock,
         )
 

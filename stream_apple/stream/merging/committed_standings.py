@@ -1,0 +1,109 @@
+"""Where all partitions of a group stand: what is noted of them beside their committed offsets.
+
+Of the partitions of this worker it is known without asking the broker, and what they contribute before it is committed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.merging.open_rounds import ClosedRound, Standing
+from stream_apple.stream.positions.lineage import Lineage, Provenance
+from stream_apple.stream.snapshots.merge_messages import RosterEntry
+
+ENDS_S = 1.0
+"""Between two looks at where logs end."""
+_ENDS = 8  # logs whose ends are asked for with such a look: each is a request
+
+
+class LocalPartitions(Protocol):
+    """The partitions of the leader's own worker: what is known of them need not be read again."""
+
+    @property
+    def commits(self) -> Mapping[int, Committed]:
+        """What this worker has committed, by partition, where that is newer than what it had found."""
+        ...
+
+    @property
+    def lent(self) -> Mapping[int, Standing]:
+        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
+        ...
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """The partition's model, if it stands still at this contribution."""
+        ...
+
+
+class CommittedStandings:
+    """Knows where all partitions stand by what is committed of them, whoever owns them."""
+
+    def __init__(
+        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
+    ) -> None:
+        self._broker = broker
+        self._provenance = provenance
+        self._local = local
+        self._committed: dict[int, Committed] = {}
+        self._lineages: dict[int, Lineage] = {}
+        self._standings: dict[int, Standing] = {}
+        self._now = now
+        self._next_ends = now()
+        self._turn = 0
+        self.partitions = 0
+
+    def count(self) -> None:
+        """Ask the broker how many partitions there are."""
+        self.partitions = self._broker.partition_count(self._provenance.topics.examples)
+
+    def look_at_ends(self) -> None:
+        """Ask where some of the logs end, each time others, if the last time is long ago."""
+        if self._now() < self._next_ends:
+            return
+        self._next_ends = self._now() + ENDS_S
+        for _ in range(min(_ENDS, self.partitions)):
+            number = self._turn = (self._turn + 1) % self.partitions
+            end = self._broker.log_range(self._provenance.topics.examples, number).high
+            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
+
+    def look(self) -> list[Standing]:
+        """Return where each partition stands, in their order."""
+        if not self.partitions:
+            self.count()
+        ours = self._local.commits
+        others = [number for number in range(self.partitions) if number not in ours]
+        found = self._broker.peek(others) if others else {}
+        for number, committed in (*found.items(), *ours.items()):
+            # Most have not moved since the last look.
+            if committed is not None and committed != self._committed.get(number):
+                self._read(number, committed)
+        lent = self._local.lent
+        return [
+            lent[number]._replace(end=self._standing(number).end) if number in lent else self._standing(number)
+            for number in range(self.partitions)
+        ]
+
+    def _standing(self, number: int) -> Standing:
+        return self._standings.get(number, Standing())
+
+    def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
+        """Return for each partition whose contribution was written the lineage that it was made with."""
+        return {
+            entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
+            for entry in closed.roster
+            if entry.written
+        }
+
+    def _read(self, number: int, committed: Committed) -> None:
+        before = self._committed.get(number)
+        if before is not None and before.metadata == committed.metadata:
+            # It has answered records, and no more: of many partitions, each does so twice a second.
+            self._standings[number] = self._standings[number]._replace(offset=committed.offset)
+            self._committed[number] = committed
+            return
+        metadata = self._provenance.read_metadata(number, committed)
+        boundary = None if metadata.merge is None else metadata.merge.boundary
+        end = self._standings.get(number, Standing()).end
+        self._standings[number] = Standing(committed.offset, end, boundary, metadata.snapshot)
+        self._lineages[number] = metadata.lineage
+        self._committed[number] = committed

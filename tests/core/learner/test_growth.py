@@ -59,7 +59,7 @@ def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -
 @pytest.mark.parametrize(("budget", "counts_as"), [(10.0, FEWEST_NONZEROS), (0.0, 2.0)])
 def test_few_features_have_parents_as_if_they_were_more(budget: float, counts_as: float) -> None:
     """With a budget for each base feature, examples of two count as of twelve; without it, as they are."""
-    options = bare(combine="off", max_degree=MAX_DEGREE, parents=5.0, alpha=1.0, budget_per_feature=budget)
+    options = bare(selection="weight", max_degree=MAX_DEGREE, parents=5.0, budget_per_feature=budget)
     learner, table = Learner(options), random_table(300)
     model = learner._model._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 100, 200

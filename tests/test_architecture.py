@@ -16,10 +16,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.source_files import FILES, NAMES, PACKAGE, ROOT, dotted_name, part_of, tree_of
+from support.source_files import FILES, PACKAGE, ROOT, dotted_name, part_of, tree_of
 
 _CORE = {
     "core",
@@ -381,13 +380,6 @@ def _outside(part: str, tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.fixture(params=FILES, ids=NAMES)
-def path(request: pytest.FixtureRequest) -> Path:
-    """Each file of the package."""
-    file: Path = request.param
-    return file
-
-
 def test_every_room_has_its_place() -> None:
     """A new folder or part of the package must be given its place in the direction of imports."""
     packages = {".".join(path.parent.relative_to(PACKAGE).parts) for path in FILES} - {""}
@@ -418,13 +410,16 @@ def _upward(folder: str, tree: ast.AST) -> list[str]:
     return found
 
 
-def test_no_arrow_points_upward_inside_the_stream(path: Path) -> None:
+def test_no_arrow_points_upward_inside_the_stream() -> None:
     """Each file of `stream` is in a folder, each folder in a layer, and no import leads to the same layer or above."""
-    parts = path.relative_to(PACKAGE).parts
-    if parts[0] != "stream" or parts == ("stream", "__init__.py"):
-        return
-    assert len(parts) > 2, "a module beside the folders has no layer"
-    assert _upward(parts[1], tree_of(path)) == []
+    found = {}
+    for path in FILES:
+        parts = path.relative_to(PACKAGE).parts
+        if parts[0] == "stream" and parts != ("stream", "__init__.py"):
+            assert len(parts) > 2, f"{path}: a module beside the folders has no layer"
+            found[path] = _upward(parts[1], tree_of(path))
+    assert len(found) > 80
+    assert not any(found.values()), {path: arrows for path, arrows in found.items() if arrows}
 
 
 def test_each_folder_of_the_stream_has_one_layer() -> None:
@@ -433,14 +428,16 @@ def test_each_folder_of_the_stream_has_one_layer() -> None:
     assert sorted(layered) == sorted({path.parent.name for path in FILES if path.parent.parent == PACKAGE / "stream"})
 
 
-def test_imports_follow_the_direction(path: Path) -> None:
+def test_imports_follow_the_direction() -> None:
     """No file imports a package, or a technology, that is not for it."""
-    assert _forbidden(_package_of(dotted_name(path)), tree_of(path)) == []
+    found = {path: _forbidden(_package_of(dotted_name(path)), tree_of(path)) for path in FILES}
+    assert {path: imports for path, imports in found.items() if imports} == {}
 
 
-def test_the_outside_is_touched_at_the_edge(path: Path) -> None:
+def test_the_outside_is_touched_at_the_edge() -> None:
     """Only commands print, and only the configuration reads the environment."""
-    assert _outside(part_of(path), tree_of(path)) == []
+    found = {path: _outside(part_of(path), tree_of(path)) for path in FILES}
+    assert {path: touched for path, touched in found.items() if touched} == {}
 
 
 @pytest.mark.parametrize("name", BEFORE_THE_FENCE)
@@ -468,9 +465,9 @@ def test_a_worker_loads_nothing_that_it_does_not_need() -> None:
     assert done.stdout.split() == []
 
 
-def test_modules_say_what_they_own(path: Path) -> None:
+def test_modules_say_what_they_own() -> None:
     """Every module has a docstring."""
-    assert ast.get_docstring(tree_of(path))
+    assert [path for path in FILES if not ast.get_docstring(tree_of(path))] == []
 
 
 class TestRules:

@@ -217,8 +217,8 @@ def covered(plan: Plan, workers: list[WorkerProcess]) -> bool:
     "plan",
     [
         pytest.param(
-            Plan(12, 60_000, 1_500, 600, restored=5, replayed=5, epochs=20, snapshots=10),
-            id="12 kills",
+            Plan(8, 40_000, 1_500, 600, restored=4, replayed=4, epochs=15, snapshots=8),
+            id="8 kills",
             marks=pytest.mark.timeout(1_200),
         ),
         pytest.param(

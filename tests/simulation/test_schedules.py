@@ -17,10 +17,10 @@ from simulation.world import SETUP, check_outputs, check_states, complete, expec
 
 from stream_apple.stream.partitions.partition import State
 
-SCHEDULES = 250
+SCHEDULES = 150
 SHOWN = {state.shown for state in State}
 LONG_SCHEDULES = 30_000
-_PART = 125
+_PART = 150
 
 
 @cache

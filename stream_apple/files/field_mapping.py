@@ -99,8 +99,10 @@ def _number(what: str, value: object) -> float:
 
 def _features(record: Mapping[str, object]) -> Features:
     features = record.get("features")
+    if "features" not in record:
+        raise ParseError("a map under 'features' (or, where each field is a feature, --input 'features=*')", "none")
     if not isinstance(features, dict):
-        raise ParseError("a map under 'features'", features if "features" in record else "none")
+        raise ParseError("a map under 'features'", features)
     if isinstance(features.get("indices"), bytes):
         return _packed(features)
     if any(isinstance(value, dict) for value in features.values()):

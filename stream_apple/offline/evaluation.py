@@ -26,6 +26,11 @@ from stream_apple.offline.late_labels import stride_of
 ALIKE = 0.005
 """Losses that differ by a smaller share say nothing about methods."""
 
+_NO_LABELS = (
+    "nothing was learned: no training example has a label "
+    "(`--input label=FIELD` and `--column label=NAME` say where it is)"
+)
+
 
 class Schedule(NamedTuple):
     """How the examples are used.
@@ -70,7 +75,7 @@ class Result(NamedTuple):
     seconds: float
 
     def verdict(self, alone: float | None = None) -> str:
-        """Say in a sentence whether the method was worth it, by progressive loss beside linear's; "" without labels.
+        """Say in a sentence whether the method was worth it, by progressive loss beside linear's; or that labels lack.
 
         alone  the progressive loss of apple's own score, where a mixture is what was learned
         """
@@ -79,7 +84,7 @@ class Result(NamedTuple):
         if self.method == "linear":
             reference, name = self.best_constant_loss, "the best constant"
         if self.progressive_loss is None or reference is None:
-            return ""
+            return _NO_LABELS
         if reference == 0.0:
             return f"{subject} is {'worse than' if self.progressive_loss else 'as good as'} {name}, whose loss is 0"
         change = self.progressive_loss / reference - 1.0

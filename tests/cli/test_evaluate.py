@@ -124,7 +124,8 @@ def test_linear_stands_beside_apple(pairs: Path, tmp_path: Path) -> None:
         ("linear", (0.1, 0.1, 0.2), "linear is better than the best constant: its progressive loss is 50.0% below "),
         ("apple", (0.1, 0.0, 0.2), "apple is worse than linear, whose loss is 0"),
         ("apple", (0.0, 0.0, 0.2), "apple is as good as linear, whose loss is 0"),
-        ("apple", (None, None, None), ""),
+        ("apple", (None, None, None), "nothing was learned: no training example has a label "
+         + "(`--input label=FIELD` and `--column label=NAME` say where it is)"),
     ],
 )  # fmt: skip
 def test_the_verdict(method: str, of: tuple[float | None, float | None, float | None], verdict: str) -> None:

@@ -77,7 +77,10 @@ LABEL = "a finite number as label (1 for yes, 0 for no; classes are 0, 1, 2 ... 
         ('{"features": {}} x', "a JSON object, found Extra data at column 18"),
         ("[" * 100_000, "a JSON object, found one nested too deeply"),
         ("[1]", "a map with label, weight, id and features, found [1]"),
-        ('{"label": 1}', "a map under 'features', found none"),
+        (
+            '{"label": 1}',
+            "a map under 'features' (or, where each field is a feature, --input 'features=*'), found none",
+        ),
         ('{"features": [1]}', "a map under 'features', found [1]"),
         ('{"features": null}', "a map under 'features', found null"),
         ('{"features": {"a": NaN}}', "finite numbers, found NaN"),

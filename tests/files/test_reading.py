@@ -109,7 +109,10 @@ GOOD = encode_example(ONE)
         (b"\xc1", "expected msgpack, found a byte that begins no value"),
         (b"\x07", "expected a map with label, weight, id and features, found 7"),
         (b"\x91" * 5000, "expected msgpack, found values nested too deeply"),
-        (msgpack.packb({"label": 1}), "expected a map under 'features', found none"),
+        (
+            msgpack.packb({"label": 1}),
+            "expected a map under 'features' (or, where each field is a feature, --input 'features=*'), found none",
+        ),
         (b"\x81\xa1\xff\x01", "expected msgpack, found 'utf-8' codec can't decode byte 0xff"),
         (b"\x82\xa1a\x01\xa1a\x01", "expected each key once in a map, found 'a' again"),
         (b"\x81\x01\x01", "expected msgpack, found int is not allowed for map key"),

@@ -65,6 +65,9 @@ class Application:
                 Route("/v1/models", self._models),
                 Route("/v1/models/{name}:predict", self._asked("predict", self._answering.predict), methods=["POST"]),
                 Route("/v1/models/{name}:explain", self._asked("explain", self._answering.explain), methods=["POST"]),
+                # Else a GET, as of a browser, would be told that there is no model called NAME:predict.
+                Route("/v1/models/{name}:predict", _posted_only),
+                Route("/v1/models/{name}:explain", _posted_only),
                 Route("/v1/models/{name}", self._model),
                 Route("/v2/health/live", self._live),
                 Route("/v2/health/ready", self._ready),
@@ -203,6 +206,10 @@ def _reply(
     """Return a reply in the form of the request."""
     content, kind = (_to_msgpack(facts), _MSGPACK) if packed else (_to_json(facts), _JSON)
     return Response(content, status, {**_NO_CACHE, **(headers or {})}, kind)
+
+
+async def _posted_only(request: Request) -> Response:
+    raise HTTPException(405, f"expected POST, found {request.method}", headers={"Allow": "POST"})
 
 
 async def _as_error(_: Request, error: Exception) -> Response:

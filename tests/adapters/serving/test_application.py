@@ -247,7 +247,9 @@ class TestRefused:
             "error": "expected the model 'clicks', found 'other'"
         }
         assert call(application, "GET", "/nothing").json() == {"error": "Not Found"}
-        assert call(application, "GET", PREDICT).status == 404  # there is no model of that name
+        asked = call(application, "GET", PREDICT)
+        assert (asked.status, asked.headers["allow"]) == (405, "POST")
+        assert asked.json() == {"error": "expected POST, found GET"}
         assert call(application, "PUT", PREDICT).status == 405
         assert call(application, "POST", "/v1/models/clicks:learn", b"{}").status in {404, 405}
 

@@ -26,7 +26,7 @@ from stream_apple.offline.late_labels import stride_of
 ALIKE = 0.005
 """Losses that differ by a smaller share say nothing about methods."""
 
-_NO_LABELS = (
+NO_LABELS = (
     "nothing was learned: no training example has a label "
     "(`--input label=FIELD` and `--column label=NAME` say where it is)"
 )
@@ -84,7 +84,7 @@ class Result(NamedTuple):
         if self.method == "linear":
             reference, name = self.best_constant_loss, "the best constant"
         if self.progressive_loss is None or reference is None:
-            return _NO_LABELS
+            return NO_LABELS
         if reference == 0.0:
             return f"{subject} is {'worse than' if self.progressive_loss else 'as good as'} {name}, whose loss is 0"
         change = self.progressive_loss / reference - 1.0

@@ -14,8 +14,8 @@ from stream_apple.cli.evaluate import command
 from stream_apple.core.batch import Limits
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
+from stream_apple.offline.evaluation import NO_LABELS, Schedule
 from stream_apple.offline.evaluation import Result as Pass
-from stream_apple.offline.evaluation import Schedule
 from stream_apple.offline.evaluation import evaluate as measured
 
 KEYS = [
@@ -124,8 +124,7 @@ def test_linear_stands_beside_apple(pairs: Path, tmp_path: Path) -> None:
         ("linear", (0.1, 0.1, 0.2), "linear is better than the best constant: its progressive loss is 50.0% below "),
         ("apple", (0.1, 0.0, 0.2), "apple is worse than linear, whose loss is 0"),
         ("apple", (0.0, 0.0, 0.2), "apple is as good as linear, whose loss is 0"),
-        ("apple", (None, None, None), "nothing was learned: no training example has a label "
-         + "(`--input label=FIELD` and `--column label=NAME` say where it is)"),
+        ("apple", (None, None, None), NO_LABELS),
     ],
 )  # fmt: skip
 def test_the_verdict(method: str, of: tuple[float | None, float | None, float | None], verdict: str) -> None:

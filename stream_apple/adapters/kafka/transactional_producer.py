@@ -121,9 +121,13 @@ class TransactionalProducer:
             return
         due = self._open_since is None and time.monotonic() >= self._confirmed_at + CONFIRM_S
         if ask and due and not self._executor.blocked:
-            with translated("consumer_group_metadata"):
-                member = consumer.consumer_group_metadata()
             self._confirmed_at = time.monotonic()
+            with translated("consumer_group_metadata"):
+                if not consumer.memberid():
+                    # It waits for the group, as for the partitions of a worker that has just stopped: it has nothing to
+                    # lose, and the group would refuse it as another's, which librdkafka logs as an error.
+                    return
+                member = consumer.consumer_group_metadata()
             self._confirming = self._executor.submit(lambda: self._ask_whose_id_it_is(member))
 
     def _ask_whose_id_it_is(self, member: object) -> None:

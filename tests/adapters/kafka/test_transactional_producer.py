@@ -85,7 +85,14 @@ class Client:
 
 
 class Member:
-    """What is asked of the consumer."""
+    """What is asked of the consumer. `id`: that of the member that it is; "" while it waits for the group."""
+
+    def __init__(self, id: str = "m1") -> None:  # noqa: A002
+        self._id = id
+
+    def memberid(self) -> str:
+        """As Kafka's client has it."""
+        return self._id
 
     def consumer_group_metadata(self) -> object:
         """Anything."""
@@ -128,6 +135,14 @@ class TestWhoseIdItIs:
         client = Client(None)
         producer = asking(client, monkeypatch)
         producer.confirm(cast("Any", Member()), ask=False)
+        producer.close()
+        assert client.calls == []
+
+    def test_it_is_not_asked_before_the_group_has_taken_it_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The group would say that the id is another's, and the log that this worker is fenced; which it is not."""
+        client = Client(KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True))
+        producer = asking(client, monkeypatch)
+        producer.confirm(cast("Any", Member("")))
         producer.close()
         assert client.calls == []
 

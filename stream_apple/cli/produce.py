@@ -26,10 +26,11 @@ from stream_apple.cli.options.example_times import (
 )
 from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
+from stream_apple.cli.own_messages import check_own_messages
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.timestamps import END_MS
-from stream_apple.errors import ConfigurationError, InputFileError
+from stream_apple.errors import InputFileError
 from stream_apple.files import EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
@@ -126,11 +127,7 @@ def command(
     _check(files, amount, times)
     columns.roles(times.timestamp_field)  # what contradicts itself is told first
     config = load(path)
-    if config.input.mapping() is not None:
-        raise ConfigurationError(
-            "expected no section `input`: what is sent here are messages of the product's own, which a worker with "
-            "such a mapping does not read; send the file as it is with another producer, such as kcat"
-        )
+    check_own_messages(config, "send the file as it is with another producer, such as kcat")
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
         event_times, span = _plan(files, amount, times, columns, signals)

@@ -57,8 +57,8 @@ class InputSettings(Section):
     """
 
     label: FieldPath = OWN_MESSAGE.label
-    """The field that holds the label: a number, or true or false (1 and 0); null and absent: the example is scored, not
-    learned. Fields within others have paths: `user.clicked`."""
+    """The field that holds the label: a number, or true or false (1 and 0), or a text that spells one of these; null
+    and absent: the example is scored, not learned. Fields within others have paths: `user.clicked`."""
     label_map: LabelMap = Field(default_factory=dict)
     """Which number each label is that is no number, as in `{ yes = 1, no = 0 }`. A label that is not in it makes a dead
     letter."""
@@ -67,8 +67,8 @@ class InputSettings(Section):
     id: FieldPath = OWN_MESSAGE.id
     """The field that comes back in the prediction: text, an integer or bytes."""
     timestamp: FieldPath = OWN_MESSAGE.timestamp
-    """The field that holds the event time: milliseconds or seconds since 1970, or ISO 8601. Without it the record's own
-    timestamp counts."""
+    """The field that holds the event time: milliseconds or seconds since 1970, or ISO 8601. A record without that field
+    is a dead letter. Where this setting is empty, the record's own timestamp counts."""
     features: FeaturesPath = OWN_MESSAGE.features
     """The field whose map holds the features; `*`: every field that has no role here is a feature. Numbers are numbers;
     texts, true and false are categories; null, NaN and an empty text are absent. A map is a namespace, at any depth; a

@@ -283,3 +283,14 @@ class TestTopicsAndCheck:
         )
         assert fewer.returncode == 78
         assert "nothing was altered; replication factor can't be altered here" in fewer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["produce", __file__], ["generate"], ["generate", "--ask", "http://localhost:1"]]
+)
+def test_nothing_is_sent_that_a_worker_of_another_shape_does_not_read(arguments: list[str]) -> None:
+    """A thousand such records would end the worker: it is said before Kafka is asked for anything."""
+    settings = {"STREAM_APPLE_INPUT__FEATURES": "*", "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    result = CliRunner().invoke(cli.main, arguments, env=settings)
+    assert result.exit_code == errors.ConfigurationError.exit_code
+    assert "expected no section `input`" in result.output

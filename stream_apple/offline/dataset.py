@@ -91,8 +91,7 @@ def _decoded(
         decoded = decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons):
             reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
-            # The byte would be one of the message, which nobody has seen: the file may hold anything.
-            fault = explain(reason, place, messages[record], limits, placed=False)
+            fault = explain(reason, place, messages[record], limits, names={})
             raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
         first += len(chunk)
         batch = decoded.batch

@@ -71,7 +71,7 @@ def test_a_row_with_too_many_features_is_refused_as_by_a_worker(tmp_path: Path) 
     names = ",".join(f"c{number}" for number in range(70_000))
     path.write_text(f"label,{names}\n1{',1' * 70_000}\n")
     limits = Limits(65_535, 1 << 30, 1e9, -1e9, 1e9, binary=False)
-    with pytest.raises(InputFileError, match=r"wide.csv, example 1: expected at most 65535 features, found more, at "):
+    with pytest.raises(InputFileError, match=r"wide.csv, example 1: expected at most 65535 features, found more, in "):
         read_batch([path], limits)
 
 

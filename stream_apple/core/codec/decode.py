@@ -32,6 +32,7 @@ class ReadRecords(NamedTuple):
     faults      record -> what was expected of it and found, of each that is refused
     timestamps  int64[n]  event time in milliseconds since 1970, 0 of a record that is refused; None: the record's own
     left_out    int64[n]  features that could not be read, and are not in the message
+    names       key of the message -> what that field is called in the records
     """
 
     messages: list[bytes | None]
@@ -39,6 +40,7 @@ class ReadRecords(NamedTuple):
     faults: dict[int, str]
     timestamps: NDArray[np.int64] | None
     left_out: NDArray[np.int64]
+    names: Mapping[str, str]
 
 
 class RecordReader(Protocol):
@@ -162,7 +164,7 @@ class Decoder:
         faults = dict(read.faults)
         for record in np.flatnonzero((reasons != Reason.OK) & ~refused).tolist():
             reason, place = Reason(int(reasons[record])), int(places[record])
-            faults[record] = explain(reason, place, read.messages[record], self._limits, placed=False)
+            faults[record] = explain(reason, place, read.messages[record], self._limits, names=read.names)
         places[reasons != Reason.OK] = 0
         timestamps = None if read.timestamps is None else read.timestamps[decoded.rows]
         return decoded._replace(faults=faults, timestamps=timestamps, left_out=read.left_out[decoded.rows])

@@ -17,6 +17,8 @@ from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.first_bytes import framing, is_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stream_apple.core.batch import Limits
 
 _LONGEST_QUOTE = 40
@@ -80,10 +82,13 @@ class Reason(IntEnum):
         return self.name.lower()
 
 
-def explain(reason: Reason, place: int, value: bytes | None, limits: Limits, *, placed: bool = True) -> str:
+def explain(
+    reason: Reason, place: int, value: bytes | None, limits: Limits, *, names: Mapping[str, str] | None = None
+) -> str:
     """Explain in ASCII what was expected, what was found, and where; `place` is a byte of the record's `value`.
 
-    placed  whether to say at which byte: not where `value` is what has become of a record of another shape
+    names  key -> what it is called where it came from, if `value` is what has become of a record of another shape, or
+           of a line: then nothing is said of a byte, which nobody has seen
 
     For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
     """
@@ -121,8 +126,8 @@ def explain(reason: Reason, place: int, value: bytes | None, limits: Limits, *, 
         else:
             expected = _expected(reason, key, place, limits, _TYPES)
         found = _found(reason, value, place)
-    where = [f"at byte {place}"] if placed else []
-    where += [] if key is None else [f"in {_shortened(ascii(key))}"]
+    where = [f"at byte {place}"] if names is None else []
+    where += [] if key is None else [f"in {_shortened(ascii((names or {}).get(key, key)))}"]
     return ", ".join([f"expected {expected}, found {found}", *where])
 
 

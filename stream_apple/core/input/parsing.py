@@ -15,6 +15,7 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
+_QUOTED = 40  # bytes of a record that is no map
 _DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
 
 
@@ -132,5 +133,16 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     except msgpack.StackError:
         raise RefusedError(Reason.TOO_DEEP, "a msgpack map", "one nested too deeply") from None
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        found = str(error) or type(error).__name__
-        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", found) from None
+        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", _instead(value, error)) from None
+
+
+def _instead(value: bytes, error: Exception) -> str:
+    """Say what the bytes are that msgpack's reader has refused so: most often text that is no object of JSON."""
+    if not value:
+        return "no bytes"
+    begins = value[:_QUOTED].decode(errors="replace")
+    if value[:_QUOTED].isascii() and begins.isprintable():
+        return f"text that begins with {begins!r}"
+    if isinstance(error, msgpack.ExtraData):
+        return f"more behind one value: {len(error.extra)} bytes"
+    return str(error) or type(error).__name__

@@ -23,6 +23,7 @@ class MappedReader:
     def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
         self._mapper = RecordMapper(mapping)
         self._schemas = schemas
+        self._names = {"label": mapping.label, "weight": mapping.weight, "id": mapping.id}
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
         """Return the values of `n` records as messages; BrokerError as of `Schemas.parsed`."""
@@ -42,7 +43,7 @@ class MappedReader:
                 reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
                 messages[number], reasons[number], faults[number] = b"", reason, str(error)
         timed = bool(self._mapper.mapping.timestamp)
-        return ReadRecords(messages, reasons, faults, timestamps if timed else None, left_out)
+        return ReadRecords(messages, reasons, faults, timestamps if timed else None, left_out, self._names)
 
     def mapped(self, value: bytes, max_record_bytes: int) -> Mapped:
         """Return the example that a record holds; RefusedError if it holds none.

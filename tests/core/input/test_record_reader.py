@@ -45,7 +45,7 @@ def test_flat_and_nested_json_and_msgpack_are_one() -> None:
     ("value", "reason", "told"),
     [
         (None, Reason.NULL_VALUE, "found a null value"),
-        (b"", Reason.MALFORMED, ""),
+        (b"", Reason.MALFORMED, "expected a msgpack map or a JSON object, found no bytes"),
         (b"{", Reason.MALFORMED, "expected a JSON object"),
         (b'{"x": 1, "x": 2}', Reason.DUPLICATE_KEY, "'x' again"),
         (b'{"x": "\\ud800", "at": 1e12}', Reason.MALFORMED, "lone surrogate"),
@@ -53,7 +53,9 @@ def test_flat_and_nested_json_and_msgpack_are_one() -> None:
         (b'{"x": NaN}', Reason.MALFORMED, "NaN"),
         (b'{"m":' * 2000 + b"1" + b"}" * 2000, Reason.RECORD_TOO_LARGE, "at most 500 bytes"),
         (b'{"m":' * 70 + b"1" + b"}" * 70, Reason.TOO_DEEP, ""),
-        (b"[1]", Reason.MALFORMED, ""),
+        (b"[1]", Reason.MALFORMED, "expected a msgpack map or a JSON object, found text that begins with '[1]'"),
+        (b"hello, " * 10, Reason.MALFORMED, "text that begins with 'hello, hello, hello, hello, hello, hello'"),
+        (b"\x80\x80\x01", Reason.MALFORMED, "more behind one value: 2 bytes"),
         (msgpack.packb([1]), Reason.WRONG_TYPE, "a map of fields"),
         (msgpack.packb({b"x": 1}), Reason.WRONG_TYPE, "text as the name of a field"),
         (
@@ -116,3 +118,11 @@ def test_no_record_is_the_end_of_the_reader(record: dict[str, object]) -> None:
 def test_no_bytes_are_the_end_of_the_reader(value: bytes) -> None:
     """The same of bytes that are no map."""
     assert decode(value).reasons[0] != Reason.OK or value
+
+
+def test_a_label_is_named_as_the_records_name_it() -> None:
+    """And not as the message that is made of them, which nobody has seen."""
+    mapping = InputMapping(label="clicked", weight="user.importance", features="*")
+    found = decode(b'{"clicked": 2, "x": 1}', b'{"x": 1, "user": {"importance": 11}}', mapping=mapping)
+    assert found.faults[0] == "expected a label from -1 to 1, found a number: 2.0, in 'clicked'"
+    assert found.faults[1] == "expected a weight from 0 to 10, found a number: 11.0, in 'user.importance'"

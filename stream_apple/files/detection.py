@@ -21,6 +21,7 @@ from stream_apple.files.parquet import MAGIC
 
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
+_LIST = re.compile(rb"\s*+\[\s*+(?:\{|$)")
 # Possessive: a line of millions of words would else be remembered word by word, to try it in another way.
 _SVMLIGHT = re.compile(rb"\s*+[+-]?[0-9.][^\s:|#,]*+(?:\s++[^\s:|#]++:[^\s:|#]++)*+\s*+(?:#.*+)?+", re.DOTALL)
 
@@ -65,6 +66,10 @@ def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
 def _of_line(line: bytes) -> FileFormat:
     if frame := framing(line):
         raise _unknown(frame)
+    if _LIST.match(line):
+        raise ParseError("JSON lines, an object a line (`jq -c '.[]'` makes them of a list)", "a list")
+    if line.strip() == b"{":
+        raise ParseError("JSON lines, an object a line (`jq -c .` makes them)", "an object of several lines")
     if line.lstrip().startswith(b"{"):
         return FileFormat.JSON_LINES
     if _SVMLIGHT.fullmatch(line):

@@ -99,6 +99,20 @@ def test_an_error_in_text_names_the_line(content: bytes, line: int, write: Write
         next(examples)
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b'[{"label": 1, "features": {"a": 1}}]\n', "a list"),
+        (b' [\n  {"label": 1, "features": {"a": 1}}\n]\n', "a list"),
+        (b'{\n  "label": 1,\n  "features": {"a": 1}\n}\n', "an object of several lines"),
+    ],
+)
+def test_json_that_is_no_lines(content: bytes, found: str, write: Write) -> None:
+    """Is told by its first line, and what makes lines of it."""
+    with pytest.raises(InputFileError, match=rf": expected JSON lines, an object a line \(`jq .*`.*\), found {found}$"):
+        next(read_examples(write(content)))
+
+
 GOOD = encode_example(ONE)
 
 

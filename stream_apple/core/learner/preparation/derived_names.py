@@ -1,4 +1,4 @@
-"""The names of features made of others: the interval `age\u2208[25,37)`, the hat `age\u224831`, the centred `age\u221230`."""
+"""Names of features made of others: intervals `age\u2208[25,37)`, hats `age\u224831`, centred values `age\u221230`."""
 
 from typing import NamedTuple
 

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 import click
 
-from stream_apple import logs
+from stream_apple import cli, logs
 from stream_apple.config import conceal
 from stream_apple.errors import StreamAppleError
 
@@ -46,18 +46,7 @@ def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
             raise  # the command line says it, as it does for every command
         # Whoever reads JSON gets the last words in JSON too.
         _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
-        _leave(error.exit_code)
-
-
-def _leave(code: int) -> NoReturn:
-    """Exit without taking the interpreter apart, what was said being out; the code is the promised one then.
-
-    A client of Kafka that is destroyed while a question of its waits for brokers that are gone may abort the process
-    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refuse it was seen to end by SIGSEGV.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        cli.leave(error.exit_code)
 
 
 def end_at_once() -> NoReturn:

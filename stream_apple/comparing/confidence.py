@@ -1,29 +1,30 @@
 """A confidence sequence for a weighted mean: an interval that may be looked at after each observation.
 
-A confidence interval errs with probability alpha at one time that was fixed before; whoever looks again and again, and
-stops when it pleases, errs nearly surely. A confidence sequence errs with probability alpha at any time at all.
+A confidence interval errs with probability alpha at one time that was fixed before; an observer who looks again and
+again, and stops when the result pleases, errs nearly surely. A confidence sequence errs with probability alpha at any
+of all times together.
 
 This one is asymptotic (Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas: "Time-uniform central limit theory and asymptotic
-confidence sequences", Annals of Statistics 2024): after t observations with sample deviation s, the mean is told to
+confidence sequences", Annals of Statistics 2024): after t observations with sample deviation s, the mean is known to
 within
 
     s * sqrt(2 (t r + 1) / (t^2 r) * log(sqrt(t r + 1) / alpha))
 
-for a number r, by which it is narrowest at a time of one's choice (Robbins' normal mixture, with the deviation
-estimated). It holds in the sense in which the central limit theorem does: the more observations there are before the
-first look, the closer the probability comes to alpha; so it tells nothing before FIRST. What it takes:
+where the number r decides at what time the interval is narrowest (Robbins' normal mixture, with the deviation
+estimated). It holds in the sense of the central limit theorem: the more observations there are before the first look,
+the closer the probability comes to alpha. So there is no interval before FIRST observations. What it assumes:
 
 - Observations need no bound. Losses have none that would be of use: the squared loss is bounded by the labels alone,
   and log-odds within +-50 allow a logistic loss of 50. With such a bound the empirical-Bernstein sequence (Howard,
   Ramdas, McAuliffe, Sekhon: "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of Statistics
   2021) holds from the first observation on, and would be several times as wide for as long as anybody waits.
-- They need somewhat more than a variance: an absolute moment of an order above two that stays bounded. No few of them
-  may outweigh the others for ever.
-- They need be neither independent nor of one distribution. What is estimated is then the mean of the conditional
-  expectations so far, each given all that was before (Choe, Ramdas: "Comparing sequential forecasters", Operations
-  Research 2023): how much better one predictor has been on this stream, whose means drift; it says nothing about what
-  comes. As means that drift add to the sample deviation, the interval is the wider for it.
-- Weights may differ. The mean is a ratio of two sums then, and s that of its linear part.
+- They need somewhat more than a variance: an absolute moment of an order above two that stays bounded. A few of them
+  must not outweigh all others for ever.
+- They need be neither independent nor of one distribution. Then the mean of the conditional expectations so far is
+  estimated, each given all observations before it (Choe, Ramdas: "Comparing sequential forecasters", Operations
+  Research 2023): how much better one predictor has been on this stream, whose means drift. It says nothing about the
+  future. Means that drift add to the sample deviation, which makes the interval wider.
+- Weights may differ. Then the mean is a ratio of two sums, and s is the deviation of its linear part.
 """
 
 import math
@@ -33,18 +34,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIRST = 2_000
-"""Observations before an interval is told: before, too little is known of the deviation. With as many, intervals for a
-mean of 1 in 100 err as seldom as they should, and those for a mean of 3 in 1,000 twice as often: see
+"""How many observations an interval needs: with fewer, the deviation is not known well enough. With so many, intervals
+for a mean of 1 in 100 err as seldom as they should, and those for a mean of 3 in 1,000 twice as often: see
 `tests/bench/comparison.py`."""
 TUNED_AT = 10_000
-"""Observations at which the interval is as narrow as it can be; at a thousand it is wider than it need be by a quarter,
-at a million by a sixth."""
+"""After so many observations the interval is as narrow as it can be; after a thousand it is wider than it need be by a
+quarter, after a million by a sixth."""
 
 Reals = NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """Holds a mean, and the distance to either end of its interval: infinite before FIRST observations."""
+    """A mean, and the distance to either end of its interval, which is infinite before FIRST observations."""
 
     mean: float
     radius: float
@@ -85,17 +86,18 @@ class ConfidenceSequence:
 
     @property
     def interval(self) -> Interval:
-        """Return the mean and its interval now; NaN before the first observation."""
+        """The mean and the radius of its interval so far; the mean is NaN before the first observation."""
         if not self.observations:
             return Interval(math.nan, math.inf)
         means, radii = self.add(np.empty(0))
         return Interval(float(means[-1]), float(radii[-1]))
 
     def add(self, values: Reals, weights: Reals | None = None) -> tuple[Reals, Reals]:
-        """Take in the next observations, float64[n]; return mean and radius after each of those, float64[n].
+        """Add the next observations, float64[n]; return mean and radius after each of them, float64[n] each.
 
-        Without values, those of now, float64[1]. What is of weight 0 is no observation, and changes nothing; weights
-        are finite, and so are values. However observations are cut into calls, results differ by rounding alone.
+        If there are none, it returns the present mean and radius, float64[1] each. A value of weight 0 is not an
+        observation, and changes nothing. Values and weights have to be finite. How observations are cut into calls
+        changes results by rounding only.
         """
         w = np.ones(len(values)) if weights is None else weights
         counts = self.observations + np.cumsum(w > 0.0, dtype=np.int64)

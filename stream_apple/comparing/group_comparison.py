@@ -11,18 +11,18 @@ from stream_apple.errors import BrokerError
 from stream_apple.monitoring.inspection import plain
 
 SIDES = ("champion", "challenger", "weights")
-"""Who is paired, in this order; the weights are those of the examples, if they are wanted."""
+"""The sides that are paired, in this order; the third has the importance weights of the examples, if they count."""
 
 MOST_WAITING = 200_000
-"""Items that wait for a partner, of all partitions of a side: some 50 MB. Then the side that is ahead waits."""
-_LEAST_WAITING = 1_000  # of a partition
+"""How many answers of a side, in all partitions, may wait for a partner (some 50 MB) before that side has to wait."""
+_LEAST_WAITING = 1_000  # answers that may wait in any one partition
 _FETCH = 2_000
 _FETCH_S = 0.05
 _PATIENCE_S = 60.0
 
 
 class CompareRequest(NamedTuple):
-    """Says what is to be compared.
+    """What to compare.
 
     alpha     the probability with which a verdict may be wrong
     weighted  whether examples count by their importance weights
@@ -37,14 +37,15 @@ class CompareRequest(NamedTuple):
 
 
 class ComparisonReport(NamedTuple):
-    """Says what has been compared so far.
+    """The comparison so far.
 
-    unpaired    by side: answers to examples that the other has not answered
-    waiting     by side: answers that are ahead of the other's
+    comparison  of the losses
+    unpaired    by side: answers to examples that another side has not answered
+    waiting     by side: answers that are ahead of the others'
     repeated    by side: further answers to the same example
     unlabelled  pairs of predictions without a label
-    unreadable  by side: messages that are no prediction for an example of the topic
-    complete    whether all has been read that there was in the beginning
+    unreadable  by side: messages that are not a prediction for an example of the topic
+    complete    whether everything has been read that the topics held at the start
     """
 
     comparison: LossComparison
@@ -83,7 +84,10 @@ class GroupComparison:
         self._deadline = 0.0
 
     def run(self, stopping: Callable[[], bool]) -> Iterator[ComparisonReport]:
-        """Yield what is known after each portion, until all has been read, or it is to stop."""
+        """Yield a report after each portion, until everything has been read or `stopping` returns True.
+
+        BrokerError if nothing comes for _PATIENCE_S, though not everything has been read.
+        """
         for source in self._sources:
             source.reader.begin({(source.topic, number): source.ranges[number].low for number in self._partitions})
         self._deadline = time.monotonic() + _PATIENCE_S
@@ -108,7 +112,7 @@ class GroupComparison:
                 )
 
     def _read(self, side: int) -> set[int]:
-        """Take what a side has next; return the partitions of which something came."""
+        """Read the next answers of a side; return the partitions that had any."""
         source, paused = self._sources[side], self._paused[side]
         for number in self._partitions:
             if number in paused and self._pairing.may_go_on(side, number):
@@ -125,7 +129,7 @@ class GroupComparison:
         return set(by_partition)
 
     def _compare(self, number: int) -> None:
-        """Compare what all sides have of a partition."""
+        """Compare the answers of a partition that all sides have."""
         pairs = []
         for first, second, *weight in self._pairing.take(number):
             if self._request.since_ms is not None and first.time_ms < self._request.since_ms:
@@ -139,7 +143,7 @@ class GroupComparison:
         self._comparison.add(pairs)
 
     def _is_finished(self, number: int) -> bool:
-        """Return whether a side has no more of what a partition had at the start: nothing else of it can be paired."""
+        """Return whether a side has read all that the partition held at the start, so that no more can be paired."""
         return any(
             not self._pairing.waiting(side, number)
             and number not in self._paused[side]

@@ -1,4 +1,4 @@
-"""Champion and challenger: whose losses are smaller, over all and by epoch, and since when that is sure."""
+"""Champion and challenger: whose losses are smaller, in all and by epoch, and since when that is certain."""
 
 import math
 from collections import OrderedDict
@@ -10,13 +10,13 @@ import numpy as np
 from stream_apple.comparing.confidence import ConfidenceSequence, Reals
 
 MOST_EPOCHS = 200
-"""The newest ones are told apart; the others are in the whole."""
+"""How many of the newest epochs have figures of their own; older ones count in the whole only."""
 
 Better = Literal["champion", "challenger"]
 
 
 class PairedLoss(NamedTuple):
-    """Holds both losses of one example, its importance weight, its epoch, and its time in milliseconds since 1970."""
+    """Both losses of one example, its importance weight, its epoch, and its time in milliseconds since 1970."""
 
     champion: float
     challenger: float
@@ -26,16 +26,16 @@ class PairedLoss(NamedTuple):
 
 
 class LossStanding(NamedTuple):
-    """Says how the two compare over a span of examples.
+    """How the two compare over a span of examples.
 
-    pairs            examples with both losses and a weight above zero
-    champion_loss    mean, by importance weight; NaN before the first
-    challenger_loss
-    difference       the champion's less the challenger's: above zero if the challenger is better
-    radius           the true difference is so far away at most, with the confidence that was asked for; infinite while
-                     there are too few pairs
-    better           who is, if that is sure
-    since_ms         event time of the example from which on it has been sure, milliseconds since 1970
+    pairs            how many examples have both losses and a weight above zero
+    champion_loss    the champion's mean loss, by importance weight; NaN before the first pair
+    challenger_loss  the challenger's, likewise
+    difference       the champion's loss less the challenger's: above zero if the challenger is better
+    radius           how far the true difference may be from `difference`, with the confidence that was asked for;
+                     infinite while there are too few pairs
+    better           which of the two is better; None while that is not certain
+    since_ms         event time of the example since which it has been certain, milliseconds since 1970
     """
 
     pairs: int
@@ -74,7 +74,7 @@ class _Span:
         self._weight += float(weights.sum())
         self._champion += float(weights @ champion)
         means, radii = self._sequence.add(champion - challenger, weights)
-        # 1 where the challenger is better for sure, -1 where the champion is.
+        # 1 where the challenger is certainly better, -1 where the champion is.
         sure = (means > radii).astype(np.int8) - (means < -radii)
         last = int(sure[-1])
         changed = np.flatnonzero(sure != last)
@@ -92,13 +92,12 @@ class _Span:
 
 
 class LossComparison:
-    """Compares two groups by the losses of both for the same examples, as they come.
+    """Compares two groups by their losses for the same examples, as these come.
 
-    alpha  the probability with which any of the verdicts on the whole, at any time, may be wrong
+    alpha  the probability that any verdict on the whole, at any time, is wrong. For each epoch's verdicts it is the
+           same by itself, so that of a hundred epochs a few verdicts are wrong
 
-    Each epoch's verdict errs with this probability by itself: of a hundred epochs, a few are wrong.
-
-    unbounded  examples for which a loss was infinite or NaN: means of such losses say nothing, and nothing is told
+    unbounded  for how many examples a loss was infinite or NaN: their mean would say nothing, so nothing is certain
     """
 
     def __init__(self, alpha: float) -> None:
@@ -108,7 +107,7 @@ class LossComparison:
         self._epochs: OrderedDict[int, _Span] = OrderedDict()
 
     def add(self, pairs: Sequence[PairedLoss]) -> None:
-        """Take in the next pairs."""
+        """Add the next pairs."""
         finite = [pair for pair in pairs if math.isfinite(pair.champion) and math.isfinite(pair.challenger)]
         self.unbounded += len(pairs) - len(finite)
         if not finite:
@@ -125,7 +124,7 @@ class LossComparison:
             del self._epochs[min(self._epochs)]
 
     def whole(self) -> LossStanding:
-        """Return how the two compare over all pairs; while a loss was unbounded, nothing is sure."""
+        """Return how the two compare over all pairs; once a loss was unbounded, nothing is certain."""
         found = self._whole.standing()
         return found._replace(better=None, since_ms=None, radius=math.inf) if self.unbounded else found
 

@@ -1,8 +1,9 @@
 """Answers of several groups to the same examples, brought together by partition and offset, in bounded memory.
 
-The answers of a group are in the order of their examples in each partition. So what one side has behind an example that
-it has not answered will never have a partner: it has a dead letter there, or had not begun. Only what one side is ahead
-waits for a partner; who is too far ahead has to wait, partition by partition, so that no side waits for one that waits.
+The answers of a group are in the order of their examples in each partition. So a side that has skipped an example will
+never answer it: it has a dead letter there, or had not begun. Then the other sides' answers have no partner. Only the
+answers by which one side is ahead wait for partners. A side that is too far ahead has to wait, partition by partition,
+so that no two sides wait for each other.
 """
 
 from collections import defaultdict, deque
@@ -13,19 +14,19 @@ Paired = TypeVar("Paired")
 
 
 class Placed(NamedTuple, Generic[Paired]):
-    """Holds what one side has for the example at an offset."""
+    """What one side has for the example at an offset."""
 
     offset: int
     item: Paired
 
 
 class Pairing(Generic[Paired]):
-    """Holds what sides 0 to `sides` - 1 have, until all have it.
+    """Holds the items of sides 0 to `sides` - 1 until all sides have one for the same example.
 
-    most  items of one side in one partition, above which it is to wait; what has come already is taken all the same
+    most  a side with more waiting items in a partition has to wait; items that have come already are taken all the same
 
-    unpaired  by side: items that another side has nothing for
-    repeated  by side: items for examples at or before the last one; they are left out
+    unpaired  by side: how many items had no partner on another side
+    repeated  by side: how many items were left out, as they are for an example at or before the last one
     """
 
     def __init__(self, sides: int, most: int) -> None:
@@ -36,7 +37,7 @@ class Pairing(Generic[Paired]):
         self._last: list[dict[int, int]] = [defaultdict(lambda: -1) for _ in range(sides)]
 
     def put(self, side: int, partition: int, items: Iterable[Placed[Paired]]) -> None:
-        """Take what a side has next in a partition."""
+        """Add the next items of a side in a partition."""
         queue, last = self._waiting[side][partition], self._last[side][partition]
         for each in items:
             if each.offset <= last:
@@ -47,7 +48,7 @@ class Pairing(Generic[Paired]):
         self._last[side][partition] = last
 
     def take(self, partition: int) -> list[tuple[Paired, ...]]:
-        """Return what all sides have of a partition, in the order of the examples: an item of each side."""
+        """Return the items that all sides have in a partition, one of each side, in the order of the examples."""
         queues = [each[partition] for each in self._waiting]
         found = []
         while all(queues):
@@ -61,7 +62,7 @@ class Pairing(Generic[Paired]):
         return found
 
     def must_wait(self, side: int, partition: int) -> bool:
-        """Return whether a side is to wait for the others in a partition."""
+        """Return whether a side has to wait for the others in a partition."""
         return self.waiting(side, partition) > self._most
 
     def may_go_on(self, side: int, partition: int) -> bool:

@@ -1,7 +1,7 @@
-"""What the sides of a comparison have said about examples: where it is read, and how.
+"""The sides of a comparison: where their answers to examples are read, and how.
 
-Anyone may write to the topics, so nothing is taken for granted. Losses are in the predictions; importance weights are
-not, so that they are read from the examples, if they are to count: a third side.
+Anyone may write to the topics, so every message is checked. Losses are in the predictions. Importance weights are not;
+if they count, they are read from the examples, as a third side.
 """
 
 import math
@@ -45,7 +45,13 @@ class PlacesReader(Protocol):
 
 
 class SideAnswer(NamedTuple):
-    """Holds what a side says of an example: its loss, NaN without a label; or, as `loss`, its importance weight."""
+    """A side's answer to an example.
+
+    loss      NaN without a label; for the third side it is the example's importance weight
+    epoch     in which the example was learned
+    time_ms   the example's event time, milliseconds since 1970
+    labelled  whether the example has a label
+    """
 
     loss: float
     epoch: int = 0
@@ -54,10 +60,10 @@ class SideAnswer(NamedTuple):
 
 
 class SideSource(NamedTuple):
-    """Says where one side is read.
+    """Where one side is read.
 
     ranges   the offsets that each partition holds when the reading begins
-    parsed   returns what records of a partition say
+    parsed   returns the answers in records of a partition
     """
 
     topic: str
@@ -74,7 +80,7 @@ class SideSource(NamedTuple):
 
 
 def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[SideAnswer]]:
-    """Yield what predictions say of examples in this topic; messages that are none of these are left out."""
+    """Yield the answers in predictions for examples of this topic; other messages are left out."""
     for record in records:
         try:
             told = decode_prediction(record.value() or b"")

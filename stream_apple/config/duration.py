@@ -13,9 +13,9 @@ FOREVER = 1 << 62
 """Milliseconds that never pass; written as `forever` where a setting allows it."""
 
 MANY_EPOCHS = 200
-"""So many epochs that it is worth a word if each is too short."""
+"""With so many epochs it is worth advising a better length if each is too short."""
 FEW_EXAMPLES = 200
-"""Of an epoch: with the smallest models an epoch's end costs as much time as to learn a thousand."""
+"""An epoch with fewer examples is too short: even with the smallest models its end takes as long as learning 1,000."""
 _ENOUGH_EXAMPLES = 1000
 _ROUND = (
     MINUTE,
@@ -57,9 +57,12 @@ def format_duration(milliseconds: int) -> str:
 
 
 def longer_epoch(length_ms: int, examples: int, epochs: int) -> int | None:
-    """Return a better length of epochs, if so many of this one have so few examples that their ends cost most.
+    """Return a better length of epochs if those of `length_ms` have so few examples that their ends cost most time.
 
-    None if they are long enough, or no round length above is better: the pace of the stream alone decides.
+    examples  how many examples the epochs have in all
+    epochs    how many epochs there were
+
+    Returns None if epochs are long enough, or too few to tell, or if no longer round length is known.
     """
     if epochs < MANY_EPOCHS or examples >= FEW_EXAMPLES * epochs:
         return None
@@ -69,7 +72,7 @@ def longer_epoch(length_ms: int, examples: int, epochs: int) -> int | None:
 
 
 def _from_text(value: object) -> object:
-    # A bare number has no unit: guessing one is how 500 ms becomes 500 s.
+    # A bare number has no unit, and a guess would make 500 s of 500 ms.
     if not isinstance(value, str):
         raise ValueError("a duration is text with a unit")  # noqa: TRY004  pydantic turns only ValueError into a fault
     return parse_duration(value)
@@ -98,4 +101,4 @@ Patience = Annotated[
     PlainSerializer(_patient_text, return_type=str, when_used="json"),
     Field(json_schema_extra={"unit": "milliseconds", "expected": "a duration such as '10s', from 100ms, or 'forever'"}),
 ]
-"""A duration that may have no end."""
+"""A duration, or `forever`."""

@@ -56,9 +56,9 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that name a model: the options' identity, without a selection that is the default.
+        """Return the settings that name a model: the options' identity, without the selection if it is the default.
 
-        The selection was an option, and in no name, before it was a setting.
+        The selection was not part of names before it became a setting, and old names have to stay.
         """
         options = self.options()
         found = options.identity()

@@ -1,4 +1,4 @@
-"""All sources together: the environment wins over the file, the file over the defaults."""
+"""Loading of the configuration from all sources: the environment wins over the file, the file over the defaults."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     overrides, unknown = sources.from_environment(environ)
     found = [validation_errors.unknown_variable(name) for name in unknown]
     for section, entries in settings.items():
-        # Also if a variable wins over it: the file is copied, committed and mounted all the same.
+        # Refused even if a variable overrides it: the file may be copied, committed and mounted all the same.
         for key in [key for key, setting in entries.items() if sources.is_secret_in_file(section, key, setting)]:
             remember(key, entries[key].value)
             found.append(validation_errors.secret_in_file(section, key, entries.pop(key)))

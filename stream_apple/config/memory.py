@@ -1,6 +1,6 @@
 """Estimates of the memory that models and records take, and the limit of the process, before any of them is made.
 
-Read by start-up: nothing here may import numpy or numba.
+Start-up imports this module, so nothing here may import numpy or numba.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from stream_apple.errors import ConfigurationError
 PROCESS_BYTES = 200_000_000
 """Python, its libraries and the kernels."""
 MOST_BYTES = 16 << 20
-"""Of records that are on their way through models: as much as Kafka's client keeps for us."""
+"""The most bytes of records that are on their way through models: as many as Kafka's client keeps for us."""
 BATCH_BYTES = 2 << 20
-"""Of the records that a thread learns at once, but for a single one: some thousands of usual ones."""
+"""The most bytes of records that a thread learns at once, unless a single record is larger: thousands of usual ones."""
 
 # Each byte of a batch is joined, becomes one and a half of msgpack, and may be one of an id, of which three copies are
 # made while answers are put together. A feature may have two bytes, and becomes twelve; more with other columns, and
@@ -41,11 +41,11 @@ class MemoryLimit(NamedTuple):
 class Queues(NamedTuple):
     """The most bytes that Kafka's clients keep in their queues, by their properties.
 
-    fetched  ahead of the worker; when there are as many, no more are asked for
-    answer   that a broker gives at once to who asks for more
-    brokers  that may be asked at once
-    sent     to be delivered
-    read     of a snapshot, ahead of who restores a model
+    fetched  of records fetched ahead of the worker; when there are as many, no more are asked for
+    answer   of one answer of a broker
+    brokers  how many brokers may be asked at once
+    sent     of messages that wait to be delivered
+    read     of a snapshot, fetched ahead of the code that restores a model
     """
 
     fetched: int = 16 << 20
@@ -65,32 +65,32 @@ class RecordLimits(NamedTuple):
 def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Queues) -> int:
     """Return the most bytes that records take between the brokers and the models, and answers on their way back.
 
-    Where producers compress, the client keeps what an answer was before: that may be many times as much.
+    If producers compress, the client keeps answers uncompressed, which may be many times as much.
     """
-    # A record that is larger than any answer makes one of its own.
+    # A record that is larger than `answer` comes in an answer of its own.
     ahead = queues.fetched + queues.brokers * max(queues.answer, limits.max_record_bytes + _AROUND_BYTES)
     longest = options.longest_ngram
     feature = _FEATURE + _COLUMN * len(options.wanted_columns()) + (_NGRAM * longest if longest > 1 else 0)
     learned = _LEARNED * max(BATCH_BYTES, limits.max_record_bytes)
     learned += feature * max(BATCH_BYTES // _LEAST_FEATURE, limits.max_features)
-    on_their_way = MOST_BYTES + ahead  # there was room, and all came that there was
+    on_their_way = MOST_BYTES + ahead  # while there is still room, all that was fetched may come at once
     return ahead + on_their_way + threads * learned + queues.sent + queues.read
 
 
 def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0) -> int:
-    """Return the bytes of a worker that owns so many partitions, with one model more: the copy for a snapshot.
+    """Return the bytes of a worker that owns so many partitions, and one more model, the copy for a snapshot.
 
     queued  as of `queue_bytes`
-    merged  partitions whose models are merged: the owner of partition 0 has all of them at once, and the merged one
+    merged  how many partitions' models are merged: the owner of partition 0 holds all of them at once, and the result
     """
     models = partitions + 1 + (merged + 2 if merged else 0)
     return PROCESS_BYTES + queued + models * options.model_bytes()
 
 
 def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:
-    """Raise ConfigurationError if so many models do not fit into the memory, whatever else is in it.
+    """Raise ConfigurationError if so many models do not fit into the memory, even if nothing else is in it.
 
-    limit  else that of this process
+    limit  None: the limit of this process
     """
     found = memory_limit() if limit is None else limit
     needed = models * options.model_bytes()
@@ -99,7 +99,7 @@ def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = 
 
 
 def too_large(options: Options, needed: int, limit: MemoryLimit, queued: int = 0) -> str:
-    """Return the fault of options whose models, and `queued` bytes of records, need more memory than there is."""
+    """Return the message for options whose models, and `queued` bytes of records, need more memory than there is."""
     records = f", {-(-queued // _MIB):,} of it records (limits.max_record_bytes, worker.threads)" if queued else ""
     return (
         f"learner.bits, limits.max_features_per_example: expected models that fit into {limit.bytes // _MIB:,} MiB, "

@@ -1,4 +1,4 @@
-"""Properties of clients, passed through as they are: librdkafka's, but those that promises rest on; a registry's."""
+"""Properties of clients that are passed through: a registry's, and librdkafka's but for those that the worker sets."""
 
 import re
 from typing import Annotated
@@ -45,7 +45,7 @@ _NUMBERS = frozenset(
 
 
 def property_of_variable(key: str) -> str:
-    """Return the property that an environment variable's last part means: `SASL_PASSWORD` is sasl.password."""
+    """Return the property that the last part of an environment variable names: `SASL_PASSWORD` is sasl.password."""
     name = key.lower()
     return name if name == _UNDERSCORED else name.replace("_", ".")
 
@@ -68,7 +68,7 @@ def _scalar(value: object) -> object:
 
 
 def _has_surrogate(text: str) -> bool:
-    """Return whether the text had bytes in the environment that are no UTF-8, which Python keeps as surrogates."""
+    """Return whether the text has surrogates, as which Python keeps bytes of the environment that are not UTF-8."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -80,7 +80,7 @@ def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str
 
 
 def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    """Return the properties; ValueError for addresses that the client would accept, and look for without end."""
+    """Return the properties; ValueError for addresses that the client would accept, and try to reach for ever."""
     found = str(given.get(_BROKERS, DEFAULTS[_BROKERS]))
     addresses = [address.strip() for address in found.split(",") if address.strip()]
     ports = [int(port[1]) for address in addresses if (port := _PORT.search(address))]
@@ -90,7 +90,7 @@ def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str |
 
 
 def _with_url(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    """Return the properties; ValueError if there are any without the address that all of them are about."""
+    """Return the properties; ValueError if there are any but no `url`."""
     if given and not str(given.get("url", "")).startswith(("http://", "https://")):
         found = repr(given["url"]) if "url" in given else "none"
         raise ValueError(f"url: expected the address of a registry, such as http://registry:8081, found {found}")
@@ -98,7 +98,7 @@ def _with_url(given: dict[str, str | int | float | bool]) -> dict[str, str | int
 
 
 def _with_numbers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    """Return the properties with numbers where the registry's client takes nothing else: the environment has texts."""
+    """Return the properties, with numbers where the registry's client needs them, as the environment has only texts."""
     found = dict(given)
     for name in _NUMBERS.intersection(given):
         try:

@@ -25,10 +25,10 @@ from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
 from stream_apple.core.learner.options import DeclaredOptions
 
 FIRST_VERSION = "0.1.0"
-"""Since when a setting is there that does not say it."""
+"""The version that is shown for settings without `since`."""
 
 _IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in PART_OF_THE_MODEL)}
-"""What a model's name has in it besides whole sections."""
+"""The settings that are part of a model's name, besides those of whole sections."""
 
 _PAGE = """\
 # Configuration

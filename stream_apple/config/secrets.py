@@ -1,7 +1,7 @@
-"""Secrets: which values are, and that none of them is shown.
+"""Secrets: which values are secret, and how they are hidden in output.
 
-A secret comes from a file or from the environment, never from the configuration file itself. `shown` is for whoever
-prints a setting; `conceal` is for text of others, such as an error of librdkafka that repeats what it was given.
+A secret comes from a file or from the environment, never from the configuration file itself. Code that prints a setting
+calls `shown`; `conceal` is for text of others, such as an error of librdkafka that repeats what it was given.
 """
 
 import re
@@ -19,8 +19,8 @@ _PARTS = (
     "auth.token",
 )
 
-# Of the properties about authentication and encryption, those that are none; one that is not known may be a misspelled
-# password, and is hidden.
+# Properties of authentication and encryption that are not secret; an unknown one may be a misspelled password, and is
+# hidden.
 _DELICATE = ("sasl.", "ssl.", "https.")
 _PUBLIC = frozenset(
     {

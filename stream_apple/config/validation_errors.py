@@ -17,7 +17,7 @@ _LONGEST_VALUE_SHOWN = 100
 SECTIONS: dict[str, Any] = {
     name: field.annotation for name, field in Config.model_fields.items() if name not in PASSED_THROUGH
 }
-"""Section name -> its model, of those that have a fixed set of keys."""
+"""Section name -> its class, for sections that have a fixed set of keys."""
 
 
 def describe(error: ErrorDetails, settings: Settings) -> str:
@@ -63,7 +63,7 @@ def expected(schema: dict[str, Any]) -> str:
 
 
 def of_a_value(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the choice to leave the setting out, for which pydantic names bounds differently."""
+    """Return the JSON schema of a setting that may be left out as if it could not, with the usual names of bounds."""
     value: dict[str, Any]
     (value,) = [kind for kind in schema.get("anyOf", [{}]) if kind.get("type") != "null"]
     names = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}
@@ -84,7 +84,7 @@ def unknown_variable(name: str) -> str:
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
     known += [variable("kafka", "bootstrap.servers"), variable("registry", "url")]
     if name != (capital := name.upper()):
-        # A property of a client may have any name; of ours, the nearest is named.
+        # A property of a client may have any name; for our own settings the nearest name is given.
         passed = capital.startswith(tuple(variable(section, "") for section in PASSED_THROUGH))
         wanted = capital if passed else [*nearest_names(capital, known), capital][0]
         return f"{name}: expected a variable in capital letters, such as {wanted}"

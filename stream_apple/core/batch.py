@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOO_LARGE = np.float32(2.0**60)
-"""No value of a feature, and no product of values, is as large, in size: its square, which the learner adds up, still
-fits a float32, and so does its product with any weight. A larger one would be the end of its feature's weight."""
+"""All values of features, and all products of values, are below it in size. So their squares, which the learner adds
+up, fit a float32, and so do their products with any weight."""
 
 
 _NO_KEYS = np.empty(0, np.uint64)
@@ -25,7 +25,7 @@ BIN = np.uint8(2)
 class Batch(NamedTuple):
     """`n` examples with `z` features in all.
 
-    What comes after the weights is there if the learner asks for it (`Options.wanted_columns`), else empty.
+    The columns after `weights` are filled if the learner asks for them (`Options.wanted_columns`), else empty.
 
     indptr   int64[n + 1]   row r's features are [indptr[r], indptr[r + 1])
     keys     uint64[z]      64-bit identity of each base feature, in the order of the message (never 0)
@@ -33,11 +33,11 @@ class Batch(NamedTuple):
     labels   float64[n]     NaN where the example has none: it is scored and not learned
     weights  float64[n]     importance, finite, >= 0
     spaces   uint64[z]      the key of each feature's namespace, 0 for none
-    attributes  uint64[z]   the key of what each feature is a value of: of the name before its first "=" (in the same
-                            namespace; a category is `name=value`), else its own; 0 for packed features, whose names
-                            nobody knows
-    users    uint64[n]      a hash of each record's key, that no feature has; 0 for a record without
-    roles    uint8[z]       what may be made of each feature: 0, ALONE, or BIN
+    attributes  uint64[z]   the key of each feature's attribute: of a category `name=value` the key of `name` in the
+                            same namespace, of another feature its own key; 0 for packed features, whose names are
+                            unknown
+    users    uint64[n]      a hash of each record's key, different from the keys of features; 0 for a record without key
+    roles    uint8[z]       how each feature may be multiplied: 0 (freely), ALONE, or BIN
     """
 
     indptr: NDArray[np.int64]
@@ -78,8 +78,8 @@ class Batch(NamedTuple):
 class Limits(NamedTuple):
     """The limits on what a record may hold.
 
-    binary   labels are 1 and -1 (0 is read as -1), instead of a range
-    classes  if above 0, labels are whole numbers from 0 to classes - 1, instead of a range
+    binary   labels have to be 1, or -1 or 0, which both become -1; the range of labels does not count
+    classes  if above 0, labels have to be whole numbers from 0 to classes - 1; the range does not count
     """
 
     max_features: int
@@ -94,15 +94,15 @@ class Limits(NamedTuple):
 class Columns(NamedTuple):
     """The arrays that rows are written to: `n` records, `m` of them good, with `z` features in all.
 
-    indptr   int64[n + 1]   written up to m + 1; the element after a row being read is where it stops so far
-    keys     uint64[...]    as many as the records' sum of min(max_features, size // 2); written up to z
+    indptr   int64[n + 1]   written up to m + 1; while a row is read, its end holds the number of features so far
+    keys     uint64[...]    room for the sum of min(max_features, size // 2) over the records; written up to z
     values   float32[...]   as many as keys
-    labels   float64[n]     written up to m, and so are weights, rows and ids
+    labels   float64[n]     written up to m, like weights, rows and ids
     weights  float64[n]
     rows     int64[n]       index of the record
     ids      int64[n, 2]    start and stop of the raw msgpack of `id`
-    spaces   uint64[...]    as many as keys, or none: then they are not written; so with attributes
-    attributes  uint64[...]
+    spaces   uint64[...]    as many as keys; empty: not written
+    attributes  uint64[...]  as many as keys; empty: not written
     """
 
     indptr: NDArray[np.int64]

@@ -1,8 +1,8 @@
 """A kernel with its arguments laid out beforehand, so that each call costs next to nothing.
 
 When Python calls a kernel, Numba finds the type of each argument and unpacks each array: for a model, which has some
-sixty arrays, that takes twenty microseconds, and learning a short example takes two. Here both are done once. What is
-compiled is the same machine code, called with the same arguments: not a bit of a result is another.
+sixty arrays, that takes twenty microseconds, and learning a short example takes two. Here both are done once. The same
+machine code is called with the same arguments, so results are equal, to the bit.
 
 The calling convention is Numba's own (`numba.core.callconv`): a place for the result, one for an error, then all
 arguments with arrays and tuples taken apart. A piece of code that reads them from memory, and calls the kernel at its
@@ -20,7 +20,7 @@ from llvmlite import binding, ir
 from numba.core import types
 
 _FAILED = -(1 << 63)
-_OK, _NONE = 0, -2  # what a kernel returns beside its result: none of them raises
+_OK, _NONE = 0, -2  # the status that a kernel returns beside its result; kernels never raise
 _WORD = ir.IntType(64)
 _made: dict[int, tuple[Callable[[int], int], object]] = {}  # by the kernel's address, with what keeps the code alive
 
@@ -28,8 +28,8 @@ _made: dict[int, tuple[Callable[[int], int], object]] = {}  # by the kernel's ad
 class BoundCall:
     """A kernel and its arguments; `call()` calls it, and returns its result if that is a number, else 0.
 
-    Arrays are taken by reference: whoever changes what is in them changes the arguments of the next call. An array must
-    not be replaced by another one meanwhile.
+    Arrays are taken by reference: changes of their contents count for the next call. An array must not be replaced by
+    another one.
     """
 
     def __init__(self, kernel: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -3,20 +3,21 @@
 The clock of a partition is the highest timestamp so far, and the epoch is `clock // length`. A record of an earlier
 epoch is late: it is learned in the current epoch and counted.
 
-No timestamp is believed for being there: a first one may be centuries off, a stream may pause for a year, a producer
-may mistake its units. So there are two clocks, the partition's and a rival. Timestamps within `max_ahead` of the clock
-move it and speak for it; of the others, those that agree with one another (each within `max_ahead` of the rival) speak
-for the rival. Once it leads by so many records that the clock is outvoted, the two change places:
+A single timestamp is not trusted: the first one may be centuries off, a stream may pause for a year, a producer may
+mistake its units. So there are two clocks, the partition's and a rival. Timestamps within `max_ahead` of the clock move
+it and vote for it. Of the others, those that agree with one another (each within `max_ahead` of the rival) vote for the
+rival. When the rival has a majority of so many records, the two change places:
 
     rival ahead    VOTES_AHEAD: a pause has ended; records past the first LONE of a run are learned meanwhile
-    rival behind   VOTES_BEHIND: the clock was wrong. More, for history may be sent beside what is live, and is late
+    rival behind   VOTES_BEHIND: the clock was wrong. It takes more votes, because history may be sent beside live
+                   records, and is late
 
-What becomes of a record does not wait for that. One behind the clock is late at the most. One ahead is refused while
-no more than LONE of its kind have come, so that a wrong date is seen; more of them are a stream, and learned. What is
-not a time of this era in milliseconds (LATEST_MS) is always refused.
+A record does not wait for that. A record behind the clock is at most late. A record far ahead is refused while no more
+than LONE that agree have come, so that a wrong date is noticed; more of them are a stream, and learned. A timestamp
+that is not above 0 and before LATEST_MS is always refused.
 
-An epoch ends when the clock passes a boundary by a step, never because the clocks have changed places: two producers
-that disagree can't burn through epochs. It ends after all if the clock is put ahead twice without a step between.
+An epoch ends when the clock passes a boundary by a step, never because the clocks have changed places: so two producers
+that disagree can't end epoch after epoch. It does end if the clock is put ahead twice without a step between.
 """
 
 from typing import NamedTuple
@@ -27,25 +28,25 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel
 
 LONE = 3
-"""So many records in a row that are far ahead of the clock, and agree, are refused; those that follow are learned."""
+"""How many agreeing records that are far ahead of the clock are refused before those that follow are learned."""
 VOTES_AHEAD = 100
 VOTES_BEHIND = 1000
 LATEST_MS = 253_402_300_800_000
 """The year 10000: timestamps from here on are microseconds, nanoseconds, or no time at all."""
 NO_EPOCH = -1
-"""In place of an epoch: the record is refused."""
+"""Stands in place of the epoch of a record that is refused."""
 
-# Layout of EpochClock.state. Before the first record the clock and the epoch are -1. Without votes, the rival is what
-# was left of an earlier one. Nothing depends on the rival's lowest timestamp; older versions did.
+# Indices of EpochClock.state. Before the first record the clock and the epoch are -1. Without votes, the rival is left
+# over from earlier. Nothing depends on the rival's lowest timestamp (_RIVAL_LOW) any more; older versions did.
 _WATERMARK, _EPOCH, _LATE, _VOTES, _RIVAL_LOW, _RIVAL = range(6)
 
 
 class ClockPlan(NamedTuple):
-    """What a clock makes of some timestamps, before it has moved.
+    """The epochs of some records, and the clock after them; the clock itself has not moved.
 
-    epochs  int64[n], the epoch that each record is learned in, or NO_EPOCH; one has ended where the number rises. It
-            falls where the clock was put back; there nothing ends.
-    state   int64[6], of the clock behind them
+    epochs  int64[n], the epoch in which each record is learned, or NO_EPOCH. Where the number rises an epoch ends;
+            where it falls the clock was put back, and no epoch ends
+    state   int64[6], the clock's state after the records
     """
 
     epochs: NDArray[np.int64]
@@ -67,20 +68,20 @@ class EpochClock:
         self.state[[_WATERMARK, _EPOCH]] = -1
 
     def plan(self, timestamps_ms: NDArray[np.int64]) -> ClockPlan:
-        """Return what the clock would make of the next records; the clock stays where it is.
+        """Return the epochs of the next records; the clock does not move.
 
-        timestamps_ms  int64[n], in offset order; what is not above 0 is no time
+        timestamps_ms  int64[n], in offset order; a record whose timestamp is not above 0 is refused
         """
         epochs, state = np.empty(len(timestamps_ms), np.int64), self.state.copy()
         _advance(timestamps_ms, self.length_ms, self.max_ahead_ms, state, epochs)
         return ClockPlan(epochs, state)
 
     def move(self, plan: ClockPlan) -> None:
-        """Go where the plan ends, which this clock has made and not moved since."""
+        """Move the clock to the end of a plan, which it has to have made since it last moved."""
         self.state[:] = plan.state
 
     def advance(self, timestamps_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Plan, and move at once; return the epochs of the plan."""
+        """Move the clock over the next records; return their epochs, int64[n], as of `plan`."""
         plan = self.plan(timestamps_ms)
         self.move(plan)
         return plan.epochs
@@ -93,7 +94,7 @@ class EpochClock:
 
     @property
     def watermark_ms(self) -> int:
-        """The clock: the highest timestamp so far, unless the clock was put right; -1 before the first."""
+        """The highest timestamp that has moved the clock since it last changed places; -1 before the first record."""
         return int(self.state[_WATERMARK])
 
     @property
@@ -109,7 +110,7 @@ class EpochClock:
     @property
     def end_ms(self) -> int:
         """The event time at which the current epoch ends."""
-        # Of the clock, not of the epoch: that is an earlier one between a pause and the first boundary after it.
+        # By the clock, not by the epoch, which is an earlier one between a pause and the first boundary after it.
         return (self.watermark_ms // self.length_ms + 1) * self.length_ms
 
 
@@ -137,7 +138,7 @@ def _advance(
         if timestamp < begin:
             state[_LATE] += 1
         if abs(timestamp - clock) <= max_ahead:
-            # A rival that more than a few have spoken for stays known: if it comes again, nothing of it is refused.
+            # A rival with more than LONE votes stays known: if it comes again, none of its records is refused.
             votes = max(LONE + 1, votes - 1) if votes > LONE else 0
             if timestamp - begin >= length:
                 state[_EPOCH] = timestamp // length

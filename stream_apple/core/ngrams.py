@@ -1,10 +1,10 @@
 """N-grams of neighbouring features in a namespace, as further base features, in the order of the features.
 
-A namespace with the features a, b, c gets those of two, (a, b) and (b, c), and, if so long ones are asked for,
-that of three. They are those of Vowpal Wabbit's `--ngram`: the value is 1 whatever the values of the features are,
+A namespace with the features a, b, c gets the n-grams of two, (a, b) and (b, c), and, if the options ask for it, the
+n-gram of three. They are those of Vowpal Wabbit's `--ngram`: the value is 1 whatever the values of the features are,
 since it says that they are neighbours. They belong to the namespace, and are multiplied like other base features.
 
-Zeros are dropped before neighbours are told. A name that occurs twice makes n-grams at both of its places. A
+A feature of value 0 is not a neighbour of any. A name that occurs twice makes n-grams at both of its places. A
 namespace that occurs twice, with others between, is two texts: no n-gram spans both.
 """
 
@@ -20,15 +20,15 @@ from stream_apple.core.jit import kernel, routine
 
 _ZERO = np.uint64(0)
 _NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # of a key that would be 0, which marks a free slot
-_ORDER = np.uint64(0xD6E8FEB86659FD93)  # odd: so a pair's key is not that of the pair turned round
+_ORDER = np.uint64(0xD6E8FEB86659FD93)  # a factor of the first key, so that (a, b) and (b, a) have different keys
 
 
 class NgramSizes(NamedTuple):
-    """The size of the longest n-gram in each namespace; 1: there are none.
+    """The size of the longest n-gram in each namespace; 1: it has no n-grams.
 
-    spaces  uint64[k]  keys of namespaces, as of `Batch.spaces`
-    sizes   int64[k]   of those
-    others  of all other namespaces, that without a name (and packed features) among them
+    spaces  uint64[k]  keys of namespaces, as in `Batch.spaces`
+    sizes   int64[k]   the size in each of these
+    others  the size in all other namespaces, also for features without a namespace (such as packed ones)
     """
 
     spaces: NDArray[np.uint64]
@@ -37,7 +37,7 @@ class NgramSizes(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """The size of the longest n-gram anywhere: an example gets fewer than so many times its features."""
+        """The size of the longest n-gram anywhere: n-grams make at most so many features of each feature."""
         return max(self.others, int(self.sizes.max(initial=1)))
 
 
@@ -61,7 +61,7 @@ def _space_key(name: str) -> int:
 def _key_of_ngram(before: np.uint64, feature: np.uint64) -> np.uint64:
     """Return the key of an n-gram, from the key of what precedes its last feature, and that feature's; never 0.
 
-    The finalizer of splitmix64 of before * _ORDER + feature. Models rely on it: it never changes.
+    It is splitmix64's finalizer of before * _ORDER + feature, and must never change, because models depend on it.
     """
     word = before * _ORDER + feature
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -77,9 +77,9 @@ def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
 
 
 def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
-    """Return the examples with their n-grams, which come after the features that they had.
+    """Return the examples with their n-grams, which come after the features that they had; their attributes are 0.
 
-    Features have no roles yet; the attribute of an n-gram is nobody's, 0.
+    AssertionError for a batch without spaces, or with roles.
     """
     if len(batch.spaces) != len(batch.keys) or len(batch.roles):
         raise AssertionError(

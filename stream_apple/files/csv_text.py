@@ -1,7 +1,7 @@
 """CSV: a first row with the columns' names, then an example a row; commas, tabs or semicolons between the cells.
 
-What a column holds is read off the first rows: numbers, if all its cells there spell some, else categories. In a column
-of numbers NA, NaN, null and the like are missing; an empty cell is missing everywhere.
+The first rows show what a column holds: numbers, if all of its cells there spell numbers, else categories. In a column
+of numbers NA, NaN, null and the like are missing; an empty cell is missing in every column.
 """
 
 import csv
@@ -37,7 +37,7 @@ def read_csv(
 ) -> Iterator[Example]:
     """Yield the examples of `stream`, in order; InputFileError names the line.
 
-    The first comes when a thousand rows are read, or all: they tell what the columns hold.
+    The first one comes after a thousand rows, or all, have been read, as these show what the columns hold.
     """
     text = _Text(stream, name)
     with SpooledTemporaryFile(_KEPT_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as kept:
@@ -48,7 +48,7 @@ def read_csv(
             cells = _Cells(reader, header, _kinds(reader, header, sample, text.delimiter))
         except ParseError as error:
             raise InputFileError(f"{name}:{place}: {error}") from None
-        # They are read once more, as text: the cells of a thousand wide rows would fill the memory.
+        # The sampled rows are kept as text, and parsed again: the cells of a thousand wide rows would fill the memory.
         kept.seek(0)
         for place, row in islice(text.rows(chain(kept, text.lines)), 1, None):
             try:
@@ -65,7 +65,7 @@ def _names(header: list[str]) -> list[str]:
 
 
 class _Text:
-    """A table as text. `lines` are those not yet read, the header first."""
+    """A table as text; `lines` yields the lines not read yet, the header first."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._name = name
@@ -81,7 +81,7 @@ class _Text:
             self.delimiter = ";"
 
     def keeping(self, kept: IO[str]) -> Iterator[str]:
-        """Yield the next lines, and write each to `kept` as it is taken; end after very many."""
+        """Yield the next lines, and write each to `kept`; end after _SAMPLED_CHARACTERS."""
         written = 0
         while written < _SAMPLED_CHARACTERS and (line := next(self.lines, "")):
             written += kept.write(line)
@@ -108,7 +108,7 @@ class _Text:
             raise InputFileError(f"{self._name}:{self._before + first}: {error}") from None
 
     def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines; ParseError for a row that goes on over them, before its cells fill the memory."""
+        """Yield the lines; ParseError for a row that spans so many that its cells would fill the memory."""
         for line in lines:
             self._size += len(line)
             if self._size > MOST_PARTS:
@@ -121,9 +121,9 @@ class _Text:
 
 
 def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
-    """Return for each column whether it holds texts; None if no row tells. Reads a thousand rows of the sample.
+    """Return for each column whether it holds texts; None if no row shows it. Reads a thousand rows of the sample.
 
-    ParseError for numbers with a decimal comma, as they stand between semicolons: as categories they would say little.
+    ParseError for numbers with a decimal comma in a file with semicolons: as categories they would be of little use.
     """
     kinds = [True if name in reader.texts else False if name in reader.numbers else None for name in header]
     asked = [place for place, kind in enumerate(kinds) if kind is None]
@@ -153,7 +153,7 @@ def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], del
 class _Cells:
     """Converts the cells of rows to numbers and texts; None is missing.
 
-    kinds  see `_kinds`; a column of which no row has told is known by its first value
+    kinds  see `_kinds`; a column that no sampled row shows takes the kind of its first value
     """
 
     def __init__(self, reader: RowReader, header: Sequence[str], kinds: list[bool | None]) -> None:

@@ -22,7 +22,7 @@ from stream_apple.files.parquet import MAGIC
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 _LIST = re.compile(rb"\s*+\[\s*+(?:\{|$)")
-# Possessive: a line of millions of words would else be remembered word by word, to try it in another way.
+# Possessive: otherwise the matcher would remember a line of millions of words word by word, to backtrack.
 _SVMLIGHT = re.compile(rb"\s*+[+-]?[0-9.][^\s:|#,]*+(?:\s++[^\s:|#]++:[^\s:|#]++)*+\s*+(?:#.*+)?+", re.DOTALL)
 
 
@@ -38,10 +38,10 @@ class FileFormat(Enum):
 
 
 def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
-    """Return the format, and the bytes that were read to know it, without a byte order mark.
+    """Return the format, and the bytes that were read to detect it, without a byte order mark.
 
-    None for a stream with nothing but blank lines and comments; ParseError if it is unknown.
-    No more lines are read than needed.
+    The format is None for a stream with only blank lines and comments; ParseError if it is unknown. No more lines are
+    read than needed.
     """
     first = stream.read(1)
     if first and first[0] in _MSGPACK_MAPS:

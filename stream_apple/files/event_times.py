@@ -1,6 +1,6 @@
 """Timestamps of the examples of files: the one rule of `produce` and `evaluate`.
 
-Example i, counted over all files from 0, has the time that a field of it holds; or else start + i * interval.
+Example i, counted over all files from 0, has the time in its timestamp field, or, without one, start + i * interval.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ from stream_apple.core.input.timestamps import looks_like_time
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, ColumnRoles
 
-_LOOKED_AT = 100  # examples, the first,
-_LOOKED_INTO = 4096  # and so many features of each
+_LOOKED_AT = 100  # how many examples, from the first on, are looked at
+_LOOKED_INTO = 4096  # and how many features of each
 
 
 class TimeSpan(NamedTuple):
@@ -58,10 +58,7 @@ class EvenlySpaced(NamedTuple):
 
 
 class TimeLike:
-    """Watches examples pass for a categorical feature that seems to be their time, though nobody has said so.
-
-    name  its name, or its column's; None if there is none
-    """
+    """Watches examples pass for a feature that seems to be their time, though no timestamp field was given."""
 
     def __init__(self) -> None:
         self._found: Counter[str] = Counter()
@@ -77,7 +74,7 @@ class TimeLike:
 
     @property
     def name(self) -> str | None:
-        """The name of such a feature, which nearly all of the examples that were looked at have; else None."""
+        """The name of such a feature, or its column, that nine tenths of the first examples have; None if none has."""
         name, count = next(iter(self._found.most_common(1)), ("", 0))
         return name if count and count >= 0.9 * self._looked else None
 

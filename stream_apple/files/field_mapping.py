@@ -1,7 +1,7 @@
 """The map that JSON lines and msgpack share with the stream's message: label, weight, id, features.
 
-Unknown keys are read over, as in the stream. Unlike there, what can't be learned is refused: whoever reads a
-file can mend it.
+Unknown keys are ignored, as in the stream. Unlike there, the first example that can't be learned is an error, because
+the user can mend a file.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ ExampleReader: TypeAlias = Callable[[object], Example]
 def example_reader(mapping: InputMapping | None, timestamp_field: str | None, key_field: str | None) -> ExampleReader:
     """Return the reader of maps: by a mapping, or of maps with the keys of the stream's message.
 
-    timestamp_field  the key that holds the time of an example, if one does, and the mapping does not say it
-    key_field        the key that holds the key of its record, if one does
+    timestamp_field  the field that holds an example's time; None if there is none, or the mapping names it
+    key_field        the field that holds the key of an example's record; None if there is none
     """
     if mapping is None:
         return partial(example_of, timestamp_field=timestamp_field, key_field=key_field)
@@ -45,8 +45,8 @@ def example_reader(mapping: InputMapping | None, timestamp_field: str | None, ke
 def example_of(record: object, timestamp_field: str | None = None, key_field: str | None = None) -> Example:
     """Return the example in one parsed map; ParseError if there is none.
 
-    timestamp_field  the key that holds its time, if one does
-    key_field        the key that holds the key of its record, if one does
+    timestamp_field  the field that holds its time; None if there is none
+    key_field        the field that holds the key of its record; None if there is none
     """
     if not isinstance(record, dict):
         raise ParseError("a map with label, weight, id and features", record)
@@ -71,7 +71,7 @@ def _held(what: str, record: Mapping[str, object], field: str) -> object:
 
 
 def key_in(field: str, value: object) -> str | int | bytes:
-    """Return the key of a record, which this field holds; ParseError if it is none."""
+    """Return the value of this field as the key of a record; ParseError if it can't be one."""
     return identifier(f"key in {field!r}", value)
 
 

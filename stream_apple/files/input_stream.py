@@ -16,7 +16,7 @@ from stream_apple.errors import InputFileError
 
 STDIN = Path("-")
 MAX_LINE_BYTES = 64 << 20
-"""A line beyond this is no example: a file without line ends must not fill the memory."""
+"""The longest line that is read: a file without line ends must not fill the memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 256 << 10

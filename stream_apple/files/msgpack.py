@@ -12,7 +12,7 @@ from stream_apple.errors import InputFileError
 from stream_apple.files.field_mapping import ExampleReader
 
 _MAX_MESSAGE_BYTES = 64 << 20
-_DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
+_DATETIME = 3  # Unpacker(timestamp=3) reads a timestamp as an aware datetime
 
 
 class _Counted:

@@ -1,10 +1,11 @@
 """Parquet: an example a row, read some rows at a time. Needs the extra `parquet`.
 
-Numbers and bools are values, texts are categories, and times may be the examples' own. Null is missing, and so is NaN.
+Numbers and bools are values, texts are categories, and a column of times may hold the examples' times. Null and NaN are
+missing.
 
-A small file may hold much: a text that stands in a column's dictionary once, and in a million rows; pages that compress
-thousandfold. So rows are taken by what they become, dictionaries are left as they are, and what can be known to be too
-large is refused by the file's own account, before it is read.
+A small file may become large: a long text may be in a column's dictionary once, and in a million rows; pages may be
+compressed thousandfold. So rows are read by the memory that they will take, dictionaries are not expanded, and a column
+that the file's metadata shows to be too large is refused before it is read.
 """
 
 from collections.abc import Iterator
@@ -20,12 +21,12 @@ from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 
 MAGIC = b"PAR1"
 _ROWS_AT_ONCE = 1000
-_BATCH_BYTES = 16 << 20  # of the rows that are taken at once, as far as it can be known
-_CELL_BYTES = 64  # of a number, as Python has it
-_BUFFER_BYTES = 1 << 20  # of a column that is being read; without it, a row group's whole column would be
+_BATCH_BYTES = 16 << 20  # of the rows that are read at once, as far as this is known beforehand
+_CELL_BYTES = 64  # of a number as an object of Python
+_BUFFER_BYTES = 1 << 20  # of a column that is being read; without a buffer a row group's whole column would be read
 _LEAST_BUFFER_BYTES = 4 << 10
-_MOST_INFLATED = 1000  # so many times its compressed size a column may take in a row group, or
-_INFLATED_BYTES = 256 << 20  # as many bytes: a page of it is unpacked whole
+_MOST_INFLATED = 1000  # a column of a row group may be so many times its compressed size,
+_INFLATED_BYTES = 256 << 20  # or have so many bytes, since a page is unpacked as a whole
 
 
 def read_parquet(
@@ -70,12 +71,12 @@ def read_parquet(
 
 
 class _Chunks:
-    """The file's own account of its columns in each row group; ParseError for one that would fill the memory.
+    """What the metadata says of the columns in each row group; ParseError for a column that would fill the memory.
 
-    texts  columns of text
+    texts  the columns of text
 
-    coded         those of them whose texts stand in dictionaries, which need not be written out for each row
-    rows_at_once  that are taken
+    coded         the columns of text that have dictionaries, so that a text need not be repeated for each row
+    rows_at_once  how many rows to read at once
     """
 
     def __init__(self, metadata: Any, texts: set[str]) -> None:  # noqa: ANN401
@@ -95,7 +96,7 @@ class _Chunks:
                 encodings = {str(encoding) for encoding in chunk.encodings}
                 if not chunk.has_dictionary_page or any(each.startswith("DELTA") for each in encodings):
                     written_out.add(name)
-                # Of texts that are written as what they add to those before, each may be as long as all together.
+                # With this encoding a text shares a prefix with the one before, so each may be as long as all together.
                 bytes_a_row = float(size if "DELTA_BYTE_ARRAY" in encodings else size / rows)
                 if size / rows > MAX_LINE_BYTES:
                     raise ParseError(f"texts of at most {MAX_LINE_BYTES} bytes in column {name!r}", f"{size // rows}")
@@ -112,7 +113,7 @@ def _is_text(kind: Any, pa: Any) -> bool:  # noqa: ANN401
 
 
 def _cast(field: Any, reader: RowReader, pa: Any) -> Any:  # noqa: ANN401  pyarrow has no types
-    """Return the type of pyarrow that the column is read as; None: it is not read."""
+    """Return the pyarrow type as which the column is read; None if it is not read."""
     types, kind = pa.types, field.type
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -143,10 +144,10 @@ def _cells(column: Any, cast: Any) -> list[Cell]:  # noqa: ANN401
     """Return the column as a list; None is missing."""
     indices = getattr(column, "indices", None)
     if indices is not None:
-        # Each text once, however many rows have it.
+        # Each text is converted once, however many rows have it.
         used = indices.unique().drop_null()
         found = dict(zip(used.to_pylist(), _cells(column.dictionary.take(used), cast), strict=True))
         return [found.get(index) for index in indices.to_pylist()]
-    # Not `safe`: a time is read to the microsecond, whatever else it holds.
+    # Not `safe`: times are cut to microseconds.
     cells: list[Cell] = column.cast(cast, safe=False).to_pylist()
     return [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]

@@ -31,10 +31,10 @@ def read_examples(
 ) -> Iterator[Example]:
     """Yield the examples of `path` ("-" is standard input) in order, one at a time in memory.
 
-    timestamp_field  the key or column that holds an example's time, in the formats that have them.
-    roles            what the columns are for, in the formats that have them; or a mapping, which says the time, too.
-    key_field        the key or column that holds the key of an example's record; in Vowpal Wabbit text the namespace
-                     whose one feature is named so, in svmlight `qid`.
+    timestamp_field  the field or column that holds an example's time, in formats whose fields have names
+    roles            what the columns are for, in formats that have columns; or a mapping, which names the time, too
+    key_field        the field or column that holds the key of an example's record; in Vowpal Wabbit text the namespace
+                     whose only feature is named like the key, in svmlight `qid`
 
     InputFileError, with path and line, at the first thing that can't be read.
     """

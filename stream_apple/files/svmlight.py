@@ -1,7 +1,7 @@
 """svmlight (LIBSVM) text: `label index:value ... # comment`. A feature's name is its index as written.
 
-A row without features is an example with none. `qid:` is read over, unless it shall be the key of the record. Blank
-lines and comments hold no example.
+A row without features is an example with none. `qid:` is ignored, unless it is to be the key of the record. Blank lines
+and comments hold no example.
 """
 
 from typing import NoReturn
@@ -38,7 +38,7 @@ def parse_line(line: str, *, keyed: bool = False) -> Example | None:
             features[index] = float(value)
     except ValueError:
         _explain(tokens)
-    # Checked for the line as a whole: that costs a tenth of checking each feature.
+    # The line is checked as a whole, which costs a tenth of checking each feature.
     sound = (
         len(features) == len(tokens)
         and body.isascii()

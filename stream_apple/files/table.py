@@ -1,8 +1,8 @@
 """From a row of a table to an example: what CSV and Parquet share.
 
-A column is a feature of its own name. A number is its value; a text is a category, `city=Rome`, whose value is 1; what
-is missing is absent from the example. Three columns have a role instead, by default those that are named like the keys
-of the message: label, weight and id.
+A column is a feature of its own name. A number is its value; a text is a category, `city=Rome`, whose value is 1; a
+missing cell is absent from the example. Three columns have a role instead, by default those that are named like the
+keys of the message: label, weight and id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class ColumnRoles(NamedTuple):
     named       role -> column; "" = none has the role
     categories  columns whose values are categories, whatever they look like
     ignored     columns that are no features
-    mapping     what the fields are, of tables and of records, as the section `input` says it; then the others are empty
+    mapping     which fields are what, as in the section `input`; then the other fields here are empty
     """
 
     named: Mapping[str, str] = MappingProxyType({})
@@ -43,9 +43,9 @@ BY_NAME = ColumnRoles()
 
 
 class RowReader(Protocol):
-    """Makes examples of the rows of one table, and says how its cells are to be read.
+    """Makes examples of the rows of one table, and says how its cells have to be read.
 
-    as_they_are  whether cells keep their types: lists, maps, times and truths are for a mapping
+    as_they_are  whether cells keep their types, as a mapping needs lists, maps, times and booleans
     times        columns that hold times
     categories   columns whose cells are read as text, whatever they hold
     ignored      columns that are not read
@@ -72,10 +72,12 @@ class RowReader(Protocol):
 def row_reader(
     columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None = None
 ) -> RowReader:
-    """Return the reader of a table with these columns, in order; ParseError if a name is missing, or twice, or wrong.
+    """Return the reader of a table with these columns, in order.
 
-    timestamp_field  the column that holds the time, if one does, and the mapping does not say it
-    key_field        the column that holds the record's key, if one does
+    timestamp_field  the column that holds the time; None if there is none, or the mapping names it
+    key_field        the column that holds the record's key; None if there is none
+
+    ParseError if a column has no name, or the name of another, or if a column that is named here is missing.
     """
     _check_names(columns)
     if roles.mapping is not None:
@@ -123,13 +125,14 @@ class TableReader:
     """Makes examples of the rows of one table, whose columns are named like the keys of the message.
 
     columns          its columns' names, in order
-    roles            what they are for
-    timestamp_field  the column that holds the time, if one does
-    key_field        the column that holds the record's key, if one does: no feature, unless it is among the categories
-
-    ParseError if a name is not that of a column.
+    roles            what the columns are for
+    timestamp_field  the column that holds the time; None if there is none
+    key_field        the column that holds the record's key; None if there is none. It is no feature, unless it is among
+                     the categories
 
     features  the columns that are features
+
+    ParseError if a column that is named here is missing.
     """
 
     as_they_are = False

@@ -6,9 +6,9 @@ multiplied by its namespace's scale; a feature without a name (`:3`) is named by
 within its section. The tag becomes the example's id. A line without label is unlabelled. A namespace with one feature
 may name the key of the record: `|user ann` the key `ann`.
 
-Four things differ. Of a name that stands twice in a namespace the first value but zero is kept, because the
-learner counts a monomial once. An initial prediction is refused, because to ignore it would change what the label
-means. Text as a value (`colour:red`) is refused. So is whatever Vowpal Wabbit only warns about.
+Four things differ. If a name occurs twice in a namespace, its first value that is not zero is kept, because the learner
+counts a monomial once. An initial prediction is refused, because ignoring it would change what the label means. Text as
+a value (`colour:red`) is refused. So is everything about which Vowpal Wabbit only warns.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from stream_apple.nearest_names import missing
 def parse_line(line: str, key_field: str | None = None) -> Example | None:
     """Return the example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text.
 
-    key_field  the namespace whose one feature has the record's key for its name, if one has
+    key_field  the namespace whose only feature is named like the record's key; None if there is none
     """
     check_parts(line, "words", " \t|")
     head, bar, body = line.partition("|")
@@ -63,7 +63,7 @@ def _key(namespace: str, features: Mapping[str, Mapping[str, float]]) -> str:
 
 def _label(head: str) -> tuple[float | None, float, str | None]:
     if "\t" in head:
-        # Vowpal Wabbit drops what stands before a tab, and so would lose the label.
+        # Vowpal Wabbit drops what comes before a tab, and so would lose the label.
         raise ParseError("spaces between label, weight and tag", f"a tab in {head!r}")
     words = [word for word in head.split(" ") if word]
     tag = None

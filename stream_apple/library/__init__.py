@@ -1,15 +1,16 @@
 """The learner as a library: estimators for scikit-learn and River, and models from files and from Kafka, in a notebook.
 
-    featurizer.py   what a table, a matrix or a map becomes: rows of a batch, with the codec's keys
-    cells.py        what one cell becomes, and the memory of names
-    online.py       one learner with its epochs, by count; it is pickled
+    featurizer.py   from a table, a matrix or a map to rows of a batch, with the codec's keys
+    cells.py        from one cell to a feature, and the memory of names
+    online.py       one learner with its epochs, by count or by time; it can be pickled
     parameters.py   the options of a learner as parameters of an estimator
     estimators.py   scikit-learn's interface
-    river_models.py  River's
+    river_models.py  River's interface
     one_row.py      one example at a time
-    example_sets.py  what `fit` learns: a set, not a stream
+    example_sets.py  examples as a set, which `fit` learns, not as a stream
+    event_times.py  event times and spans of time
     kafka_models.py  a model from Kafka, at any offset
     models.py       models that learned elsewhere
 
-What is public is what `stream_apple` and `stream_apple.river` export.
+Public is only what `stream_apple` and `stream_apple.river` export.
 """

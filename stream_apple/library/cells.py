@@ -1,6 +1,6 @@
-"""What one cell of a table, or one value of a map, becomes: the key and the value of a feature, or nothing.
+"""From one cell of a table, or one value of a map, to the key and the value of a feature, or to nothing.
 
-The rules are those of the section `input` (`core/input/record_mapper.py`), or those of the product's own message, as
+The rules are those of the section `input` (`core/input/record_mapper.py`) or those of the product's own message, as
 `CellRules` says; the keys are the codec's.
 """
 
@@ -15,13 +15,13 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names
 
-_MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has no end
+_MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 ABSENT = 0
 """The key of a cell that its row does not have."""
 
 
 class CellRules(NamedTuple):
-    """Says how cells are read where the section `input` and the product's own message differ.
+    """How cells are read where the section `input` and the product's own message differ.
 
     booleans_are_categories  true is the category `name=true`, else the number 1
     empty_is_absent          an empty text is a missing cell, else the category `name=`
@@ -32,13 +32,13 @@ class CellRules(NamedTuple):
 
 
 RECORD = CellRules()
-"""As the section `input` reads a record of another shape."""
+"""The rules by which the section `input` reads a record of another shape."""
 MESSAGE = CellRules(booleans_are_categories=False, empty_is_absent=False)
-"""As the stream's own message is read."""
+"""The rules by which the stream's own message is read."""
 
 
 class UnreadableCellError(ValueError):
-    """A cell is no value of a feature. The message says which column, what was expected, and what was found."""
+    """A cell can't be the value of a feature. The message says which column, what was expected, and what was found."""
 
 
 def text_of(value: object, where: str) -> str:
@@ -66,11 +66,11 @@ def is_missing(value: object) -> bool:
 
 
 class ColumnKeys(dict[Any, int]):
-    """The keys of one column's categories by cell, made when a cell is first met; ABSENT for a missing one.
+    """The keys of one column's categories by cell, made when a cell first occurs; ABSENT for a missing cell.
 
-    name     the column's
+    name     the column's name
     reading  how cells are read
-    note     is told key and name of each category that is new
+    note     is called with key and name of each new category
     """
 
     def __init__(self, name: str, reading: CellRules, note: Callable[[int, str], None]) -> None:
@@ -102,13 +102,13 @@ def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
 
 
 def refuse_number(value: object, where: str) -> NoReturn:
-    """Raise UnreadableCellError for a number that no feature has."""
+    """Raise UnreadableCellError for a number that can't be the value of a feature."""
     found = value.item() if isinstance(value, np.generic) else value
     raise UnreadableCellError(f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {found!r}")
 
 
 def refuse_time(where: str, found: object) -> NoReturn:
-    """Raise UnreadableCellError for a time: what of it matters is not for us to guess."""
+    """Raise UnreadableCellError for a time: only the user knows which part of it matters."""
     raise UnreadableCellError(
         f"{where}: expected a number, a text, a category or a boolean, found {found}: say what of the time matters, "
         f"such as its hour and its weekday, as features of their own"
@@ -116,7 +116,7 @@ def refuse_time(where: str, found: object) -> NoReturn:
 
 
 class NameMemory:
-    """The names of the features that were met, by key, in bounded memory."""
+    """The names of the features seen, by key, in bounded memory."""
 
     def __init__(self) -> None:
         self.names = Names()

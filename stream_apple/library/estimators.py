@@ -36,7 +36,7 @@ __all__ = ["AppleClassifier", "AppleRegressor"]
 
 _OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
 _ENOUGH = 5_000  # examples after which a second pass over a set would add little; see `passes`
-_MOST_PASSES, _MOST_OF_MIXTURE = 20, 3  # a mixture learns fast, and numbers as intervals by heart
+_MOST_PASSES, _MOST_OF_MIXTURE = 20, 3  # a mixture learns fast, and more passes over intervals would overfit
 
 
 class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -57,7 +57,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @property
     def n_parents_(self) -> int:
-        """How many products and features have become parents, of which products are made."""
+        """How many features and products are parents, which are multiplied with features."""
         check_is_fitted(self)
         return int(self._online.learner.census().parents[1:].sum())
 
@@ -69,7 +69,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @property
     def linear_progressive_loss_(self) -> float:
-        """The same of the linear predictor, which learns alongside."""
+        """The mean loss, likewise, of the linear predictor, which learns alongside."""
         check_is_fitted(self)
         return float(self._online.learner.progress.linear_progressive_loss)
 
@@ -81,8 +81,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
         """Return what each feature adds to the score of the only row of X; they sum to the score.
 
-        Of more than two classes the score is that of the most probable one: the logarithm of its probability, less the
-        mean of these logarithms.
+        With more than two classes the score is that of the most probable class: the logarithm of its probability, less
+        the mean of these logarithms. ValueError unless X has one row.
         """
         check_is_fitted(self)
         batch = self._rows(X, self._featurizer, reset=False)
@@ -101,7 +101,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return "_online" in vars(self)
 
     def _begin(self, options: Options) -> None:
-        """Stand before the first example."""
+        """Begin again with a new learner."""
         self._online = OnlineLearner(options, whole_number(self, "epoch_examples"))
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
@@ -133,7 +133,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self._online.learn(batch._replace(labels=labels, weights=_weights(sample_weight, labels)))
 
     def _learn_set(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
-        """Learn a set, or a stream if it is not to be shuffled."""
+        """Learn the examples as a set, or as a stream if `shuffle` is False."""
         weights = _weights(sample_weight, labels)
         if sample_weight is not None and not weights.any():
             raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
@@ -172,12 +172,12 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
                     or 20 without a mixture
     shuffle         `fit` takes the examples as a set: neither their order nor how equal ones are put together matters.
                     False: as a stream, in the order given, as `partial_fit` does
-    random_state    of the order in which `fit` learns a set; None: the same at each call
+    random_state    seed of the order in which `fit` learns a set; None: the same order at each call
 
-    All others are options of the learner, by the names, defaults and bounds of the section `learner` of
+    All other parameters are options of the learner, with the names, defaults and bounds of the section `learner` of
     `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise`, `l1`, `l2` ...
 
-    Columns of numbers are numbers; texts, booleans and categories are categories; what is missing is absent.
+    Columns of numbers are numbers; texts, booleans and categories are categories; missing cells are absent.
     """
 
     loss: str
@@ -201,7 +201,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         classes: Any = None,  # noqa: ANN401
         sample_weight: Any = None,  # noqa: ANN401
     ) -> Self:
-        """Learn further examples, in their order. `classes`: all there will be, needed at the first call."""
+        """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
         first = not self.__sklearn_is_fitted__()
         if first:
@@ -221,7 +221,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
-        """Return the log-odds of the second class, float64[n]; of more classes log-probabilities, float64[n, k]."""
+        """Return the log-odds of the second class, float64[n]; with more classes log-probabilities, float64[n, k]."""
         scores = self._scored(X)
         if not self._online.options.classes:
             return scores.predictions
@@ -281,8 +281,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-learn has no types
     """A regressor that learns online, and multiplies the features that matter while it learns.
 
-    Its parameters are those of `AppleClassifier`, but `loss`, which is the squared one. A prediction is never outside
-    the range of 0 and the labels learned.
+    It has the parameters of `AppleClassifier` but `loss`, which is always the squared loss. A prediction is never
+    outside the range of 0 and the labels learned.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's

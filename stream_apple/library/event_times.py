@@ -1,4 +1,4 @@
-"""Event times and spans of time, as those who write Python give them, in whole milliseconds."""
+"""Event times and spans of time in Python's types, and as whole milliseconds."""
 
 import math
 from collections.abc import Iterable
@@ -12,14 +12,15 @@ Time = datetime | float
 
 
 def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
-    """Return the milliseconds since 1970 of each time, int64[n]; ValueError for what is no time."""
+    """Return the milliseconds since 1970 of each time, int64[n]; ValueError for anything that is not a time."""
     return np.array([_milliseconds(time) for time in times], np.int64)
 
 
 def span_of(length: str | timedelta | None) -> int | None:
-    """Return the milliseconds of a span such as "1h", or None; ValueError for what is no span of a millisecond or more.
+    """Return the milliseconds of a span such as "1h", or None if there is none.
 
-    The text is as in the configuration's `epochs.length`.
+    The form of the text is that of `epochs.length` in the configuration. ValueError for anything else, and for a span
+    of less than a millisecond.
     """
     if length is None:
         return None

@@ -1,8 +1,8 @@
-"""Examples as a set, which `fit` learns: in an order, and with weights, that depend on what they are alone.
+"""Examples as a set, which `fit` learns: their order and weights depend on their contents alone.
 
-A learner of streams learns other things from another order, and from one example of weight 3 than from three. Whoever
-calls `fit` expects neither. So equal examples are put together first; an example of weight w is then learned about w
-times, at places that its content and the seed decide.
+A learner of streams learns something else if the order changes, or if three equal examples become one of weight 3.
+Users of `fit` expect neither. So equal examples are put together first; an example of weight w is then learned about w
+times, at places that follow from its content and the seed.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 
 MOST_COPIES = 8
-"""An example of more weight than that, which stands there once, is learned so often, with more weight each time."""
+"""An example that is given once, with more weight than this, is learned so often, with more weight each time."""
 
 _Words = NDArray[np.uint64]
 _ROUNDING = 1e-9
 
 
 def as_set(batch: Batch, seed: int) -> Batch:
-    """Return the examples in the order in which they are learned, each as often as it weighs."""
+    """Return the examples in the order in which they are learned, each about as often as it weighs."""
     kept = np.flatnonzero(batch.weights > 0.0)
     batch = batch if len(kept) == len(batch.weights) else batch.select(kept)
     if not len(batch.labels):
@@ -34,7 +34,7 @@ def as_set(batch: Batch, seed: int) -> Batch:
 
 
 def _hashes(batch: Batch) -> _Words:
-    """Return a hash of each example's features and label, uint64[n], whatever the order of the features."""
+    """Return a hash of each example's features and label, uint64[n], which does not depend on the features' order."""
     values = batch.values.view(np.uint32).astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(batch.keys + _mixed(values)), dtype=np.uint64)])
     labels = (batch.labels + 0.0).view(np.uint64)
@@ -42,7 +42,7 @@ def _hashes(batch: Batch) -> _Words:
 
 
 def _mixed(words: _Words) -> _Words:
-    """Return the finalizer of splitmix64 of each word."""
+    """Return a hash of each word, by the finalizer of splitmix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -1,8 +1,8 @@
 """From tables, matrices and maps to batches: the keys and values that the codec gives for the message of each row.
 
-A row of a frame is the message {"features": {column: value}}, a row of a matrix without names the message whose names
-are the columns' numbers, "0", "1", ...: as a file of svmlight has them. Zeros are no features, and missing cells are
-absent. What has maps or lists within it goes through the codec itself.
+A row of a frame stands for the message {"features": {column: value}}. The columns of a matrix without names are called
+by their numbers, "0", "1", ..., as in a file of svmlight. Zeros and missing cells are absent from an example. Rows with
+maps or lists in them are read by the codec itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,20 +37,20 @@ from stream_apple.library.cells import (
 )
 
 LARGE = 2.0**59
-"""Smaller numbers are values of features, without a further look."""
+"""Smaller numbers need no further check as values of features."""
 
 _ANY = 1 << 62
-# Labels are checked by whoever has them, and features by nobody: the learner bounds an example.
+# Estimators check labels themselves, and the learner bounds the features of an example.
 _LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
-_PORTION = 1 << 22  # cells made at once: their keys and values take 48 MB
-_NAMED_AT_MOST = 1 << 16  # columns of a matrix whose names are remembered
+_PORTION = 1 << 22  # cells of a frame that are read at once: their keys and values take 48 MB
+_NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names remembered
 
 _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
 
 
 def featurizer_of_rows(options: Options) -> "Featurizer":
-    """Return the featurizer of rows for a model of these options; ValueError if it needs what rows have not."""
+    """Return a featurizer for a model of these options; ValueError if the model needs keys of records."""
     columns = options.wanted_columns()
     if "users" in columns:
         raise ValueError(
@@ -62,9 +62,9 @@ def featurizer_of_rows(options: Options) -> "Featurizer":
 class Featurizer:
     """Makes batches for one model, and remembers the names of its features.
 
-    columns  the fields of `Batch` that the model needs besides those that always are, see `Options.wanted_columns`
+    columns  the fields of `Batch` that the model needs besides those always filled, see `Options.wanted_columns`
     reading  how cells are read
-    mapping  which fields of a map are what, if the model's records are read by one; then `reading` is RECORD
+    mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Featurizer:
 
     @property
     def plain(self) -> bool:
-        """Whether a flat row needs its keys and values alone."""
+        """Whether a flat row needs no more than keys and values."""
         return not self._columns and self._mapping is None
 
     def matrix(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> Batch:
-        """Return the rows of a matrix in compressed rows, whose columns have numbers and no names."""
+        """Return the rows of a sparse matrix (CSR), whose columns have numbers and no names."""
         values = _as_values(data, "the matrix")
         largest = int(indices.max(initial=-1)) + 1
         if largest <= max(2 * len(indices), len(self._numbered)):
@@ -127,7 +127,7 @@ class Featurizer:
     def frame(self, frame: Any) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
         """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
 
-        UnreadableCellError for a column of times, or a cell that is no value.
+        UnreadableCellError for a column of times, or for a cell that can't be the value of a feature.
         """
         names = [_column_name(name) for name in frame.columns]
         columns = [frame.get_column(name) for name in frame.columns]
@@ -154,7 +154,7 @@ class Featurizer:
         return self._by_codec(rows)
 
     def flat(self, row: Mapping[Any, Any], keys: list[int], values: list[Any]) -> bool:
-        """Append the features of a flat map; return whether it is one. Values are finite, and may be 0."""
+        """Append the features of a flat map; return False if the map is not flat. Values are finite, and may be 0."""
         number_keys, categories, reading = self._number_keys, self._categories, self._reading
         for name, value in row.items():
             kind = type(value)
@@ -200,7 +200,7 @@ class Featurizer:
         return self._batch(indptr, kept_keys[kept], kept_values[kept], None)
 
     def _by_codec(self, rows: Sequence[Mapping[Any, Any]]) -> Batch:
-        """Return rows that the codec reads, from the messages that they are."""
+        """Return the rows, encoded as messages and read by the codec."""
         messages = [self._message(number, row) for number, row in enumerate(rows)]
         decoded = self._decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons).tolist():
@@ -254,7 +254,7 @@ class Featurizer:
         return keys, (keys != ABSENT).astype(np.float32), attribute
 
     def _mixed_column(self, name: str, cells: Sequence[Any]) -> tuple[_Keys, _Values, _Keys]:
-        """Return the same of a column whose cells are of several types, each of which says what it is."""
+        """Return what `_column` does for a column whose cells are of several types, each read by its own type."""
         keys, values = np.zeros((len(cells), 1), np.uint64), np.zeros((len(cells), 1), np.float32)
         for row, cell in enumerate(cells):
             found_keys: list[int] = []
@@ -294,7 +294,7 @@ class Featurizer:
     def _batch(self, indptr: NDArray[np.int64], keys: _Keys, values: _Values, attributes: _Keys | None) -> Batch:
         """Return a batch of these features, without labels, each of weight 1, none with a namespace."""
         size = len(indptr) - 1
-        # One type of array, whatever it was made of: kernels would be compiled anew for one that can't be written.
+        # Always writable arrays: kernels would be compiled again for read-only ones.
         keys = np.require(keys, np.uint64, ("C", "W"))
         batch = Batch(indptr, keys, values, np.full(size, np.nan), np.ones(size))
         if self._wants("spaces"):
@@ -369,7 +369,7 @@ def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
 
 
 def _column_name(name: object) -> str:
-    """Return the name of a column: numbers, as frames without names have them, in decimal."""
+    """Return the name of a column as text; a number, as in a frame without names, becomes decimal text."""
     if isinstance(name, str):
         return str(name)
     if isinstance(name, int | np.integer) and not isinstance(name, bool):
@@ -378,7 +378,7 @@ def _column_name(name: object) -> str:
 
 
 def _attribute_of(name: str) -> int:
-    """Return the key of what a feature of this name, or a category in this column, is a value of: see `Batch`."""
+    """Return the key of the attribute of a feature of this name, or of a category in this column; see `Batch`."""
     return feature_key(name.partition("=")[0]) if "=" in name else feature_key(name)
 
 

@@ -16,13 +16,15 @@ from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
 
-_SHOWN = 1000  # monomials whose names are looked for among the newest records
+_SHOWN = 1000  # how many monomials' names are looked for in the newest records
 
 
 def read_from_kafka(config: Config, number: int, offset: int | None) -> tuple[PartitionModel, SnapshotPointer, Names]:
-    """Return the model of a partition before `offset`, where its state stands, and the names of its features.
+    """Return the model of a partition before `offset`, the pointer to its snapshot, and the names of its features.
 
-    Errors as of `load_model`.
+    offset  None: the newest snapshot; else the model is learned again up to there, and the pointer names no snapshot
+
+    Errors are those of `load_model`.
     """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
         provenance = sources.provenance
@@ -46,6 +48,6 @@ def read_from_kafka(config: Config, number: int, offset: int | None) -> tuple[Pa
         names = Names(ngrams=ngrams_of(model.learner.options))
         view_model(model, names, _SHOWN)
         wanted = Wanted(number, committed.offset, names.missing)
-        with suppress(GapError):  # retention may take away what is being read; names are a courtesy
+        with suppress(GapError):  # retention may delete what is being read; a model without names is still of use
             find_names(logs, model.topic, wanted, settings_of(config).decoder(), names)
     return model, pointer, names

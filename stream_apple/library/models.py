@@ -1,6 +1,6 @@
-"""Models that learned elsewhere, in a worker or in `merge`: read from files and from Kafka, and asked in Python.
+"""Models that learned elsewhere, in a worker or by `merge`: read from files or from Kafka, and used in Python.
 
-A row is read as the model's worker reads it, so its score is the worker's, to the bit.
+Rows are read as the model's worker reads them, so their scores equal the worker's, to the bit.
 """
 
 import threading
@@ -31,9 +31,9 @@ from stream_apple.stream.positions.lineage import SnapshotPointer
 
 
 class AsOf(NamedTuple):
-    """Which model it is: that of a partition, when it had learned all records before `offset`.
+    """Which model it is: that of a partition, after it had learned all records before `offset`.
 
-    digest  of its state, 32 hex digits: equal ones are the same model, to the bit
+    digest  32 hex digits: models with equal digests are equal, to the bit
     """
 
     topic: str
@@ -45,13 +45,13 @@ class AsOf(NamedTuple):
 def load_model(source: str | Path | Config, partition: int | None = None, offset: int | None = None) -> "LearnedModel":
     """Return a model that a worker has learned.
 
-    source     a file that `stream-apple inspect --save` has written, or `merge`; or the configuration of the worker,
-               as a TOML file or a `Config`: then the model is read from Kafka
-    partition  whose model it is; needed with a configuration
-    offset     the model as it was when it had learned all records before this one; None: as in its newest snapshot
+    source     a file that `stream-apple inspect --save` or `stream-apple merge` has written; or the configuration of
+               the worker, as a TOML file or a `Config`: then the model is read from Kafka
+    partition  the partition whose model is wanted; needed with a configuration
+    offset     the model as it was after it had learned all records before this one; None: as in its newest snapshot
 
-    ConfigurationError if there is no such model, SnapshotError if it is damaged, GapError if records are gone that it
-    takes to learn it again, BrokerError if Kafka does not answer.
+    ConfigurationError if there is no such model, SnapshotError if it is damaged, GapError if records are gone that are
+    needed to learn it again, BrokerError if Kafka does not answer.
     """
     if not isinstance(source, Config):
         path = Path(source)
@@ -73,7 +73,7 @@ class LearnedModel:
     """A model as it was at one offset, which predicts and explains; it learns nothing more.
 
     as_of    which model it is
-    options  of its learner
+    options  the options of its learner
     """
 
     def __init__(self, model: PartitionModel, config: Config, names: Names, pointer: SnapshotPointer) -> None:
@@ -85,7 +85,7 @@ class LearnedModel:
         learner, mapping = model.learner, config.input.mapping()
         self.options = learner.options
         self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
-        # Keys of users are given beside the rows, and filled in here.
+        # Users are named by the keys of records, which `_with_users` gets beside the rows.
         columns = learner.options.wanted_columns() - {"users"}
         self._featurizer = Featurizer(columns, MESSAGE if mapping is None else RECORD, mapping)
         self._featurizer.memory.names = names
@@ -96,7 +96,7 @@ class LearnedModel:
 
     @property
     def digest(self) -> str:
-        """32 hex digits over every bit that scores depend on; that of `as_of`, as computed from what is in memory."""
+        """A hash, 32 hex digits, of all that scores depend on, computed anew; it equals that of `as_of`."""
         return self._model.digest()
 
     def predict(self, X: Any, keys: Sequence[bytes | None] | None = None) -> NDArray[np.float64]:  # noqa: ANN401, N803
@@ -105,7 +105,7 @@ class LearnedModel:
         That is the expected label (squared loss), the log-odds of label 1 (logistic), or the number of a class.
 
         X     a frame, a list of maps, an array or a sparse matrix; a map holds what a message has as `features`
-        keys  of the records, where users have weights of their own by them
+        keys  the keys of the records, if users have their own weights by these (`personalise = "key"`)
         """
         return self._scored(X, keys).predictions
 
@@ -128,8 +128,11 @@ class LearnedModel:
         """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
 
         x      a map, or a table of one row
-        label  of a model of classes: the class whose score it is, by default the most probable one. A score is the
-               logarithm of the class's probability, less the mean of these logarithms
+        key    the key of the record, if users have their own weights by it
+        label  for a model of classes: the class whose score is explained, by default the most probable one. A score is
+               the logarithm of the class's probability, less the mean of these logarithms
+
+        ValueError unless there is one row.
         """
         batch = self._with_users(self._rows(x), [key])
         if len(batch.labels) != 1:
@@ -138,7 +141,7 @@ class LearnedModel:
             return explain_row(self._model.learner, self._names, batch, label)
 
     def facts(self, top: int = 10) -> dict[str, Any]:
-        """Return all that `stream-apple inspect --json` says of the model."""
+        """Return what `stream-apple inspect --json` says about the model."""
         return view_model(self._model, self._names, top, self._pointer).facts(top)
 
     def save(self, path: str | Path) -> None:
@@ -155,7 +158,10 @@ class LearnedModel:
         return scores
 
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
-        """Return the batch with the users that the keys of its records name, if the model knows users by them."""
+        """Return the batch with the users that the keys of its records name, if the model needs them.
+
+        ValueError if it does, and there is not one key for each row.
+        """
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
                 found = "none" if keys is None else len(keys)

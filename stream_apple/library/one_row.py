@@ -1,6 +1,6 @@
-"""One example at a time: a map is scored and learned without a batch being made of it, where that can be.
+"""One example at a time: a map is scored and learned without making a batch of it, where that is possible.
 
-Most streams have the same names in each example, and numbers alone. Then keys are looked up once, and an example costs
+Most streams have the same names in each example, and only numbers. Then keys are looked up once, and an example costs
 little more than its kernel.
 """
 
@@ -20,8 +20,8 @@ from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
 from stream_apple.library.online import OnlineLearner
 
-_ROOM = 64  # features for which there is place at first
-_MOST_PLANS = 64  # sets of names that are remembered
+_ROOM = 64  # features for which there is room at first
+_MOST_PLANS = 64  # how many sets of names are remembered
 _NUMBERS = frozenset({float, int})
 _Plan = tuple[Callable[[Mapping[Any, Any]], tuple[Any, ...]], NDArray[np.uint64], tuple[Any, ...]]
 
@@ -29,7 +29,7 @@ _Plan = tuple[Callable[[Mapping[Any, Any]], tuple[Any, ...]], NDArray[np.uint64]
 class OneRow:
     """A learner and the featurizer of its rows.
 
-    sort_names  features are taken in the order of their names, whatever that of the map
+    sort_names  features are taken in the order of their names, not in that of the map
     """
 
     def __init__(self, online: OnlineLearner, featurizer: Featurizer, *, sort_names: bool) -> None:
@@ -52,9 +52,9 @@ class OneRow:
         self._forget()
 
     def learn(self, x: Mapping[Any, Any], label: float, weight: float, time: Time | None = None) -> float:
-        """Learn one example; return the score that it was given before. ValueError for a weight below 0.
+        """Learn one example; return its score before that. ValueError for a weight that is not finite, or below 0.
 
-        time  of the example, where epochs are spans of time
+        time  the example's time, if epochs are spans of time
         """
         if not 0.0 <= weight < math.inf:
             raise ValueError(f"w: expected a finite weight of at least 0, found {weight!r}")
@@ -82,7 +82,7 @@ class OneRow:
         return float(self.online.score(self.batch_of(x)).predictions[0])
 
     def probability(self, x: Mapping[Any, Any]) -> float:
-        """Return the probability of label 1, of a model with the logistic loss."""
+        """Return the probability of label 1; the model has the logistic loss."""
         with self.online.lock:
             row = self._with(x)
             if row is not None:
@@ -92,7 +92,7 @@ class OneRow:
         return float(self.probabilities_of(self.batch_of(x))[0])
 
     def probabilities(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
-        """Return the probability of each class, float64[k], of a model with the softmax loss."""
+        """Return the probability of each class, float64[k]; the model has the softmax loss."""
         with self.online.lock:
             row = self._with(x)
             if row is not None:
@@ -103,7 +103,7 @@ class OneRow:
         return found
 
     def learn_batch(self, batch: Batch, times: Iterable[Time] | None = None) -> None:
-        """Learn all rows, in order; `times` of each, where epochs are spans of time."""
+        """Learn all rows, in order; `times` has the time of each, if epochs are spans of time."""
         self.online.learn(batch, None if times is None else milliseconds_of(times))
 
     def score_batch(self, batch: Batch) -> Scores:
@@ -111,7 +111,7 @@ class OneRow:
         return self.online.score(batch)
 
     def probabilities_of(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the probability of label 1 of each row, float64[n], of a model with the logistic loss."""
+        """Return the probability of label 1 of each row, float64[n]; the model has the logistic loss."""
         scores = self.online.score(batch).predictions
         probabilities = np.empty(len(scores))
         write_probabilities(scores, probabilities)
@@ -124,7 +124,7 @@ class OneRow:
         return self.featurizer.maps([x])
 
     def _with(self, x: Mapping[Any, Any]) -> SingleRow | None:
-        """Return the place of an example with the features of `x`; None if they need a batch."""
+        """Write the features of `x` to the single row, and return it; None if they need a batch."""
         row = self._row
         if row is None or row.generation != self.online.learner.generation or len(x) > row.room:
             row = self._new_row(len(x))
@@ -136,7 +136,7 @@ class OneRow:
             plan = self._new_plan(names)
         take, keys, order = plan
         taken = take(x)
-        # NaN makes the sum NaN; then, and where something is large, each value is looked at.
+        # If a value is NaN, as the sum shows, or large, or no number, each value is checked by `_by_cell`.
         if (
             _NUMBERS.issuperset(map(type, taken))
             and min(taken, default=0) > -LARGE
@@ -155,7 +155,7 @@ class OneRow:
         return self._by_cell(row, dict(zip(order, taken, strict=True)))
 
     def _by_cell(self, row: SingleRow, x: Mapping[Any, Any]) -> SingleRow | None:
-        """Return the same, where each cell has to be looked at."""
+        """Do what `_with` does, with a check of each cell."""
         keys: list[int] = []
         numbers: list[Any] = []
         if not self.featurizer.flat(x, keys, numbers):
@@ -181,7 +181,7 @@ class OneRow:
         return self._row
 
     def _new_plan(self, names: tuple[Any, ...]) -> _Plan:
-        """Return how the values of these names are taken, and their keys if they are numbers."""
+        """Return, for these names, the function that takes their values from a map, their keys, and their order."""
         order = tuple(sorted(names, key=str)) if self.sort_names else names
         take = itemgetter(*order) if len(order) > 1 else lambda x: tuple(x[name] for name in order)
         keys = np.array([self.featurizer.number_key(name) for name in order], np.uint64)

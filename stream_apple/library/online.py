@@ -1,7 +1,7 @@
-"""One learner with its epochs, which end by the number of examples: what all estimators of the library are made of.
+"""One learner that ends its epochs itself, by the number of examples or by their event times; all estimators use it.
 
-An epoch ends before the first example of the next one is scored, as in `evaluate` and in a worker: by the number of
-examples, or by their event times. So it does not matter how examples are cut into calls.
+An epoch ends before the first example of the next one is scored, as in `evaluate` and in a worker. So it does not
+matter how examples are cut into calls.
 """
 
 import threading
@@ -18,23 +18,23 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 
 FIRST_EPOCH = 100
-"""Examples of the first epoch, where the length of epochs is not said; each further end comes at twice the number."""
+"""Examples of the first epoch, if the length of epochs is not given; each further end comes at twice the number."""
 MAX_AHEAD_MS = 7 * 86_400_000
-"""How far ahead of the others' an example's time may lie: a worker's `epochs.max_ahead` by default."""
+"""How far ahead of the others an example's time may lie: the default of a worker's `epochs.max_ahead`."""
 _NEVER = 1 << 62
 
 
 class OnlineLearner:
     """A learner that ends its epochs by itself.
 
-    epoch_examples   examples of an epoch; None: epochs end after 100, 200, 400, 800 ... examples; 0: only by hand
-    epoch_length_ms  epochs are spans of event time of this length, as a worker's; then each example has a time
+    epoch_examples   examples of an epoch; None: epochs end after 100, 200, 400 ... examples; 0: only by `end_epoch`
+    epoch_length_ms  epochs are spans of event time of this length, as in a worker; then each example has a time
 
     far_ahead  how many examples were not learned, as their times lay too far ahead: a worker makes dead letters of them
+    seen       how many examples were given to the learner
+    lock       has to be held by code that uses the learner itself
 
-    Several threads may use it at once, one of which works at a time: scoring writes to the learner's scratch, too.
-
-    lock  is held by whoever works with the learner itself
+    Several threads may use it; they take turns, because scoring writes to the learner's scratch, too.
     """
 
     def __init__(self, options: Options, epoch_examples: int | None = None, epoch_length_ms: int | None = None) -> None:
@@ -51,8 +51,8 @@ class OnlineLearner:
     def learn(self, batch: Batch, times_ms: NDArray[np.int64] | None = None) -> Scores:
         """Score, then learn, all rows in order; return their scores. Rows without a label or a weight are scored.
 
-        times_ms  int64[n], of the rows, since 1970; needed where epochs are spans of time, and otherwise None.
-                  ValueError if that is not so
+        times_ms  int64[n], the rows' times since 1970 if epochs are spans of time, else None; ValueError otherwise.
+                  Rows whose times lie too far ahead are left out, and their scores are NaN
         """
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
@@ -69,9 +69,9 @@ class OnlineLearner:
         return scores
 
     def begin_example(self, times_ms: NDArray[np.int64] | None) -> bool:
-        """End the epoch, if it is over before the next example; return whether that may be learned.
+        """End the epoch, if it is over before the next example; return whether that example may be learned.
 
-        times_ms  int64[1], as of `learn`
+        times_ms  int64[1], as in `learn`
         """
         if times_ms is None and self._clock is None:
             self.end_if_due()
@@ -86,7 +86,7 @@ class OnlineLearner:
         return True
 
     def learn_begun(self, batch: Batch) -> float:
-        """Score, then learn, the only row of a batch, which `begin_example` has begun; return its score."""
+        """Score, then learn, the only row of a batch, after `begin_example`; return its score."""
         scores = Scores.empty(1, self.options.classes)
         self.learner.learn(batch, 0, 1, scores)
         self.seen += 1
@@ -111,7 +111,7 @@ class OnlineLearner:
         self.far_ahead += len(epochs) - len(rows)
 
     def _epochs_of(self, times_ms: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
-        """Return the epoch of each example, by the clock, which moves on; ValueError without a clock, or times."""
+        """Move the clock, and return each example's epoch, int64[n]; ValueError without a clock, or without times."""
         if self._clock is None:
             raise ValueError("time: expected none, as epochs end by the number of examples; epoch_length sets a span")
         if times_ms is None or len(times_ms) != count:
@@ -122,7 +122,7 @@ class OnlineLearner:
         return self._clock.advance(times_ms)
 
     def score(self, batch: Batch) -> Scores:
-        """Return the scores of all rows; nothing of the model changes."""
+        """Return the scores of all rows; the model does not change."""
         size = len(batch.labels)
         scores = Scores.empty(size, self.options.classes)
         with self.lock:
@@ -130,18 +130,18 @@ class OnlineLearner:
         return scores
 
     def end_epoch(self) -> None:
-        """End the epoch at once: products that matter become features."""
+        """End the epoch at once: features that matter are multiplied from now on."""
         with self.lock:
             self.learner.end_epoch()
 
     def end_if_due(self) -> None:
-        """End the epoch before the next example is scored, if it has its examples."""
+        """End the epoch before the next example is scored, if the epoch has all its examples."""
         if self.seen >= self._next_end:
             self.learner.end_epoch()
             self._next_end = self._end_after(self.seen)
 
     def _end_after(self, seen: int) -> int:
-        """Return after how many examples the first epoch ends that ends after more than `seen`."""
+        """Return the number of examples, above `seen`, at which the next epoch ends."""
         length = self._epoch_examples
         if length == 0:
             return _NEVER
@@ -190,7 +190,7 @@ def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return which rows are not all zeros, and their bytes: most slots of a model are free."""
+    """Return which rows are not all zeros, int64[k], and their bytes; most slots of a model are free."""
     rows = _as_bytes(array)
     used = np.flatnonzero(rows.any(axis=1)) if rows.size else np.empty(0, np.int64)
     return used, rows[used]

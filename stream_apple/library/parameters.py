@@ -1,4 +1,4 @@
-"""The options of a learner as parameters of an estimator: the same names, defaults and bounds, and declared once.
+"""The options of a learner as parameters of an estimator, with the same names, defaults and bounds, declared once.
 
 A class that is decorated with `takes_options` gets an `__init__` whose signature has all options and its own
 parameters, so that `inspect`, tab completion, scikit-learn's `get_params` and River's `clone` see them.
@@ -13,9 +13,9 @@ from stream_apple.core.learner.options.declared_options import DECLARED
 
 _C = TypeVar("_C", bound=type)
 DERIVED = frozenset({"loss", "classes"})
-"""What an estimator says itself: by its kind, and by the labels."""
+"""The options that an estimator derives itself, from its kind and from the labels."""
 OPTIONS: Mapping[str, object] = {
-    # River takes each tuple for a class with its parameters, so that no default can be an empty one.
+    # River takes any tuple for a class with its parameters, so an empty tuple can't be a default.
     name: None if each.default == () else each.default
     for name, each in DECLARED.items()
     if name not in DERIVED
@@ -51,10 +51,10 @@ def takes_options(**own: object) -> Callable[[_C], _C]:
 
 
 def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  an option's value has its own type
-    """Return the options that an estimator's parameters say, and what it derives; ValueError for contradictions."""
+    """Return the options of an estimator's parameters and of `derived`; ValueError if they contradict each other."""
     chosen = {name: getattr(estimator, name) for name in OPTIONS}
     chosen |= {name: DECLARED[name].default for name, value in chosen.items() if value is None}
-    if chosen["warm_start"] is False:  # elsewhere in scikit-learn it says whether `fit` goes on, and tools set it
+    if chosen["warm_start"] is False:  # scikit-learn's `warm_start` says whether `fit` goes on, and tools set it
         chosen["warm_start"] = "none"
     try:
         return Options(**chosen, **derived)
@@ -64,7 +64,7 @@ def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  a
 
 
 def whole_number(estimator: object, name: str, least: int = 0) -> int | None:
-    """Return the estimator's parameter of this name; ValueError for what is neither None nor a whole number."""
+    """Return the estimator's parameter of this name; ValueError unless it is None or a whole number from `least` on."""
     value: object = getattr(estimator, name)
     if value is None:
         return None

@@ -26,7 +26,7 @@ __all__ = ["AppleClassifier", "AppleRegressor"]
 
 
 class _Apple(base.Estimator):
-    """What both models have in common. The learner is made with the first example, or when it is asked before."""
+    """What both models have in common. The learner is made when it is first needed."""
 
     epoch_examples: int | None
     epoch_length: str | timedelta | None
@@ -65,7 +65,7 @@ class _Apple(base.Estimator):
 
     @property
     def linear_progressive_loss(self) -> float:
-        """The same of the linear predictor, which learns alongside."""
+        """The mean loss, likewise, of the linear predictor, which learns alongside."""
         return float(self._model.online.learner.progress.linear_progressive_loss)
 
     @property
@@ -178,7 +178,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         self._model.learn(x, label, float(w), time)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
-        """Return the probability of each class: of both, or of those that were met so far."""
+        """Return the probability of each class: of both, or, with the softmax loss, of the classes seen so far."""
         model = self._model
         if not self._softmax:
             second = model.probability(x)
@@ -209,7 +209,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         return pd.DataFrame({no: 1.0 - second, yes: second}, index=index)
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
-        """Return the most probable class of each row, as a series; of equals the first."""
+        """Return the most probable class of each row, as a series; the first of equally probable ones."""
         import pandas as pd
 
         found = self.predict_proba_many(X)
@@ -219,7 +219,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         return pd.Series([labels[at] for at in found.to_numpy().argmax(axis=1)], index=found.index)
 
     def _of_known(self, probabilities: NDArray[np.float64]) -> dict[Any, float]:
-        """Return the probabilities of the classes that have a label yet, whose sum is 1."""
+        """Return the probabilities, scaled to the sum 1, of the classes whose labels are known so far."""
         known = probabilities[: len(self._labels)]
         shares = known / known.sum() if known.sum() > 0.0 else np.full(len(known), 1.0 / len(known))
         return dict(zip(self._labels, shares.tolist(), strict=True))
@@ -230,7 +230,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
     @property
     def _numbers(self) -> dict[Any, float]:
-        """Label -> what the learner has for it: -1 and 1, or the number of a class."""
+        """Label -> the learner's label: -1 and 1, or the number of a class."""
         found: dict[Any, float] | None = vars(self).get("_known")
         if found is None:
             found = self._known = self._first_numbers()
@@ -251,7 +251,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         return tuple(self._numbers)
 
     def _number_of_new(self, label: Hashable) -> float:
-        """Return the number of a class that is met first; ValueError if there is no room for it."""
+        """Return the number of a label that is new; ValueError if there is no room for a further class."""
         known = self._numbers
         if not self._softmax or not isinstance(self.classes, int) or len(known) >= self.classes:
             raise ValueError(
@@ -268,7 +268,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
 
 def _labelled(batch: Batch, labels: NDArray[np.float64], weights: Any) -> Batch:  # noqa: ANN401
-    """Return the batch with labels, and weights if there are any; ValueError for another number of either."""
+    """Return the batch with labels, and weights, which are 1 if not given; ValueError if there are more or fewer."""
     given = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     if len(labels) != len(batch.labels) or len(given) != len(labels):
         raise ValueError(f"expected {len(batch.labels)} labels and weights, found {len(labels)} and {len(given)}")

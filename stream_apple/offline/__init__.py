@@ -1,1 +1,1 @@
-"""Learning from files, without a stream: one pass, by one learner or several, and what is measured of it."""
+"""Learning from files, without a stream: one pass by one learner or several, and the measures of it."""

@@ -1,6 +1,6 @@
-"""AUC and calibration of scores that are all at hand: exact, where the worker's are of histograms.
+"""AUC and calibration, computed exactly from all scores; a worker's are computed from histograms.
 
-What they mean, and the bins of calibration, are those of `stream_apple.core.learner.predictor_quality`.
+`stream_apple.core.learner.predictor_quality` defines both measures and the bins of calibration.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibr
 
 
 class BinaryMeasures(NamedTuple):
-    """How good scores are for examples with two labels, weighted by importance; None where nothing can be measured.
+    """How good scores are for examples with two labels, weighted by importance; None if it can't be measured.
 
-    auc                area under the ROC curve: None unless there are examples of both labels
+    auc                area under the ROC curve; None unless there are examples of both labels
     calibration_error  mean distance of a bin's mean prediction from its share of the larger label
     """
 
@@ -26,9 +26,10 @@ class BinaryMeasures(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """The measures of the training examples before they were learned, and of the test examples.
+    """The measures of three scores, on the training examples before they were learned, and on the test examples.
 
-    What is published has them, and so has the linear predictor alongside, and apple alone where a mixture is published.
+    The scores are the published one, that of the linear predictor alongside, and that of apple if a mixture is
+    published.
     """
 
     progressive: BinaryMeasures
@@ -48,7 +49,7 @@ class Quality(NamedTuple):
 
 
 NO_QUALITY = Quality(*[BinaryMeasures(None, None)] * 6)
-"""What there is where labels are not just two."""
+"""The quality where there are not just two labels."""
 
 
 def quality_of(
@@ -59,7 +60,10 @@ def quality_of(
     *,
     mixed: bool,
 ) -> Quality:
-    """Measure the scores of both parts: all is None unless `labels`, float64[n] of all examples, are just two."""
+    """Measure the scores of both parts.
+
+    labels  float64[n], of all examples; all measures are None unless there are just two different ones
+    """
     pair, nothing = np.unique(labels[~np.isnan(labels)]), BinaryMeasures(None, None)
     if len(pair) != 2:
         return NO_QUALITY
@@ -79,7 +83,10 @@ def quality_of(
 def binary_measures(
     labels: NDArray[np.float64], weights: NDArray[np.float64], places: NDArray[np.float64], positive: float
 ) -> BinaryMeasures:
-    """Measure places, float64[n], of examples with these labels, NaN for none; `positive` is the larger label."""
+    """Return the measures of places, float64[n], for examples with these labels (NaN: none) and weights.
+
+    positive  the larger label
+    """
     counted = ~np.isnan(labels) & (weights > 0.0)
     weights, places, labels = weights[counted], places[counted], labels[counted]
     positives = np.where(labels == positive, weights, 0.0)
@@ -87,7 +94,7 @@ def binary_measures(
 
 
 def _auc(positives: NDArray[np.float64], negatives: NDArray[np.float64], places: NDArray[np.float64]) -> float | None:
-    """The share of pairs, of weights, in which the positive has the higher place; equal ones count one half."""
+    """Return the weighted share of pairs in which the positive has the higher place; equal places count one half."""
     pairs = float(positives.sum()) * float(negatives.sum())
     if pairs == 0.0:
         return None
@@ -99,7 +106,10 @@ def _auc(positives: NDArray[np.float64], negatives: NDArray[np.float64], places:
 def _calibration_error(
     positives: NDArray[np.float64], weights: NDArray[np.float64], places: NDArray[np.float64]
 ) -> float | None:
-    """A bin's |sum of weight * (place - is positive)|, over all weight: its weight cancels out."""
+    """Return the sum over bins of |sum of weight * (place - is positive)|, divided by the sum of all weights.
+
+    That is the weighted mean of the bins' errors, as the weight of a bin cancels out.
+    """
     if not len(places):
         return None
     excess = np.bincount(calibration_bins(places), weights * places - positives, CALIBRATION_BINS)

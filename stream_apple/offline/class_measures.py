@@ -1,4 +1,4 @@
-"""How many of the predicted classes are wrong, with each predictor and with the best constant."""
+"""The shares of wrong classes, with each predictor and with the best constant."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,10 @@ from stream_apple.core.learner.kernels.rows import Scores
 
 
 class ClassErrors(NamedTuple):
-    """Shares of wrong classes, weighted by importance; None where there is nothing to average.
+    """Shares of wrong classes, weighted by importance; None if there is nothing to average.
 
-    The predictors are what is published, the linear one alongside, and apple alone (without a mixture, the published).
-    The best constant always says the most frequent class of the training examples.
+    The predictors are the published one, the linear one alongside, and apple (without a mixture, the published one).
+    The best constant always predicts the most frequent class of the training examples.
     """
 
     progressive_error: float | None
@@ -26,7 +26,7 @@ class ClassErrors(NamedTuple):
 
 
 def class_errors(trained: tuple[Batch, Scores], tested: tuple[Batch, Scores]) -> ClassErrors:
-    """The errors on the training examples before they were learned, and on the test examples."""
+    """Return the errors on the training examples before they were learned, and on the test examples."""
     labels, weights, _ = _labelled(trained[0], trained[0].labels)
     constant = None
     if (total := float(weights.sum())) > 0:
@@ -47,6 +47,6 @@ def _error(part: Batch, predictions: NDArray[np.float64]) -> float | None:
 def _labelled(
     part: Batch, values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The labels, weights and values of the examples that have labels."""
+    """Return the labels, weights and values of the examples that have labels."""
     known = ~np.isnan(part.labels)
     return part.labels[known], part.weights[known], values[known]

@@ -1,4 +1,4 @@
-"""Whole files of examples as one batch, decoded from the very messages that `produce` would send."""
+"""Whole files of examples as one batch, decoded from the same messages that `produce` would send."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
@@ -27,12 +27,12 @@ def read_batch(
     key_field: str | None = None,
     time_like: TimeLike | None = None,
 ) -> Batch:
-    """Read all examples of the files, in order. InputFileError names the first that the stream would not take.
+    """Read all examples of the files, in order; InputFileError names the first that a worker would refuse.
 
-    roles      what the columns are for, in files that have them
-    columns    fields of `Batch` to fill besides those that always are; users are by the keys that `produce` gives
+    roles      what the columns are for, in files that have columns
+    columns    fields of `Batch` to fill besides those always filled; users follow from the keys that `produce` gives
     key_field  which field holds the keys of the records, if one does
-    time_like  sees the examples as they pass
+    time_like  watches the examples as they pass
     """
     decoder, numbers, seen = Decoder(limits, columns), count(), time_like or TimeLike()
     read = ((path, seen.passing(read_examples(path, None, roles, key_field))) for path in paths)
@@ -48,7 +48,7 @@ def read_timed_batch(
     columns: frozenset[str] = frozenset(),
     key_field: str | None = None,
 ) -> tuple[Batch, NDArray[np.int64]]:
-    """Read the same, and the timestamps by the rule of `produce`, int64[n]: milliseconds since 1970, each > 0."""
+    """Read what `read_batch` does, and the timestamps that `produce` would give, int64[n], ms since 1970, each > 0."""
     decoder, numbers = Decoder(limits, columns), count()
     parts: list[Batch] = []
     timestamps: list[int] = []
@@ -68,7 +68,7 @@ def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Examp
 
 
 def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
-    """Make one batch of them; InputFileError if there is no part."""
+    """Return one batch of all parts; InputFileError if there is none."""
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
     indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
@@ -102,7 +102,7 @@ def _decoded(
 
 
 def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:
-    """Encode the next examples, with their keys: so few at once that neither number nor size is large."""
+    """Encode the next examples, with their keys: at most CHUNK, and about CHUNK_BYTES."""
     chunk: list[tuple[bytes, bytes]] = []
     size = 0
     while len(chunk) < CHUNK and size < CHUNK_BYTES and (example := next(examples, None)) is not None:

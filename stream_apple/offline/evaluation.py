@@ -24,7 +24,7 @@ from stream_apple.offline.class_measures import ClassErrors, class_errors
 from stream_apple.offline.late_labels import stride_of
 
 ALIKE = 0.005
-"""Losses that differ by a smaller share say nothing about methods."""
+"""If losses differ by a smaller share, the methods count as equally good."""
 
 NO_LABELS = (
     "nothing was learned: no training example has a label "
@@ -35,12 +35,12 @@ NO_LABELS = (
 class Schedule(NamedTuple):
     """How the examples are used.
 
-    epochs         end an epoch after each `epochs`-th part of the training examples; or,
-    doubling       if it is given, after doubling * 2^k examples (k = 0, 1, ...)
+    epochs         how many equal epochs the training examples are divided into
+    doubling       if it is given, epochs end after doubling * 2^k examples instead (k = 0, 1, ...)
     test_fraction  share of the examples, at the end, that is only scored
     seed           of the shuffle
     keep_order     no shuffle
-    ends           if it is given, in place of both: after so many training examples an epoch ends, ascending
+    ends           if it is given, in place of both: the numbers of training examples after which epochs end, ascending
     """
 
     epochs: int = 6
@@ -52,12 +52,11 @@ class Schedule(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one pass showed. Losses and errors are weighted means; None where there is nothing to average.
+    """What one pass showed. Losses and errors are weighted means; None if there is nothing to average.
 
-    Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would;
-    the best constant is the one that turns out to be best for the training examples.
-    Errors are shares of examples on the wrong side of the middle between the labels, where there are just two; of the
-    softmax loss, of wrong classes.
+    Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would.
+    The best constant is the one that is best for the training examples, in hindsight. Errors are shares of wrong
+    classes (softmax loss), or, if there are just two labels, of examples on the wrong side of the middle between them.
     Seconds are those of learning and testing, without reading.
     """
 
@@ -75,9 +74,9 @@ class Result(NamedTuple):
     seconds: float
 
     def verdict(self, alone: float | None = None) -> str:
-        """Say in a sentence whether the method was worth it, by progressive loss beside linear's; or that labels lack.
+        """Say whether the method was worth it, by its progressive loss and linear's; or that there was no label.
 
-        alone  the progressive loss of apple's own score, where a mixture is what was learned
+        alone  the progressive loss of apple's own score, if a mixture was learned
         """
         subject = self.method if alone is None else "the mixture"
         reference, name = self.linear_progressive_loss, "linear"
@@ -97,14 +96,22 @@ class Result(NamedTuple):
 
 
 class AppleAlone(NamedTuple):
-    """The mean losses of apple's own score where a mixture is published, else None."""
+    """The mean losses of apple's own score; None unless a mixture is published."""
 
     apple_progressive_loss: float | None = None
     apple_test_loss: float | None = None
 
 
 class Run(NamedTuple):
-    """The result, and the training examples in the order learned with their scores; of the softmax loss, all errors."""
+    """The result of one pass, and what it was computed from.
+
+    alone    the losses of apple's own score
+    quality  AUC and calibration
+    scores   of the training examples, before each was learned
+    trained  the training examples in the order learned
+    loss     the number of the loss function
+    errors   with the softmax loss, the shares of wrong classes
+    """
 
     result: Result
     alone: AppleAlone
@@ -120,25 +127,25 @@ class Run(NamedTuple):
         return self.alone.apple_progressive_loss is not None
 
     def facts(self) -> dict[str, object]:
-        """All numbers under flat names: the result's, apple's own, and those of two labels, or of classes."""
+        """Return all figures by flat names: the result's, apple's own, and those of two labels, or of classes."""
         errors = self.errors._asdict() if self.errors is not None else {}
         return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
 
     def verdict(self) -> str:
-        """Return `Result.verdict` of the current losses."""
+        """Return `Result.verdict` for this run."""
         return self.result.verdict(self.alone.apple_progressive_loss)
 
     def apple_losses(self) -> NDArray[np.float64]:
-        """float64[n]: the loss of apple's own score of each training example; NaN without a label."""
+        """Return the loss of apple's own score of each training example, float64[n]; NaN without a label."""
         return _apple_losses(self.scores, self.trained, self.loss)
 
     def linear_losses(self) -> NDArray[np.float64]:
-        """float64[n]: the linear predictor's loss of each training example; NaN without a label."""
+        """Return the linear predictor's loss of each training example, float64[n]; NaN without a label."""
         return _linear_losses(self.scores, self.trained, self.loss)
 
 
 def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
-    """After how many training examples an epoch ends; the last end is `examples`, where nothing is expanded."""
+    """Return the numbers of training examples after which epochs end; after the last, `examples`, nothing grows."""
     if schedule.ends is not None:
         return [*itertools.takewhile(lambda end: end < examples, schedule.ends), examples]
     if schedule.doubling is not None:
@@ -150,7 +157,7 @@ def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
 
 
 def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:
-    """The training examples in the order learned, and the test examples."""
+    """Return the training examples in the order learned, and the test examples."""
     order = np.arange(len(batch.labels))
     if not schedule.keep_order:
         order = np.random.default_rng(schedule.seed).permutation(order)
@@ -159,10 +166,10 @@ def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:
 
 
 class Learned(NamedTuple):
-    """What learning has come to, besides scores.
+    """What learning showed, besides scores.
 
-    progress  of all training examples, in their order
-    parents   of the model
+    progress  the losses of all training examples, in their order
+    parents   how many the model has
     """
 
     progress: ProgressiveLoss
@@ -174,9 +181,9 @@ class Learned(NamedTuple):
 def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[np.int64] | None = None) -> Run:
     """Learn the first part of the batch in one pass, then score the rest.
 
-    known  int64[n], ascending: how many of the examples have their labels known when each of them comes, so that they
-           are learned before it is scored (`late_labels.py`); None: all before it. Measures are those of the scores at
-           that time.
+    known  int64[n], ascending: for each example, how many examples have known labels when it comes, and so are learned
+           before it is scored (`late_labels.py`); None: all examples before it. Measures are those of the scores that
+           were given when examples came.
     """
     trained, tested = split(batch, schedule)
     trained_size = len(trained.labels)
@@ -207,7 +214,7 @@ def _learn(
     scores: Scores,
     early: NDArray[np.float32] = NO_EARLY,
 ) -> None:
-    """Learn rows [first, last), and end the epochs that end there; but not at the end of the batch."""
+    """Learn rows [first, last), and end the epochs that end there, but for one at the end of the batch."""
     within = [end for end in ends if first < end < last]
     for start, stop in itertools.pairwise([first, *within, last]):
         learner.learn(batch, start, stop, scores, early)
@@ -239,12 +246,12 @@ def _learn_late(
 
 
 def parents_of(learner: Learner) -> int:
-    """How many monomials of it are parents, the constant left out."""
+    """Return how many monomials of the learner are parents, without the constant."""
     return int(learner.census().parents[1:].sum())
 
 
 def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
-    """Measure the examples learned and those only scored, each with their scores."""
+    """Return the run with all measures, of the examples learned and of those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
     loss = loss_number(options.loss)
     progress = learned.progress
@@ -301,7 +308,7 @@ def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], loss: int)
 
 
 def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:
-    """Share of wrong signs, with the middle of the two labels as zero; None if there are not just two."""
+    """Return the share of scores on the wrong side of the middle of the two labels; None if there are not just two."""
     labels = np.unique(whole[~np.isnan(whole)])
     if len(labels) != 2:
         return None

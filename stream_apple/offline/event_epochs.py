@@ -1,4 +1,4 @@
-"""Epochs as a worker's: spans of event time, cut by the same clock from the timestamps of the examples.
+"""Epochs like a worker's: spans of event time, by the same clock, from the timestamps of the examples.
 
 A worker makes dead letters of examples whose time is too far ahead; here they are left out, and counted.
 """
@@ -12,13 +12,13 @@ from stream_apple.core.event_time import NO_EPOCH, EpochClock
 
 
 class Dealt(NamedTuple):
-    """Which shard learns each of `n` examples and in which epoch, as the partitions of a topic would have it.
+    """Which shard learns each of `n` examples, and in which epoch, as if shards were partitions of a topic.
 
     rows       int64[k], the examples that are scored and learned, ascending
     far_ahead  int64[n - k], the others, ascending: their times lie too far ahead of those before them
-    shards     int64[k], the shard of each
-    epochs     int64[k], the epoch of each, by the clock of its shard
-    late       how many of the k are learned in a later epoch than their own, which had ended
+    shards     int64[k], the shard of each of `rows`
+    epochs     int64[k], the epoch of each of `rows`, by the clock of its shard
+    late       how many of `rows` are learned in a later epoch than their own, which had ended
     """
 
     rows: NDArray[np.int64]
@@ -29,7 +29,7 @@ class Dealt(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """After how many of the k an epoch ends, ascending, if there is one shard; the last epoch has no end."""
+        """The numbers of `rows` after which epochs end, ascending, if there is one shard; the last epoch has no end."""
         return tuple((np.flatnonzero(np.diff(self.epochs) > 0) + 1).tolist())
 
     @property

@@ -1,7 +1,7 @@
-"""Labels that come later than the features: which are known when an example comes.
+"""Labels that come later than the features: how many are known when each example comes.
 
-An example is scored when it comes, by the model as it is then, and learned when its label comes. What can be used are
-these scores; progressive validation, which takes each label at once, says how good they could be.
+An example is scored when it comes, by the model as it is then, and learned when its label comes. These are the scores
+that a user gets; progressive validation, which takes each label at once, shows how good they could be.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def known_after_examples(count: int, delay: int) -> NDArray[np.int64]:
     """Return how many labels are known when each of `count` examples comes, int64[count].
 
-    delay  a label comes with the example so many places behind its own, just before that one is scored: 1 is no delay
+    delay  a label comes just before the example so many places after its own is scored; 1 is no delay
     """
     return np.maximum(np.arange(count, dtype=np.int64) - max(delay, 1) + 1, 0)
 
@@ -19,7 +19,7 @@ def known_after_examples(count: int, delay: int) -> NDArray[np.int64]:
 def known_after_time(timestamps: NDArray[np.int64], delay_ms: int) -> NDArray[np.int64]:
     """Return how many labels are known when each example comes, int64[n].
 
-    timestamps  int64[n], milliseconds; an example that is late comes when the highest before it did
+    timestamps  int64[n], milliseconds; a late example is taken to come at the highest timestamp before it
     delay_ms    from an example to its label
     """
     clock = np.maximum.accumulate(timestamps)
@@ -28,10 +28,10 @@ def known_after_time(timestamps: NDArray[np.int64], delay_ms: int) -> NDArray[np
 
 
 def stride_of(waiting: int, most: int) -> int:
-    """Return of how many examples one is remembered until its label comes, a power of two.
+    """Return the stride, a power of two: one example of so many is remembered until its label comes.
 
-    waiting  so many examples wait for their labels at a time
-    most     so many are remembered, at least 1
+    waiting  how many examples wait for their labels at a time
+    most     how many may be remembered, at least 1
     """
     stride = 1
     while waiting > stride * most:

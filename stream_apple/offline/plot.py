@@ -12,7 +12,7 @@ from stream_apple.offline.evaluation import Run
 
 
 def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:
-    """[at most points, 2]: labelled examples seen, mean of the losses so far."""
+    """Return the mean loss so far after more and more labelled examples, float64[at most points, 2]: count, mean."""
     known = np.asarray(losses)[~np.isnan(losses)]
     at = np.unique(np.geomspace(1, max(len(known), 1), points).astype(int))
     means = np.cumsum(known)[at - 1] / at if len(known) else np.zeros(0)
@@ -20,7 +20,7 @@ def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 
 
 
 def picture_file(path: Path) -> Path:
-    """The file that a picture for `path` is written to; ConfigurationError if its suffix is that of none."""
+    """Return the file to write a picture to, `.png` without a suffix; ConfigurationError for a suffix of no picture."""
     known = empty_figure(asked_by="--plot: ").canvas.get_supported_filetypes()
     if not path.suffix.removeprefix("."):
         return path.with_name(f"{path.name.rstrip('.')}.png")
@@ -32,10 +32,10 @@ def picture_file(path: Path) -> Path:
 
 
 def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") -> Any:  # noqa: ANN401  untyped library
-    """A figure of matplotlib; ConfigurationError if matplotlib is not installed.
+    """Return a figure of matplotlib; ConfigurationError if matplotlib is not installed.
 
-    size      in inches; None: as matplotlib has it
-    asked_by  what the error's message begins with
+    size      in inches; None: matplotlib's default
+    asked_by  the beginning of the error's message
     """
     try:
         from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") ->
 def draw_learning_curve(run: Run, path: Path) -> None:
     """Draw the progressive loss so far; the suffix decides the format.
 
-    What is published has a line, and so have the linear predictor alongside and, with a mixture, apple alone.
+    There is a line for the published score, one for the linear predictor alongside, and, with a mixture, one for apple.
     """
     figure = empty_figure((7, 4), "--plot: ")
     axes = figure.subplots()

@@ -1,1 +1,1 @@
-"""Methods are compared on sets of data, as papers compare them."""
+"""The study: it compares methods on many data sets, as papers do."""

@@ -1,4 +1,4 @@
-"""The files of a folder that are data sets, and what its manifest says of them.
+"""The files of a folder that are data sets, and what its manifest says about them.
 
 The manifest is TOML with a table for each set that needs one, named as the file without its suffixes:
 
@@ -25,7 +25,7 @@ SUFFIXES = tuple(f".{kind}{packed}" for kind in ("svm", "vw", "jsonl", "msgpack"
 
 
 class DataSet(NamedTuple):
-    """A file, and what is to be done with it; None where the file, or the study, decides."""
+    """A data set's file, and its entries in the manifest; None where the file, or the study, decides."""
 
     name: str
     path: Path
@@ -37,9 +37,9 @@ class DataSet(NamedTuple):
 
 
 class FoundSets(NamedTuple):
-    """The data sets of a folder, by name, without those that are to be skipped.
+    """The data sets of a folder, by name, without those that are skipped.
 
-    absent  names of sets that the manifest describes, but for the skipped ones, and that have no file
+    absent  the names of sets that the manifest describes, and does not skip, and that have no file
     """
 
     sets: list[DataSet]
@@ -47,12 +47,12 @@ class FoundSets(NamedTuple):
 
 
 def find_data_sets(folder: Path, manifest: Path | None = None) -> FoundSets:
-    """Find the data sets of a folder, and those that its manifest misses there.
+    """Find the data sets of a folder, and those that its manifest describes but the folder lacks.
 
     manifest  by default, `manifest.toml` of the folder, if it is there
 
-    ConfigurationError for a folder without data sets, for two files of one name, and for whatever the manifest has
-    that is not as above.
+    ConfigurationError for a folder without data sets, for two files of one name, and for a manifest that is not as
+    described above.
     """
     if not folder.is_dir():
         raise ConfigurationError(f"expected a folder of data sets, found none at {folder}")

@@ -9,7 +9,7 @@ BASELINES = ("linear", "quadratic", "cubic")
 """Relative errors are measured between the best and the worst of these."""
 
 Proposal = Literal["ssm", "weight"]
-"""By what a picky method proposes the monomials whose products it tests."""
+"""The ranking by which a picky method proposes the monomials whose products it tests."""
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 
@@ -18,12 +18,12 @@ class StudyMethod(NamedTuple):
     """One method.
 
     overrides  fields of `Options` that make it this method
-    arguments  Vowpal Wabbit's, if that is what learns
-    proposal   what proposes, if products are tested before they are features
-    grid       run it for each alpha
+    arguments  of Vowpal Wabbit, if that learns; else None
+    proposal   the ranking of proposals, if products are tested before they become features
+    grid       whether it is run for each alpha
     grows      whether it matters when epochs end
-    bits       2^bits slots, unless the study is asked for other bits
-    default    run it where no methods are named
+    bits       of the table, 2^bits slots, unless the study sets other bits
+    default    whether it is run if no methods are named
     """
 
     overrides: Mapping[str, object] = _NONE
@@ -44,7 +44,7 @@ METHODS: dict[str, StudyMethod] = {
     "linear": StudyMethod({"method": "linear"}),
     "quadratic": StudyMethod({"method": "quadratic"}),
     "cubic": StudyMethod({"method": "cubic"}, bits=24),
-    # The product's: a mixture. Below, the paper's: by weight, by the residuals explained, and the fall-back rule.
+    # Our product's method, a mixture; then the paper's, by weight, by squared residuals, and with the fall-back rule.
     "apple": StudyMethod({"method": "apple"}, grid=True, grows=True),
     "apple-plain": StudyMethod({"method": "apple", "combine": "off"}, grid=True, grows=True),
     "ssm": StudyMethod({"method": "apple", "combine": "off", "selection": "ssm"}, grid=True, grows=True),
@@ -59,7 +59,7 @@ METHODS: dict[str, StudyMethod] = {
     "vw-cubic": StudyMethod(arguments=("-q", "::", "--cubic", ":::"), bits=24),
     # The protocol's: epochs of equal length, whose number is known beforehand.
     "vw-stage-poly": StudyMethod(
-        # An exponent of 0, which is what Vowpal Wabbit calls s^0, would be one parent an epoch.
+        # An exponent of 0, that is s^0, would mean one parent an epoch.
         arguments=("--stage_poly", "--sched_exponent", "1", "--batch_sz_no_doubling"),
         grows=True,
     ),

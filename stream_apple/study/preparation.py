@@ -1,4 +1,4 @@
-"""A file becomes a set that is ready to be learned: rows drawn, labels told apart or scaled; kept as arrays on disk."""
+"""Preparation of data sets: rows are drawn, labels made binary or scaled, and the arrays kept on disk."""
 
 import hashlib
 import json
@@ -24,13 +24,15 @@ _LIMITS = Limits(MAX_FEATURES_PER_EXAMPLE.high - 1, 1 << 30, 1e9, -1e18, 1e18, b
 
 
 class SetFacts(NamedTuple):
-    """What is known of a prepared set.
+    """What is known about a prepared set.
 
     arrays         the file that holds it
-    rows_of_file   before some were drawn
-    features       different ones
-    nonzeros       mean of an example, the paper's s
-    digest         of file and recipe
+    rows           how many rows it has
+    rows_of_file   how many rows the file has
+    features       how many different features it has
+    nonzeros       mean number of non-zeros of an example, the paper's s
+    digest         of the file's content and of the recipe
+    paper          its name in the paper's tables
     without        methods that are not run on it
     """
 
@@ -47,11 +49,11 @@ class SetFacts(NamedTuple):
 
 
 def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> SetFacts:
-    """Make the set, or find it as it was made; at most `rows` of it.
+    """Prepare at most `rows` rows of the set, unless that was done before; return its facts.
 
-    columns  fields of `Batch` to fill besides those that always are
+    columns  fields of `Batch` to fill besides those always filled
 
-    InputFileError for what can't be read, or is not what the manifest says, or what the loss can't learn.
+    InputFileError for a file that can't be read, that is not what the manifest says, or that the loss can't learn.
     """
     rows = min(rows, data_set.rows or rows)
     try:
@@ -117,7 +119,7 @@ def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arr
 def _labels(
     labels: NDArray[np.float64], labelled: NDArray[np.int64], data_set: DataSet, problem: Problem, loss: Loss
 ) -> NDArray[np.float64]:
-    """Make the labels that are learned: 0 and 1 (logistic: -1 and 1), or scaled to the range of the manifest."""
+    """Return the labels that are learned: 0 and 1 (logistic loss: -1 and 1), or scaled to the manifest's range."""
     found = np.unique(labels[labelled])
     if problem == "binary":
         if len(found) != 2:

@@ -1,4 +1,4 @@
-"""What a study is asked for: methods, seeds, rates and epochs, and how many rows a set may have."""
+"""The settings of a study: methods, seeds, rates and epochs, and how many rows a set may have."""
 
 from typing import NamedTuple
 
@@ -12,15 +12,15 @@ ALPHAS = (0.125, 0.25, 0.5, 0.75, 1.0)
 
 
 class StudySettings(NamedTuple):
-    """The protocol. Two studies of equal settings, files and versions have equal results, but for seconds.
+    """The protocol. Two studies of equal settings, files and versions have equal results, except for seconds.
 
     methods  names of `stream_apple.study.methods.METHODS`, in the order in which they are shown
     alphas   for methods that have a grid; the largest one is that of the claims
     seeds    splits 0 .. seeds - 1
     rows     at most so many of a set, drawn by a fixed seed
-    rates    learning rates to choose from, by the progressive loss of seed 0; a single one is just used
-    epochs   how many equal epochs; the first count is that of tables and figures
-    bits     of every method's table; None: the method's own
+    rates    learning rates to choose from, by the progressive loss of seed 0; a single one is used as it is
+    epochs   numbers of equal epochs; tables and figures show the first
+    bits     of every method's table; None: each method's own
     timing   whether seconds are measured
     """
 

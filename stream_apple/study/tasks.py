@@ -17,7 +17,7 @@ class Task(NamedTuple):
     """One run of one method on one set.
 
     alpha   None for methods without a grid
-    epochs  0 for methods that do not grow: for these it does not matter when epochs end
+    epochs  0 for methods to which it does not matter when epochs end
     """
 
     purpose: Purpose
@@ -31,17 +31,17 @@ class Task(NamedTuple):
     loss: Loss
 
     def options(self) -> Options:
-        """The options of the learner; Vowpal Wabbit has in common with it what is named here."""
+        """Return the options of the learner; Vowpal Wabbit gets loss, bits and learning rate, too."""
         given: dict[str, Any] = {"loss": self.loss, "bits": self.bits, "learning_rate": self.rate}
         if self.alpha is not None:
             given["alpha"] = self.alpha
         return Options(**{**given, **METHODS[self.method].overrides})
 
     def key(self, data_digest: str, versions: Mapping[str, str]) -> str:
-        """16 hex digits that name the run with all that its result depends on.
+        """Return 16 hex digits that depend on everything on which the run's result depends.
 
-        data_digest  of the set as it is learned
-        versions     of whatever learns
+        data_digest  of the prepared set
+        versions     of the programs that learn
         """
         method = METHODS[self.method]
         parts = [self._asdict(), asdict(self.options()), method.arguments, data_digest, dict(versions)]
@@ -49,7 +49,10 @@ class Task(NamedTuple):
 
 
 class LossesSoFar(NamedTuple):
-    """The mean losses of all training examples so far, which are never NaN; None where nothing was labelled."""
+    """The mean losses of all training examples so far; never NaN.
+
+    linear_loss  None if no linear predictor learns alongside
+    """
 
     examples: int
     loss: float
@@ -57,12 +60,12 @@ class LossesSoFar(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a run showed; None where a method does not tell, or where it failed.
+    """What a run showed; None where a method has no such figure, or where it failed.
 
-    progressive_error  share of wrong signs before learning; None where there are not just two labels
-    tested_per_example  products that are tested, and not learned, with a picky method
-    seconds  of learning and scoring; with Vowpal Wabbit, of its whole process but for the start of Python
-    ends     at the end of each epoch
+    progressive_error  share of wrong signs before learning; None if there are not just two labels
+    tested_per_example  with a picky method, how many products of an example are tested and not learned
+    seconds  of learning and scoring; with Vowpal Wabbit, of its whole process without the start of Python
+    ends     the losses at the end of each epoch
     failure  why there is no result
     """
 
@@ -79,18 +82,18 @@ class Measures(NamedTuple):
     tested_per_example: float | None = None
 
     def error(self, problem: Problem) -> float | None:
-        """The paper's test error: share of wrong signs, or mean squared error."""
+        """Return the paper's test error: the share of wrong signs, or the mean squared error."""
         return self.test_error if problem == "binary" else self.test_loss
 
     def error_before_learning(self, problem: Problem) -> float | None:
-        """The progressive error: share of wrong signs, or mean squared error."""
+        """Return the progressive error: the share of wrong signs, or the mean squared error."""
         return self.progressive_error if problem == "binary" else self.progressive_loss
 
     def to_json(self) -> dict[str, Any]:
-        """Make a map of it that JSON can hold."""
+        """Return the measures as a map for JSON."""
         return {**self._asdict(), "ends": [list(end) for end in self.ends]}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read such a map; TypeError or KeyError if it is none."""
+        """Return the measures in a map of `to_json`; TypeError or KeyError for any other map."""
         return cls(**{**found, "ends": tuple(LossesSoFar(*end) for end in found["ends"])})

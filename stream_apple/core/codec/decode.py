@@ -1,6 +1,7 @@
 """Decoding of fetched records into a batch, with the reason for each record that was refused.
 
-Owns the arrays that the parser fills, and their reuse. The format itself is `parse.py`'s, JSON `json_transcoding.py`'s.
+This module owns the arrays that the parser fills, and reuses them. `parse.py` knows the format, and
+`json_transcoding.py` turns JSON into it.
 """
 
 import threading
@@ -25,13 +26,14 @@ _NO_FAULTS: Mapping[int, str] = MappingProxyType({})
 
 
 class ReadRecords(NamedTuple):
-    """`n` records of another shape as messages of the product's own.
+    """`n` records of another shape, as messages of the product's own.
 
-    messages    msgpack as `encode_example` makes it; b"" of a record that is refused, None of one without a value
+    messages    `n`: msgpack as `encode_example` makes it; b"" for a refused record, None for a record without a value
     reasons     uint8[n]  a `Reason`; 0 = good so far
-    faults      record -> what was expected of it and found, of each that is refused
-    timestamps  int64[n]  event time in milliseconds since 1970, 0 of a record that is refused; None: the record's own
-    left_out    int64[n]  features that could not be read, and are not in the message
+    faults      index of each refused record -> what was expected and what was found
+    timestamps  int64[n]  event time in milliseconds since 1970, 0 for a refused record; None: the records' own times
+                          count
+    left_out    int64[n]  how many features could not be read, and are not in the message
     names       key of the message -> what that field is called in the records
     """
 
@@ -47,7 +49,7 @@ class RecordReader(Protocol):
     """Turns records of another shape into messages of the product's own, see `core/input/record_reader.py`."""
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
-        """Return the values of `n` records as messages; several threads may call it at once."""
+        """Return the values of `n` records as messages; refuse larger ones. Several threads may call it at once."""
         ...
 
 
@@ -61,11 +63,11 @@ class Decoded(NamedTuple):
     buffer   uint8[...]    all records as msgpack, one after another
     ids      int64[m, 2]   start and stop in `buffer` of the raw msgpack of `id`; equal = no id
 
-    With a `RecordReader` places are 0, and there are besides:
+    With a `RecordReader` the places of faults are 0, and these fields are set:
 
-    faults      record -> what was expected and found, of each that is refused
-    timestamps  int64[m]  event time in milliseconds since 1970, if it is in the values
-    left_out    int64[m]  features of each row that could not be read
+    faults      index of each refused record -> what was expected and what was found
+    timestamps  int64[m]  event time in milliseconds since 1970, if the values have it; else None
+    left_out    int64[m]  how many features of each row could not be read
     """
 
     batch: Batch
@@ -97,13 +99,13 @@ class Decoded(NamedTuple):
 class Decoder:
     """Decodes examples under `limits`, into memory that it keeps and reuses.
 
-    Several threads may decode at once, each into memory of its own. The keys and values of a batch, and what else it
-    has of each feature, are valid until the thread's next `decode`. That memory is at most 12 bytes for each 2 bytes of
-    the largest batch so far, and 12 times `max_features` for each of its records; 8 more for each further column.
+    Several threads may decode at once, each into memory of its own. The columns of a batch that have an element for
+    each feature are valid until the thread's next `decode`. That memory has 12 bytes for each feature, and 8 more for
+    each further column; a batch has at most a feature for each 2 bytes, and `max_features` for each record.
 
-    columns  fields of `Batch` that are filled besides those that always are: `spaces`, `attributes`, and `users`, which
-             are not in the values, so that whoever has the keys of the records fills them
-    reader   reads the records; None: they are messages of the product's own
+    columns  fields of `Batch` that the model needs besides those that are always filled: `spaces`, `attributes`,
+             `users`. The decoder does not fill `users`, which are not in the values: see `users_of`
+    reader   reads records of another shape; None: they are messages of the product's own
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class Decoder:
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all that `decode` runs."""
-        # One that is good, and faults before and after it is msgpack.
+        # A good record, a fault that the transcoding finds, and one that the parser finds.
         self.decode([b'{"features": {"city": "Rome"}}', b"{", b'{"features": 0}'])
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -137,7 +139,7 @@ class Decoder:
         decoded = self._parsed(buffer, sizes, self._limits, reasons, places)
         if decoded is not None:
             return decoded
-        # There is JSON. Here sizes are those of the records; what becomes of them may be longer.
+        # Some records are JSON. The limit on their size is checked here, as their msgpack may be longer.
         buffer, sizes = transcode(buffer, sizes, self._limits.max_record_bytes, reasons, places)
         refused = reasons != Reason.OK
         decoded = self._parsed(buffer, sizes, self._limits._replace(max_record_bytes=_ANY_SIZE), reasons, places)
@@ -150,11 +152,11 @@ class Decoder:
         return decoded
 
     def message(self, value: bytes | None) -> bytes | None:
-        """Return the message of the product's own that one record is, or is read as; b"" if it is refused."""
+        """Return a record as a message of the product's own; b"" if the reader refuses it."""
         return value if self._reader is None else self._reader.read([value], self._limits.max_record_bytes).messages[0]
 
     def _decode_read(self, read: ReadRecords) -> Decoded:
-        """Decode messages that are of the product's own by now, however long they have become."""
+        """Decode the messages that a reader has made of records, however long they are."""
         buffer, sizes = _joined(read.messages)
         reasons, places, refused = read.reasons, np.zeros(len(sizes), np.int64), read.reasons != Reason.OK
         limits = self._limits._replace(max_record_bytes=_ANY_SIZE)
@@ -172,7 +174,7 @@ class Decoder:
     def _parsed(
         self, buffer: Bytes, sizes: NDArray[np.int64], limits: Limits, reasons: Bytes, places: NDArray[np.int64]
     ) -> Decoded | None:
-        """Parse the records, without those that are refused already; return None if one of them is JSON."""
+        """Parse the records that are not refused already; return None if one of them is JSON."""
         n = len(sizes)
         scratch = self._scratch
         scratch.reserve(_most_entries(sizes, limits))
@@ -205,15 +207,15 @@ class Decoder:
 
 
 def _most_entries(sizes: NDArray[np.int64], limits: Limits) -> int:
-    """Return the most features that records of these `sizes` can have: one takes at least 2 bytes."""
+    """Return the most features that records of these `sizes` can have, as a feature takes at least 2 bytes."""
     usable = np.where(sizes > limits.max_record_bytes, 0, np.maximum(sizes, 0))
     return int(np.minimum(usable // 2, limits.max_features).sum())
 
 
 class _Scratch(threading.local):
-    """The memory that a thread decodes into: keys uint64[...], values float32[...], and the parser's stack.
+    """The memory that a thread decodes into: keys uint64[...], values float32[...], and the parser's stack `pending`.
 
-    spaces, attributes  uint64[...] as keys, if they are asked for, else uint64[0]
+    spaces, attributes  uint64[...] like keys, if the model needs them, else uint64[0]
     """
 
     def __init__(self, *, spaces: bool, attributes: bool) -> None:
@@ -251,7 +253,7 @@ def _hash_all(buffer: Bytes, sizes: NDArray[np.int64], users: NDArray[np.uint64]
 def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return all bytes one after another, uint8[...], and the size of each value, int64[n], -1 for None."""
     try:
-        # Without a line of Python for each value; of None there is neither a length nor a join.
+        # The fast way runs no line of Python for each value; it fails with TypeError if one is None.
         sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
         whole = b"".join(values)  # type: ignore[arg-type]
     except TypeError:

@@ -1,7 +1,7 @@
 """Encoding of predictions as messages, as `schemas/prediction.schema.json` describes them.
 
-A message is the parts that are the same for a whole call, copied, with the numbers of its row between them.
-The bytes are those of `msgpack.packb`.
+A message consists of parts that are equal for a whole call and are copied, and of its row's numbers between them. The
+bytes are those of `msgpack.packb`.
 """
 
 import msgpack
@@ -28,10 +28,10 @@ def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int,
 
 @routine
 def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first: int, size: int) -> int:
-    """Copy `size` bytes from the word `first` on, and up to 7 more, for others to overwrite; return their end."""
+    """Copy `size` bytes from the word `first` on, and up to 7 more that the next call overwrites; return their end."""
     for place in range(0, size, 8):
         word = words[np.uint64(first + (place >> 3))]
-        # LLVM makes one store of it.
+        # LLVM makes one store of this loop.
         for step in range(8):
             out[np.uint64(at + place + step)] = np.uint8(word >> np.uint64(8 * step))
     return at + size
@@ -93,8 +93,8 @@ def _encode(
 ) -> None:
     """Write the messages of the rows [start, stop) one after another.
 
-    out    uint8[...], long enough for all and 7 bytes
-    all_probabilities  float64[m, k], of all classes; k = 0 if they are not told
+    out    uint8[...], long enough for all messages and 7 bytes more
+    all_probabilities  float64[m, k], of all classes; k = 0 if they are not written
     stops  int64[stop - start], written: where each message ends
     parts  uint64[...]: the keys id, prediction, label, loss, all from the key epoch to the key offset, and the keys
            probability and probabilities, each of which begins in a new word
@@ -143,7 +143,7 @@ def _encode(
 class PredictionEncoder:
     """Encodes the predictions of one input partition.
 
-    model  fingerprint of configuration and lineage
+    model  the fingerprint of configuration and lineage, which every prediction has
     """
 
     def __init__(self, topic: str, partition: int, model: str) -> None:
@@ -169,8 +169,9 @@ class PredictionEncoder:
         predictions  float64[m]
         losses       float64[m], NaN where the row has no label: written as nil
         offsets      int64[m], >= 0, of the example in its partition
-        probabilities  float64[m], of label 1 or of the class that is the prediction; None: they are not told
-        all_probabilities  float64[m, k], of all classes; None or k = 0: they are not told
+        epoch        in which the rows were learned
+        probabilities  float64[m], of label 1 or of the predicted class; None: they are not written
+        all_probabilities  float64[m, k], of all classes; None or k = 0: they are not written
         """
         if all_probabilities is None:
             all_probabilities = np.empty((0, 0))

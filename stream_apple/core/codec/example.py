@@ -11,11 +11,11 @@ Features: TypeAlias = dict[str, float] | dict[str, dict[str, float]] | dict[str,
 class Example(NamedTuple):
     """One example before it is encoded.
 
-    label         None: it is to be scored, not learned
+    label         None: the example is scored and not learned
     weight        importance, finite, >= 0
-    id            echoed in the prediction
-    timestamp_ms  not part of the message: Kafka carries it
-    key           nor is this, the key of its record; None: see `key_of`
+    id            copied to the prediction
+    timestamp_ms  event time in milliseconds since 1970; the record carries it, not the message
+    key           the key of the record, which is not in the message either; None: see `key_of`
     """
 
     label: float | None
@@ -33,10 +33,10 @@ def key_of(example: Example, number: int) -> bytes:
 
 
 def encode_example(example: Example) -> bytes:
-    """Encode `example` as msgpack, without the keys that would say the default.
+    """Encode `example` as msgpack, without the keys whose values are defaults.
 
-    Feature values are written as 32-bit floats, which is how they are read; values of 1 as `true`, in a byte.
-    Raises OverflowError for numbers that msgpack or a 32-bit float does not hold.
+    Feature values are written as 32-bit floats, as which they are read; a value of 1 is written as `true`, one byte.
+    Raises OverflowError for numbers that msgpack or a 32-bit float can't hold.
     """
     message: dict[str, object] = {}
     if example.label is not None:

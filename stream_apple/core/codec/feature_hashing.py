@@ -1,7 +1,7 @@
 """The identity of a base feature: a 64-bit key that is never 0.
 
-A name's key is its xxh64, seeded with that of its namespace; a category's is that of the name `name=value`; an index's
-is the index, mixed. Models and replays rely on these: they never change.
+A name's key is its xxh64, seeded with the key of its namespace; a category's key is that of the name `name=value`; an
+index's key is a hash of the index. Models and replays depend on keys, so these functions must never change.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 _NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # the key of whatever hashes to 0, which marks a free slot
 USERS = np.uint64(0x8F2D7B1C64E9A035)
-"""The seed of users' keys: that of no namespace, so that no feature's key is one."""
+"""The seed of users' keys, which differs from those of namespaces, so that users and features do not share keys."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _LOW_8 = np.uint64(0xFF)
 _EQUALS = np.uint64(ord("="))
@@ -40,7 +40,7 @@ def _avalanche(word: np.uint64) -> np.uint64:
 @routine
 def _hash_tail(state: np.uint64, word: np.uint64, size: int) -> np.uint64:
     """Hash the last `size` < 8 bytes, which are the low ones of `word`."""
-    # Always all steps: lengths of names are too irregular for the processor to foresee a branch.
+    # All steps are always made: lengths of names are too irregular for the processor to predict branches.
     after = _rotate(state ^ ((word & _LOW_32) * _P1), 23) * _P2 + _P3
     state = after if size & 4 else state
     word >>= np.uint64((size & 4) << 3)
@@ -142,7 +142,7 @@ def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed
 
 @routine
 def index_key_of(index: np.uint64) -> np.uint64:
-    """Hash an index by the finalizer of splitmix64, so that keys of small ones do not add up to others; never 0."""
+    """Return a hash of an index, by splitmix64's finalizer, never 0: plain small indices would sum to one another."""
     index = (index ^ (index >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     index = (index ^ (index >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     index ^= index >> np.uint64(31)
@@ -157,7 +157,7 @@ def feature_key(name: str | bytes, namespace: str = "") -> int:
 
 
 def user_key(key: bytes) -> int:
-    """Return the 64-bit key of the user whose records have this key: its xxh64, seeded as no feature's is."""
+    """Return the 64-bit key of the user whose records have this key: its xxh64 with the seed USERS."""
     return _hash(key, USERS)
 
 

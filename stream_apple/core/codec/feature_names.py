@@ -1,6 +1,6 @@
-"""What base features are called: names learned from examples, by key, in bounded memory.
+"""The names of base features, learned from examples, by key, in bounded memory.
 
-A key is a hash and can't be undone; whoever sees an example before it is hashed can note what gave which key.
+A key is a hash and can't be inverted; but the names in an example can be hashed again, and kept by their keys.
 """
 
 import threading
@@ -19,7 +19,7 @@ from stream_apple.core.ngrams import NgramSizes, ngram_key, size_of
 MOST_NAMES = 65_536
 LONGEST_NAME = 100
 """Characters that are kept of a name."""
-_MOST_OF_A_RECORD = 4_096
+_MOST_OF_A_RECORD = 4_096  # names; n-grams as many times more as the longest one has features
 _MOST_FEATURES = 65_536  # that an example may have, whatever the limits are set to
 _CUT = "..."
 _EQUALS = b"="
@@ -33,7 +33,7 @@ class _Map(tuple[tuple[bytes, object], ...]):
 
 
 def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[tuple[int, str]]:
-    """Yield key and name of each base feature of an example; nothing if the record is none.
+    """Yield key and name of each base feature of an example; nothing if the record is not an example.
 
     `name`, `namespace^name`, `name=category`, or `#index` of the packed form; and `namespace^name^next` of an n-gram.
     """
@@ -49,7 +49,7 @@ def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[
 def _features_of(example: bytes) -> object:
     """Return the value of the key `features`; None if there is none.
 
-    The rest is skipped. ValueError for more features than any example has, or for bytes behind the example.
+    All else is skipped. ValueError for more features than any example may have, or for bytes after the example.
     """
     made = 0
 
@@ -82,7 +82,7 @@ def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
 
 
 class _Named(NamedTuple):
-    """A base feature with its name; `zero`: its value is 0, so the example does not have it."""
+    """A base feature with its name; `zero` says that its value is 0, so that the example does not have it."""
 
     key: int
     name: str
@@ -159,11 +159,11 @@ def _ngrams(run: list[_Named], space: str, sizes: NgramSizes | None) -> Iterator
 
 
 class Names:
-    """A cache of at most `most` names; the least recently seen are dropped, unless they are kept.
+    """A cache of at most `most` names; those seen longest ago are dropped, unless they are kept.
 
-    May be used by several threads.
+    Several threads may use it.
 
-    ngrams  what else examples have as base features, of the model whose features have these names
+    ngrams  the n-grams of the model whose features have these names; None if it has none
     """
 
     def __init__(self, most: int = MOST_NAMES, ngrams: NgramSizes | None = None) -> None:
@@ -183,13 +183,13 @@ class Names:
                     self._forget_one()
 
     def keep(self, keys: Collection[int]) -> None:
-        """Keep the names of these keys until the next call, in half of the room at most."""
+        """Keep the names of these keys until the next call; of more than `most` / 2 keys only the first."""
         with self._lock:
             self._kept = frozenset(islice(keys, self._most // 2))
 
     @property
     def missing(self) -> frozenset[int]:
-        """Return the keys to keep whose names are not known yet."""
+        """The keys given to `keep` whose names are not known yet."""
         return frozenset(key for key in self._kept if key not in self._names)
 
     def get(self, key: int) -> str | None:
@@ -213,7 +213,7 @@ class Names:
 
 
 def _presentable(name: str) -> str:
-    """Return the name as it may be shown: not too long, and without terminal controls or changes of direction."""
+    """Return the name as it may be shown: cut if long, and without terminal controls or changes of text direction."""
     if len(name) > LONGEST_NAME:
         name = name[: LONGEST_NAME - len(_CUT)] + _CUT
     if name.isprintable():

@@ -1,18 +1,18 @@
-"""What the first bytes of a message tell of its format: JSON, a schema's, or msgpack."""
+"""The format of a message by its first bytes: JSON, framed by a schema registry, or msgpack."""
 
 _SPACE = b" \t\n\r"
 FRAME_BYTES = 5
 
 
 def is_json(value: bytes) -> bool:
-    """Return whether the record is meant to be JSON: no map of msgpack begins so."""
+    """Return whether the record is meant to be JSON: it begins with `{`, as no map of msgpack does."""
     return value.lstrip(_SPACE).startswith(b"{")
 
 
 def schema_of(message: bytes | None) -> int | None:
     """Return the number of the schema in Confluent's framing; None if the message is not framed.
 
-    Neither msgpack that is a map nor JSON begins with a zero.
+    A framed message begins with a zero byte; neither a map of msgpack nor JSON does.
     """
     if message is None or len(message) < FRAME_BYTES or message[0] != 0:
         return None

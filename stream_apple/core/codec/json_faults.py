@@ -1,6 +1,6 @@
-"""Descriptions of faults in JSON records: where they are, and what stands there.
+"""Descriptions of faults in JSON records: where they are, and what was found there.
 
-Slow and plain, for dead letters only; but what is looked for in the whole of a record, a kernel looks for.
+This code is slow and plain, as it runs for dead letters only; but a kernel scans the whole record.
 """
 
 import re

@@ -1,10 +1,10 @@
-"""The numbers of JSON, out of bytes that nobody has checked yet, as msgpack: integers, and the nearest 64-bit floats.
+"""Transcoding of JSON numbers, from unchecked bytes, to msgpack: integers, and the nearest 64-bit floats.
 
-There are three ways to a float. Where significand and power of ten are floats without error, one operation rounds, ties
-to even. Else the significand is multiplied with the power's leading 128 bits, as in D. Lemire, "Number parsing at a
-gigabyte per second" (2021). Where that can't tell on which side of the middle between two floats a number lies, all its
-digits are compared with that middle: some one in 10^18 of ordinary numbers needs it, and any number that somebody has
-chosen for it. So no number costs more than a few microseconds and one pass over its digits, nor any memory but `EXACT`.
+There are three ways to a float. If significand and power of ten are exact floats, one operation rounds, ties to even.
+Otherwise the significand is multiplied with the power's leading 128 bits, as in D. Lemire, "Number parsing at a
+gigabyte per second" (2021). If that can't tell on which side of the middle between two floats a number lies, all its
+digits are compared with that middle: about one ordinary number in 10^18 needs it, and numbers that are chosen for it.
+So no number costs more than a few microseconds and one pass over its digits, nor more memory than `EXACT`.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ _MOST_DIGITS = 19  # that surely fit into 64 bits
 _LARGEST_START = np.uint64((2**64 - 1) // 10)  # of the largest integer of 64 bits, all its digits but the last
 _LARGEST_LAST = (2**64 - 1) % 10
 _LARGEST_NEGATIVE = np.uint64(1 << 63)
-_HUGE = 1 << 40  # an exponent beyond the length of any record: what it makes of a number doesn't change any more
+_HUGE = 1 << 40  # an exponent beyond the length of any record: a larger one gives the same number
 _SIGN = np.uint64(1 << 63)
 _LEAST, _MOST = -342, 308  # powers of ten that 19 digits can need
 _EXACT = 22  # 10**22 is the largest power of ten that is a 64-bit float

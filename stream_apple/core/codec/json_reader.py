@@ -1,8 +1,8 @@
-"""A reader of unchecked JSON: strings are written as msgpack, and what nobody asks for is skipped.
+"""A reader of unchecked JSON: it writes strings as msgpack, and skips values that are not needed.
 
-JSON is that of RFC 8259, in UTF-8, and nothing beyond: no NaN, no comments, no lone surrogates. What is written is what
-`msgpack.packb` makes of the same value; what is skipped is checked for its syntax, to the same faults, and nothing
-is made of it. Every function takes where it starts and where the record ends, and reads no byte at or after that end.
+JSON is that of RFC 8259, in UTF-8, and nothing beyond: no NaN, no comments, no lone surrogates. Strings are written as
+`msgpack.packb` writes them. A value that is skipped is checked for its syntax, with the same faults. Every function
+takes the place where it starts and the place where the record ends, and reads no byte at or after that end.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def _escape_table() -> Bytes:
 
 
 _ESCAPES = _escape_table()
-"""uint8[256]: what the character after a backslash means; 0 = it may not stand there, but for u."""
+"""uint8[256]: what the character after a backslash means; 0 for u, and for characters that are not allowed there."""
 
 
 @routine

@@ -1,9 +1,9 @@
 """Records that are JSON become msgpack before they are parsed, so that there is one format to parse.
 
-What the parser looks at becomes the msgpack of the same content, and so gives the same bits; that is never half as long
-again as the JSON. What it would skip, or refuse for its kind alone, is checked for its syntax, and nothing else is made
-of it: neither memory nor time is spent on what becomes nothing. Records that are msgpack already are copied. A record
-that is no JSON is refused as a whole, whatever it holds, before its content is looked at.
+What the parser reads becomes msgpack of the same content, which gives the same row, to the bit, and is less than one
+and a half times as long as the JSON. What the parser would skip, or refuse for its kind alone, is only checked for its
+syntax, so that it costs little time and no memory. Records that are msgpack already are copied. A record whose JSON is
+malformed is refused before its content is looked at.
 """
 
 import numpy as np
@@ -39,8 +39,8 @@ _RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
 _TAG_MAP32, _HEADER = 0xDF, 5  # bytes of it, with the count
 _EMPTY_ARRAY = 0x90
 _WRITTEN_DEPTH = 3  # the example, its features, those of a namespace
-# In an object `"":0.5,` becomes 10 bytes of 7, and nothing that ends grows more; besides, there are the headers of
-# objects that are open.
+# In an object the 7 bytes `"":0.5,` become 10, and no complete value grows by more; the headers of the objects that are
+# open come on top.
 _OPEN_HEADERS = _HEADER * (_WRITTEN_DEPTH + 1)
 _NOWHERE = -1
 
@@ -84,8 +84,8 @@ def _value(
     scratch  as of `exact_float`.
     watched  a byte of the msgpack, counted from `start`.
 
-    Returns where the record ends or the fault is, where the msgpack ends, the fault, and where the key or value starts
-    that `watched` belongs to.
+    Returns where the record ends or the fault is, where the msgpack ends, the fault, and where in the JSON the key or
+    value starts to which the byte `watched` belongs.
     """
     at, to = after_space(source, first, end), start
     seen = at
@@ -100,7 +100,7 @@ def _value(
         if sign == OPEN_OBJECT and (depth == 0 or (known == FEATURES_BIT and depth < _WRITTEN_DEPTH)):
             opened[0, depth], opened[1, depth] = to, 0
             depth += 1
-            # The count is written when it is known; until then it is more than what follows.
+            # The count is overwritten when it is known; until then it is larger than any true count.
             to = put(out, to, _TAG_MAP32, np.uint64(0xFFFFFF), _HEADER - 1)
             at = after_space(source, at + 1, end)
             ended = at < end and byte(source, at) == CLOSE_OBJECT
@@ -115,14 +115,14 @@ def _value(
         elif spells(source, at, end, NULL):
             at, to = at + 4, put(out, to, mp.TAG_NIL, ZERO, 0)
         elif sign in (OPEN_OBJECT, OPEN_ARRAY):
-            # None has a place here, whatever it holds.
+            # The parser refuses any object or array here, so an empty one will do.
             to = put(out, to, mp.TAG_FIXMAP if sign == OPEN_OBJECT else _EMPTY_ARRAY, ZERO, 0)
             at, fault = after_value(source, at, end, depth, opened[0])
         else:
             fault = _MALFORMED
         if fault != OK:
             return at, to, fault, seen
-        # After a value: objects end until there is another key, whose value somebody wants.
+        # After a value: close objects, and skip members, until there is a key whose value the parser reads.
         while True:
             while ended:
                 at = after_space(source, at, end)
@@ -170,7 +170,7 @@ def _records(
     opened: NDArray[np.int64],
     scratch: NDArray[np.uint64],
 ) -> int:
-    """Transcode all records to `out`: copy those that are no JSON, leave out refused ones; return where the last ends.
+    """Transcode all records to `out`: copy those that are not JSON, leave out refused ones; return where the last ends.
 
     reasons, places  [n], written where a record is refused.
     """
@@ -211,12 +211,12 @@ def transcode(
     """Transcode the records of `buffer`; return the msgpack, uint8[...], and each record's size, int64[n], -1 = null.
 
     sizes            int64[n], bytes of each record; -1 = null, which takes no bytes.
-    reasons, places  [n], written where a record is refused: no JSON, or larger than `max_record_bytes`; such a record
-                     has no bytes afterwards.
+    reasons, places  [n], written where a record is refused, as malformed JSON or as larger than `max_record_bytes`;
+                     such a record has no bytes afterwards.
     """
     out, out_sizes = _room(buffer), np.empty_like(sizes)
     stop = _records(buffer, sizes, max_record_bytes, out, out_sizes, reasons, places, *_scratch())
-    out.setflags(write=False)  # as records from Kafka are, so that kernels are compiled once
+    out.setflags(write=False)  # like the bytes of records from Kafka, so that kernels are compiled for one type
     return out[:stop], out_sizes
 
 

@@ -1,16 +1,18 @@
 """Bounds on the messages that leave a worker, and whether the answer to a record keeps to its bound.
 
-A message that its topic does not take would end the worker at every start. So each has a bound, which the limits of
-records give and a topic is asked to take (`adapters/kafka/topics.py`). Sizes are those before compression, which
-nobody can promise. What they decide depends on the record and on the limits alone: a replay decides the same.
+A message that its topic does not accept would end the worker at every start. So each message has a bound, which follows
+from the limits of records, and which the topics' settings allow (`adapters/kafka/topics.py`). Sizes are those before
+compression, whose effect can't be known. What they decide depends on the record and the limits alone, so a replay
+decides the same.
 """
 
 from collections.abc import Iterable
 
 USUAL_RECORD_BYTES = 1_000_000
-"""As `limits.max_record_bytes` by default. Lower limits lower no bound: Kafka's own default is the least."""
+"""The default of `limits.max_record_bytes`. A lower limit does not lower the bounds, which are at least Kafka's default
+for a message."""
 DEAD_LETTER_HEADER_BYTES = 65_536
-"""What a dead letter has room for besides what a prediction may have."""
+"""How much longer a dead letter may be than a prediction."""
 
 _KEY_BYTES = 48_588  # a record of the usual limit, and a key of so many bytes, are what Kafka takes by default
 _BATCH_BYTES = 128  # around a message: 61 of its batch, and its lengths, time and offset

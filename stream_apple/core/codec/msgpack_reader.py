@@ -1,7 +1,7 @@
 """A reader of unchecked msgpack.
 
-Every function takes where a value starts and where its record ends, and reads no byte at or after that end.
-Positions are signed and become unsigned only to index, which spares Numba's test for negative indices.
+Every function takes the place where a value starts and the place where its record ends, and reads no byte at or after
+that end. Places are signed, and become unsigned only to index, which saves Numba's test for negative indices.
 """
 
 from typing import TypeAlias
@@ -72,7 +72,7 @@ def _is_timestamp(buffer: Bytes, start: int, size: int) -> bool:
 def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """Return the kind of the value at `at`, where its content starts, and its size: bytes, or items of an array or map.
 
-    The content of what is not an array or map lies before `end`; a value cut short is `BROKEN`.
+    A value that is not an array or map lies before `end` as a whole; one that is cut short has the kind `BROKEN`.
     """
     if at >= end:
         return mp.BROKEN, at, 0

@@ -1,4 +1,4 @@
-"""The table of what the first byte of a msgpack value says.
+"""A table of msgpack's tags, the first bytes of values: the kind and the length of each.
 
 https://github.com/msgpack/msgpack/blob/master/spec.md
 """

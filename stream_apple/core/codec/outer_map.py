@@ -1,7 +1,7 @@
-"""The outer map of messages: where id, label and weight stand, so that a label can be put in without reading the rest.
+"""The outer map of messages: where id, label and weight are, so that a label can be put in without reading the rest.
 
-The bytes of a message are checked to be one whole map of msgpack, or of JSON; what its other fields hold is of no
-concern here, and stays as it is.
+The bytes of a message are checked to be one whole map of msgpack, or object of JSON. The contents of its other fields
+are not looked at, and stay as they are.
 """
 
 import json
@@ -27,16 +27,17 @@ _BAD_ID = int(Reason.BAD_ID)
 _NO_ID = int(Reason.NO_ID)
 
 _ID, _LABEL, _WEIGHT = word_of(b"id"), word_of(b"label"), word_of(b"weight")
-# Columns of what the kernel writes, bytes from the start of the message. Of a field that is absent all three are 0.
+# Columns of the kernel's output; places are bytes from the start of the message. Label and weight have three columns
+# each, as of Field, which are 0 if the field is absent.
 _BODY, _PAIRS, _ID_KIND, _ID_START, _ID_STOP, _LABEL_AT, _WEIGHT_AT = 0, 1, 2, 3, 4, 5, 8
 _COLUMNS = 11
 
 _NO_UTF8 = b"\xc1"
-"""Never a byte of UTF-8: what ids begin with here that are no str."""
+"""A byte that never occurs in UTF-8: the keys of ids that are not str begin with it."""
 
 
 class Field(NamedTuple):
-    """Where a field is in its message: its key, its value, and its end."""
+    """Where a field is in its message: where its key starts, where its value starts, and where it stops, in bytes."""
 
     start: int
     value: int
@@ -47,10 +48,12 @@ class OuterMap(NamedTuple):
     """One message that has an id, and where its fields are.
 
     value   the message, as msgpack
-    id      equal for equal ids, whatever the bytes that spell them; a str's are its own
-    body    the byte behind the header of the map
-    pairs   of the map
-    source  the JSON that the message was, else None
+    id      `key_of_id` of the message's id
+    body    the first byte after the header of the map
+    pairs   the number of pairs of the map
+    label   where the label is, if there is one
+    weight  where the weight is, if there is one
+    source  the message as JSON, if it came so; else None
     """
 
     value: bytes
@@ -63,12 +66,12 @@ class OuterMap(NamedTuple):
 
     @property
     def has_label(self) -> bool:
-        """Whether the message has a label, which nil is none."""
+        """Whether the message has a label; nil is no label."""
         return self.label is not None and self.value[self.label.value] != mp.TAG_NIL
 
     @property
     def as_it_is(self) -> bytes:
-        """Return the message as it came."""
+        """The message as it came."""
         return self.value if self.source is None else self.source
 
     def number(self, field: Field) -> object:
@@ -106,7 +109,7 @@ def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending
                 return value, unlike(kind)
             if kind == mp.STR and not is_utf8(buffer, start, at):
                 return value, _BAD_ID
-            # An integer may be in its tag.
+            # A small integer is in its tag.
             out[_ID_KIND], out[_ID_START], out[_ID_STOP] = (
                 kind,
                 (value if kind == mp.INT else start) - first,
@@ -134,7 +137,7 @@ def _find(
     places: NDArray[np.int64],
     pending: NDArray[np.int64],
 ) -> None:
-    """Write `out`, int64[n, _COLUMNS], and the fault of each message that has none before."""
+    """Write `out`, int64[n, _COLUMNS], and the fault of each message that has no fault yet."""
     first = 0
     for row in range(sizes.size):
         end = first + max(sizes[row], 0)
@@ -150,10 +153,10 @@ def _find(
 
 
 class Opened(NamedTuple):
-    """`n` messages by what was found in them.
+    """The outer maps of `n` messages, and their faults.
 
-    maps  of each message that has one; None where there is a fault
-    faults     of each other message by its number: the reason, and the byte in the message as it came
+    maps    one for each message; None where there is a fault
+    faults  number of the message -> the reason, and the byte of the fault in the message as it came
     """
 
     maps: Sequence[OuterMap | None]
@@ -177,7 +180,7 @@ def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
         messages = [
             everything[end - size : end] for end, size in zip(ends.tolist(), sizes.clip(0).tolist(), strict=True)
         ]
-        most = buffer.size  # as JSON it was small enough
+        most = buffer.size  # no further limit: `transcode` has checked the sizes
     out = np.empty((len(values), _COLUMNS), np.int64)
     refused = reasons != Reason.OK
     _find(buffer, sizes, most, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
@@ -216,7 +219,7 @@ def _other_id(message: bytes, row: Sequence[int]) -> bytes:
 
 
 def key_of_id(name: str | int | bytes) -> bytes:
-    """Return what is equal for equal ids, and for no others: an integer never equals a text."""
+    """Return bytes that are equal for equal ids, and only for these: an integer never equals a text."""
     if isinstance(name, str):
         return name.encode()
     return _NO_UTF8 + (b"i%d" % name if isinstance(name, int) else b"b" + name)

@@ -1,10 +1,10 @@
 """The parser of examples: msgpack is read, checked and hashed in one pass over the bytes of many records.
 
-Owns the example format as `docs/wire-format.md` has it. A record becomes a row or gets a `Reason`; faults are
-looked for in the order of the bytes, the first one counts. No byte outside a record is read for it, whatever
-lengths the record claims.
+This module defines the example format, which `docs/wire-format.md` describes. A record becomes a row or gets a
+`Reason`: that of its first fault in the order of the bytes. No byte outside a record is read for it, whatever lengths
+the record claims.
 
-A record that is JSON is only found here; it comes back as msgpack.
+If a record is JSON, parsing ends with JSON_FOUND; the caller transcodes the records and parses them again.
 """
 
 import numpy as np
@@ -76,7 +76,7 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
             return at, _BAD_LABEL
         out.labels[row] = label + 0.0  # -0.0 is 0
         return stop, OK
-    # NaN fails every comparison; the infinities are no labels, whatever the range.
+    # NaN fails every comparison; infinity is never a label, whatever the range.
     if not (limits.min_label <= label <= limits.max_label and np.isfinite(label)):
         return at, _BAD_LABEL
     out.labels[row] = label
@@ -166,12 +166,12 @@ def parse(
     places: NDArray[np.int64],
     pending: NDArray[np.int64],
 ) -> int:
-    """Parse the records that lie one after another in `buffer`; return how many are good; if one is JSON, `JSON_FOUND`.
+    """Parse the records, one after another in `buffer`; return how many are good, or JSON_FOUND if one is JSON.
 
-    sizes            int64[n], bytes of each record; -1 = null, which takes no bytes.
-    reasons, places  [n], written: the fault of each record and the byte in the record; -1 if good. A record that has
-                     a reason before keeps it.
-    pending          int64[MAX_DEPTH], scratch.
+    sizes    int64[n], bytes of each record; -1 = null, which takes no bytes
+    reasons  uint8[n], written: the fault of each record; a record that has a reason already is not parsed
+    places   int64[n], written: the byte in the record where the fault is, -1 if it is good
+    pending  int64[MAX_DEPTH], scratch
     """
     first = 0
     row = 0

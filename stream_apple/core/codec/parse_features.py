@@ -1,6 +1,6 @@
 """The features of an example, in their three forms: names, namespaces of names, or packed indices.
 
-Each function reads from a place on and returns the place where it ended, or where the fault is, and the fault.
+Each function reads from a place on, and returns where it ended, or where the fault is, and the fault (OK if none).
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ def _is_packed_key(buffer: Bytes, start: int, stop: int) -> bool:
 def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, row: int) -> tuple[int, int]:
     """Parse `count` pairs of name and value from `at` on; return where they end or the fault is, and the fault.
 
-    A str as value is a category: with `name` it makes the name `name=value` of a feature whose value is 1. Under the
-    keys of the packed form it is refused: whoever writes bins as text would never learn that they are none.
+    A str as value is a category: the feature has the name `name=value` and the value 1. Under the keys of the packed
+    form a str is refused: a producer that writes the packed bytes as text would otherwise never notice.
     """
     z = out.indptr[row + 1]
     for _ in range(count):
@@ -114,8 +114,8 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
 def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: Columns, first: int) -> None:
     """Write namespaces and attributes of `count` good pairs of name and value from `at` on; keys begin at `first`.
 
-    They are for learners that ask for them: names are read a second time, which costs nothing where nobody asks.
-    `seed`: the namespace's key, 0 for none.
+    Only models that need these columns pay for them, by a second reading of the names. `seed` is the namespace's key,
+    0 for none.
     """
     if out.spaces.size == 0 and out.attributes.size == 0:
         return
@@ -232,7 +232,7 @@ def _packed(
 
 @routine
 def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Columns, row: int) -> tuple[int, int]:
-    """Parse the features at `at`, in the form that their first value tells; return where they end, and the fault."""
+    """Parse the features at `at`, whose first value shows their form; return where they end or the fault is, and it."""
     kind, first, count = head(buffer, at, end)
     if kind != mp.MAP:
         return at, unlike(kind)

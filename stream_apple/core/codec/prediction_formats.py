@@ -1,4 +1,4 @@
-"""The formats of predictions: msgpack, as `encode.py` writes it, and JSON and Avro, made of that for others to read.
+"""The formats of predictions: msgpack, as `encode.py` writes it, and JSON and Avro, which are made of it.
 
     msgpack  a map
     JSON     an object with the same keys; an id of bytes is base64
@@ -31,9 +31,10 @@ _FIXED_BYTES = 640  # of all but id and probabilities, and of the batch around i
 class PredictionFormat(NamedTuple):
     """How predictions are written.
 
-    probabilities  which are told: none, that of label 1 or of the class that is the prediction, or of all classes
+    probabilities  which ones are written: "none"; "one", that of label 1 or of the predicted class; or those of "all"
+                   classes
     name           the format
-    schema         asks a registry for the number of Avro's schema; BrokerError if it does not answer
+    schema         returns the number of the Avro schema in the registry; BrokerError if that does not answer
     """
 
     probabilities: Probabilities = "none"
@@ -64,7 +65,7 @@ MSGPACK = PredictionFormat()
 
 
 def decode_prediction(message: bytes) -> dict[str, object]:
-    """Decode a prediction in any format, as readers do; ValueError or TypeError if it is none."""
+    """Decode a prediction in any format; ValueError or TypeError if the message is not a prediction."""
     if schema_of(message) is not None:
         return _from_avro(message[FRAME_BYTES:])
     found = json.loads(message) if is_json(message) else msgpack.unpackb(message)

@@ -1,7 +1,7 @@
-"""The reasons to refuse a record, a closed list, and each in a sentence for people.
+"""The reasons to refuse a record, a closed list, and their explanations for people.
 
-The codes are a contract with whoever reads the dead-letter topic: `schemas/dead_letter.schema.json` has the
-same list, in the same order. New reasons are appended.
+The codes are a contract with the readers of the dead-letter topic: `schemas/dead_letter.schema.json` has the same list,
+in the same order. New reasons are appended.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def explain(
 ) -> str:
     """Explain in ASCII what was expected, what was found, and where; `place` is a byte of the record's `value`.
 
-    names  key -> what it is called where it came from, if `value` is what has become of a record of another shape, or
-           of a line: then nothing is said of a byte, which nobody has seen
+    names  key -> its name in the source, if `value` was made of a record of another shape, or of a line of a file. Then
+           the text names no byte, since nobody has seen these bytes
 
-    For the reasons that do not lie in the record's value, `place` and `value` are not looked at.
+    For reasons that are not in the record's value, `place` and `value` do not matter.
     """
     match reason:
         case Reason.BAD_TIMESTAMP:
@@ -202,7 +202,7 @@ def _foreign(value: bytes) -> str | None:
         return "a byte order mark, which JSON must not have"
     if _is_text(value):
         return f"text: {json_faults.quoted(value)}"
-    # Any byte may be an integer of msgpack; nobody sends one, with something behind it.
+    # Most bytes are integers of msgpack, but nobody sends an integer with more bytes after it.
     if len(value) > 1 and mp.KINDS[value[0]] == mp.INT and not mp.LENGTHS[value[0]]:
         return f"byte 0x{value[0]:02x}"
     return None
@@ -211,7 +211,7 @@ def _foreign(value: bytes) -> str | None:
 def _is_text(value: bytes) -> bool:
     """Return whether the value begins as readable text: no msgpack but an integer does."""
     try:
-        # What is cut off in the middle of a character is waited for.
+        # An incremental decoder does not refuse a character that is cut off at the end.
         text = codecs.getincrementaldecoder("utf-8")().decode(value[:_LOOKED_AT])
     except UnicodeDecodeError:
         return False
@@ -234,7 +234,7 @@ def _enclosing_key(value: bytes, place: int) -> str | None:
         for _ in range(unpacker.read_map_header()):
             key = None
             if place <= unpacker.tell() or mp.KINDS[value[unpacker.tell()]] != mp.STR:
-                return None  # what is no str is no key, and the first fault
+                return None  # a key that is not a str is the first fault
             found = unpacker.unpack()
             if place < unpacker.tell():
                 return None
@@ -243,7 +243,7 @@ def _enclosing_key(value: bytes, place: int) -> str | None:
             if place < unpacker.tell():
                 return key
     except (ValueError, msgpack.UnpackException):
-        return key  # where the bytes stop making sense, the fault can't be further on
+        return key  # the fault is at or before the first bytes that are not msgpack
     return None
 
 

@@ -1,4 +1,4 @@
-"""Who tells what records hold that are framed by the schemas of a registry, and which of them can't be read yet."""
+"""The schemas of a registry: the interface that reads framed records, and which records can't be read yet."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,17 +7,17 @@ from stream_apple.core.codec.first_bytes import schema_of
 
 
 class Schemas(Protocol):
-    """The schemas of a registry; several threads may ask at once."""
+    """The schemas of a registry, by their numbers; several threads may ask at once."""
 
     def parsed(self, schema: int, payload: bytes) -> object:
-        """Return what a payload holds, in Python's own types; RefusedError if it is none of this schema.
+        """Return what a payload holds, in Python's own types; RefusedError if it does not fit the schema.
 
-        BrokerError if the registry does not tell the schema for too long.
+        BrokerError if the registry has not given the schema for too long.
         """
         ...
 
     def known(self, schema: int) -> bool:
-        """Whether `parsed` needs to ask nobody; if not, the registry is asked meanwhile."""
+        """Return whether `parsed` can do without the registry; if not, the registry is asked in the background."""
         ...
 
     def fault(self, schema: int) -> str:

@@ -1,4 +1,4 @@
-"""What a user says of the fields of a record: which have a role, and how the others become features."""
+"""What a user says about the fields of a record: which have a role, and how the others become features."""
 
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
@@ -9,13 +9,13 @@ from typing import Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 ALL = "*"
-"""As `features`: every field that has no role."""
+"""The value of `features` for which every field without a role is a feature."""
 
 Unreadable: TypeAlias = Literal["refuse", "leave_out"]
 
 
 class FieldKind(Enum):
-    """Says what becomes of a field that has no role."""
+    """What a field without a role becomes."""
 
     BY_VALUE = auto()  # numbers are numbers, texts and booleans are categories
     CATEGORY = auto()
@@ -25,7 +25,7 @@ class FieldKind(Enum):
 
 
 class Feature(NamedTuple):
-    """What a path stands for: `space` is all of it before the last separator, `name` what comes after."""
+    """What a path becomes: `space` is the part of the path before the last separator, `name` the part after it."""
 
     kind: FieldKind
     space: str
@@ -33,17 +33,17 @@ class Feature(NamedTuple):
 
 
 class InputMapping(NamedTuple):
-    """Says what the fields of a record are; the defaults are the names of the product's own message.
+    """What the fields of a record are; the defaults are the names of the product's own message.
 
-    Fields are named by paths: the names of the maps around them and their own, with `separator` between them. A field
-    whose own name holds separators has the path, and so the features, of a nested one.
+    Fields are named by paths: the names of the maps around them and their own name, with `separator` between them. A
+    field whose own name contains separators has the same path, and so the same feature, as a nested field.
 
     label, weight, id, timestamp  paths of fields; "" = none; without a timestamp the record's own time counts
     label_map    text of a label -> number; empty: labels are numbers, or true and false
     features     path of the map that holds the features; or ALL
-    ignore, categories, numbers, times   paths below `features`, or patterns of them as of a shell
-    time_zone    of the hours, weekdays and months that `times` become
-    unreadable   whether a feature that can't be read costs the record, or is left out and counted
+    ignore, categories, numbers, times   paths below `features`, or shell patterns of such paths
+    time_zone    the zone of the hours, weekdays and months that `times` become
+    unreadable   what to do about a feature that can't be read: "refuse" the record, or "leave_out" and count it
     """
 
     label: str = "label"
@@ -61,7 +61,10 @@ class InputMapping(NamedTuple):
     unreadable: Unreadable = "refuse"
 
     def feature(self, path: str) -> Feature:
-        """Return what the field at `path`, below `features`, stands for; the more specific list comes first."""
+        """Return what the field at `path`, below `features`, becomes.
+
+        If several lists name it, `ignore` wins, then `times`, `categories`, and `numbers`.
+        """
         space, _, name = path.rpartition(self.separator)
         for kind, patterns in (
             (FieldKind.IGNORED, (*self._roles(), *self.ignore)),
@@ -74,7 +77,7 @@ class InputMapping(NamedTuple):
         return Feature(FieldKind.BY_VALUE, space, name)
 
     def _roles(self) -> list[str]:
-        """Return the paths of the fields that have a role, counted from where the features begin."""
+        """Return the paths, relative to the features, of the fields that have a role."""
         paths = [path for path in (self.label, self.weight, self.id, self.timestamp) if path]
         if self.features == ALL:
             return paths

@@ -1,11 +1,11 @@
-"""A record of any shape that a label is put into: its id is known, and all else stays as it is.
+"""Records of any shape into which a label is put: their id is read, and all else stays as it is.
 
-The label becomes a field of the record itself, under the path that the mapping has for it: of two fields with one path,
-the mapping takes the one whose own name that is. So whoever reads by the mapping finds it, and nothing needs to be
-searched for in nested fields.
+The label becomes a field of the record's outer map, whose name is the mapping's whole path of the label. If a nested
+field has the same path, the mapping prefers the outer one. So readers by the mapping find it, and nobody has to search
+nested fields.
 
-A frame is taken off: its schema has no such field. The record becomes msgpack with the same fields, of which the
-mapping makes the same example as of the framed record.
+A framed record loses its frame, because its schema has no such field. It becomes msgpack with the same fields, of which
+the mapping makes the same example as of the framed record.
 """
 
 import json
@@ -26,7 +26,7 @@ from stream_apple.core.input.parsing import RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import RecordMapper, fields_of
 
 _UNREADABLE = 1
-"""The type of extension for what is no feature in any format, such as the time of a day: so it is none here, either."""
+"""The msgpack extension type for values that no format can make a feature of, such as a time of day."""
 _INTEGERS = range(-(1 << 63), 1 << 64)
 
 
@@ -34,10 +34,10 @@ class OuterRecord(NamedTuple):
     """One record that has an id.
 
     value      the record without a frame
-    id         equal for equal ids, as in `OuterMap`
+    id         `key_of_id` of its id
     has_label  whether it has a label of its own
-    names      those of its own fields, without the fields of fields, that have the paths of label and weight
-    mapping    by which it is read
+    names      which of its outer fields have the paths of label and weight as their names
+    mapping    how it is read
     """
 
     value: bytes
@@ -48,11 +48,11 @@ class OuterRecord(NamedTuple):
 
     @property
     def as_it_is(self) -> bytes:
-        """Return the record without a frame, and with its own label."""
+        """The record without a frame, and with its own label."""
         return self.value
 
     def labelled(self, numbers: LabelAndWeight) -> bytes:
-        """Return the record with these numbers in place of its own; RefusedError if no label is written so."""
+        """Return the record with these numbers in place of its own; RefusedError if no text stands for the label."""
         mapping = self.mapping
         added: dict[str, object] = {mapping.label: spelling_of(numbers.label, mapping)}
         if numbers.weight is not None:
@@ -64,7 +64,7 @@ class OuterRecord(NamedTuple):
 
 
 def spelling_of(label: float, mapping: InputMapping) -> object:
-    """Return a label as records of a mapping have it; RefusedError if none of theirs is this number."""
+    """Return a label as records of this mapping spell it; RefusedError if `label_map` has no text for this number."""
     if not mapping.label_map:
         return label
     for text, number in mapping.label_map.items():
@@ -77,7 +77,7 @@ def spelling_of(label: float, mapping: InputMapping) -> object:
 class OuterRecords:
     """Opens records of one mapping.
 
-    schemas  of a registry, for records that are framed; None: such records are refused
+    schemas  the schemas of a registry, for framed records; None: such records are refused
     """
 
     def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
@@ -86,9 +86,11 @@ class OuterRecords:
         self._schemas = schemas
 
     def opened(self, value: bytes, max_bytes: int) -> tuple[OuterRecord, int | None]:
-        """Return the record that a value holds, and its time, where a field has it; RefusedError if it has no id.
+        """Return the record in a value, and its time in milliseconds since 1970 if a field holds it, else None.
 
-        max_bytes  of the record, and of what a framed one becomes
+        max_bytes  of the value, and of the msgpack that a framed record becomes
+
+        RefusedError if the value is too large, is not a record, or has no id; BrokerError as of `Schemas.parsed`.
         """
         check_size(value, max_bytes)
         fields = fields_of(parsed_record(value, self._schemas))
@@ -109,7 +111,7 @@ class OuterRecords:
             return _refuse_deep()
 
     def _plain(self, value: Any, path: str) -> object:  # noqa: ANN401  what parsers give
-        """Return a value in types that msgpack has, of which the mapping makes the same."""
+        """Return a value in types that msgpack has, of which the mapping makes the same features."""
         kind = type(value)
         if kind is str or kind is float or value is None or kind is bool or kind is bytes:
             return value
@@ -126,7 +128,7 @@ class OuterRecords:
                 return value
             found = self._mapper.kind_of(path)
             if found is FieldKind.TIME:
-                return _nothing(value)  # no form of a time
+                return _nothing(value)  # no time can be such a number
             return str(value) if found is FieldKind.CATEGORY else _as_float(value)
         if isinstance(value, UUID):
             return str(value)
@@ -137,7 +139,7 @@ class OuterRecords:
 
 
 def check_size(value: bytes, max_bytes: int) -> None:
-    """Raise RefusedError for a value of more bytes than records may have."""
+    """Raise RefusedError for a value of more than `max_bytes` bytes."""
     if len(value) > max_bytes:
         raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_bytes} bytes", len(value))
 
@@ -174,7 +176,7 @@ def _refuse_deep() -> NoReturn:
 
 
 def _added_to_msgpack(value: bytes, added: Mapping[str, object]) -> bytes:
-    """Return a map of msgpack with pairs that it does not have; its other bytes stay."""
+    """Return a map of msgpack with further pairs, whose keys it does not have; its other bytes stay."""
     tag = value[0]
     size = {0xDE: 2, 0xDF: 4}.get(tag, 0)
     pairs = int.from_bytes(value[1 : 1 + size], "big") if size else tag & 0x0F

@@ -1,7 +1,7 @@
-"""From the bytes of a record to what they hold: JSON and msgpack, each key once in a map, and what a schema describes.
+"""From the bytes of a record to Python's own types, for the mapping: JSON, msgpack, and records framed by a schema.
 
-What is read here becomes Python's own types, for the mapping. The product's own message never passes here: the kernels
-of `core/codec` read it.
+A map in which a key occurs twice is refused. The product's own messages are not read here, but by the kernels of
+`core/codec`.
 """
 
 import json
@@ -16,11 +16,11 @@ from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
 _QUOTED = 40  # bytes of a record that is no map
-_DATETIME = 3  # of msgpack's ways to read a timestamp: an aware datetime
+_DATETIME = 3  # msgpack.unpackb(timestamp=3) reads a timestamp as an aware datetime
 
 
 class RefusedError(ParseError):
-    """A record can't become an example. `reason`: what its dead letter says."""
+    """A record can't become an example; `reason` is the reason in its dead letter."""
 
     def __init__(self, reason: Reason, expected: str, found: object) -> None:
         super().__init__(expected, found)
@@ -37,7 +37,7 @@ def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have many types
-    """Return the first name that occurs again, or None; in one pass, as there may be a million."""
+    """Return the first name that occurs again, or None; in one pass, as there may be a million names."""
     seen = set()
     for name in names:
         if name in seen:
@@ -47,18 +47,18 @@ def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have
 
 
 class Parts:
-    """Makes the maps and lists of a message, and counts their items: an empty list takes 60 times its byte."""
+    """Makes the maps and lists of a message, and bounds their number: an empty list takes 60 times its one byte."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Return a map of the pairs as `unique` does; ParseError for too many parts."""
+        """Return a map of the pairs, as `unique` does; ParseError if the message has too many parts."""
         self._add(len(pairs))
         return unique(pairs)
 
     def list(self, items: list[Any]) -> list[Any]:
-        """Return the same items; ParseError for too many parts."""
+        """Return the same items; ParseError if the message has too many parts."""
         self._add(len(items))
         return items
 
@@ -76,7 +76,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_consta
 
 
 def parsed_json(text: str) -> object:
-    """Return what a text of JSON holds; RefusedError if it is none."""
+    """Return what a text of JSON holds; RefusedError if it is not JSON; ParseError if it has too many parts."""
     check_parts(text, "values", ",[{")
     try:
         found = _JSON.decode(text)
@@ -101,7 +101,7 @@ def _refuse_lone_surrogates(found: object) -> None:
 
 
 def parsed_json_bytes(value: bytes) -> object:
-    """Return what JSON in UTF-8 holds; RefusedError if it is none."""
+    """Return what JSON in UTF-8 holds; errors are those of `parsed_json`, and RefusedError if it is not UTF-8."""
     try:
         text = value.decode()
     except UnicodeDecodeError as error:
@@ -110,10 +110,11 @@ def parsed_json_bytes(value: bytes) -> object:
 
 
 def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
-    """Return what a record holds: by its schema if it is framed, JSON if its first byte is `{`, perhaps after white
-    space, else msgpack.
+    """Return what a record holds.
 
-    RefusedError if it is none of them; BrokerError as of `Schemas.parsed`.
+    A framed record is read by its schema; a record that begins with `{`, perhaps after white space, is JSON; all others
+    are msgpack. RefusedError if it can't be read; ParseError if it has too many parts; BrokerError as of
+    `Schemas.parsed`.
     """
     schema = schema_of(value)
     if schema is not None and schemas is not None:

@@ -1,15 +1,15 @@
-"""From a parsed record of any shape to an example, by the mapping that its user has given.
+"""From a parsed record of any shape to an example, by the mapping that the user has given.
 
-    a map                  a namespace, of its path; at any depth
+    a map                  a namespace with its path as name, at any depth
     a number               a feature of this value
     a text, true, false    a category: the feature `name=text`, whose value is 1
     a list of texts        a set of categories
-    a list of numbers      a namespace of its path, whose features are called 0, 1, 2 ...
-    null, NaN, ""          nothing: the example does not have it, as if the field were not there
+    a list of numbers      a namespace with its path as name, whose features are called 0, 1, 2 ...
+    null, NaN, ""          nothing, as if the field were absent
     all else               can't be read
 
-The same content gives the same example from whichever format it comes: that is why an empty text is nothing, as CSV has
-no other way to say so.
+The same content gives the same example in every format. That is why an empty text is nothing: CSV has no other way to
+say that a value is missing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,15 +27,15 @@ from stream_apple.core.input.spelling import ParseError, are_values, in_json, sp
 from stream_apple.core.input.timestamps import milliseconds
 
 DEEPEST = 16
-"""Maps within each other, the record included."""
+"""How deep maps may be nested, the record included."""
 _MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any number
-_LARGE = 2.0**59  # smaller numbers are values of features, without a further look
+_LARGE = 2.0**59  # smaller numbers need no further check as values of features
 _NUMBERS = frozenset({int, float})
 _PACKED = frozenset({"indices", "values"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# A member of an enumeration is found by a look at its class, which costs as much as all else that is done with a field.
+# Looking up a member in its enumeration costs as much as all else that is done with a field.
 _BY_VALUE = FieldKind.BY_VALUE
 
 _Spaces = dict[str, dict[str, float]]
@@ -49,7 +49,7 @@ class Mapped(NamedTuple):
 
 
 class Labelling(NamedTuple):
-    """What a record says of an example besides its features; None for what it does not say."""
+    """What a record says about an example besides its features; None for what it does not say."""
 
     label: float | None
     weight: float | None
@@ -68,8 +68,8 @@ class RecordMapper:
     def example(self, record: object) -> Mapped:
         """Return the example in one parsed record; RefusedError if there is none.
 
-        record  a map as a parser of its format returns it: of texts to maps, lists, texts, numbers, booleans, None;
-                bytes, Decimal, UUID, datetime where the format has them
+        record  a map, as the parser of a format returns it: from texts to maps, lists, texts, numbers, booleans, None,
+                and to bytes, Decimal, UUID, datetime if the format has them
         """
         fields = fields_of(record)
         features, left_out = self._features(fields)
@@ -77,7 +77,7 @@ class RecordMapper:
         return Mapped(Example(label, 1.0 if weight is None else weight, name, features, timestamp_ms), left_out)
 
     def labelling(self, fields: Mapping[str, Any]) -> Labelling:
-        """Return what the fields of a record say besides features; RefusedError if they say it wrongly."""
+        """Return label, weight, id and time in the fields of a record; RefusedError if one of them is invalid."""
         mapping = self.mapping
         return Labelling(
             self._label(self._held(fields, mapping.label)),
@@ -86,17 +86,17 @@ class RecordMapper:
         )
 
     def name_and_time(self, fields: Mapping[str, Any]) -> tuple[str | int | bytes | None, int | None]:
-        """Return the id of a record and its time, where a field has it; RefusedError as of `labelling`."""
+        """Return the id of a record, and its time if a field holds it, else None; RefusedError if one is invalid."""
         mapping = self.mapping
         name = self._id(self._held(fields, mapping.id))
         return name, self._time(self._held(fields, mapping.timestamp)) if mapping.timestamp else None
 
     def has_label(self, fields: Mapping[str, Any]) -> bool:
-        """Return whether a record has a label, whatever it is."""
+        """Return whether a record has a label, valid or not."""
         return not _is_absent(self._held(fields, self.mapping.label))
 
     def _held(self, record: Mapping[str, Any], path: str) -> object:
-        """Return what stands at the path, None if nothing does; a name that holds separators comes first."""
+        """Return the value at the path, None if there is none; an outer field with this path as name comes first."""
         if not path:
             return None
         if path in record:
@@ -171,13 +171,13 @@ class RecordMapper:
         return walk.spaces, walk.left_out
 
     def kind_of(self, path: str) -> FieldKind:
-        """Return what becomes of the field at `path`, counted from the record."""
+        """Return what the field at `path` becomes; the path begins at the record."""
         where = self.mapping.features
         below = "" if where == ALL else where + self.mapping.separator
         return self.meanings[path.removeprefix(below)].kind if path.startswith(below) else FieldKind.IGNORED
 
     def parts_of_time(self, value: object) -> list[str]:
-        """Return hour, weekday and month of a time in the mapping's zone, as categories; ParseError if it is none."""
+        """Return hour, weekday and month of a time in the mapping's zone as categories; ParseError if it is no time."""
         try:
             local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
         except OverflowError:
@@ -186,7 +186,7 @@ class RecordMapper:
 
 
 class _Meanings(dict[str, Feature]):
-    """What paths stand for: path -> its meaning by `InputMapping.feature`, found when it is first needed."""
+    """A cache of `InputMapping.feature` by path, filled when a path is first needed."""
 
     def __init__(self, mapping: InputMapping) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class _Walk:
     """Gathers the features of one record.
 
     spaces    namespace -> name -> value
-    left_out  how many could not be read
+    left_out  how many features could not be read
     """
 
     def __init__(self, mapper: RecordMapper) -> None:
@@ -225,7 +225,7 @@ class _Walk:
             whole = prefix + name
             feature = meanings[whole]
             kind, space, plain = feature
-            # What most fields are is done here: with a call for each field the walk would take three times as long.
+            # The most frequent kinds are handled here: with a call for each field the walk would take thrice as long.
             if kind is _BY_VALUE and type(value) is str and value:
                 plain, number = f"{plain}={value}", 1.0
             elif kind is _BY_VALUE and type(value) in _NUMBERS and -_LARGE < value < _LARGE:
@@ -313,7 +313,7 @@ class _Walk:
 
 
 def fields_of(record: object) -> dict[str, Any]:
-    """Return a parsed record, which is a map of fields; RefusedError if it is none."""
+    """Return a parsed record as a map of fields; RefusedError if it is not a map."""
     if not isinstance(record, dict):
         raise RefusedError(Reason.WRONG_TYPE, "a map of fields", record)
     return record
@@ -341,7 +341,7 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> float | None:
-    """Return the value of a number or a boolean, infinite if no float is as large; None for all else."""
+    """Return a number or a boolean as a float, infinity if it is too large for one; None for other values."""
     if not isinstance(value, int | float | Decimal):
         return None
     try:

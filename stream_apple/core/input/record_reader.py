@@ -1,4 +1,4 @@
-"""From the records of a topic of any shape to messages of the product's own, which `core/codec` decodes."""
+"""From records of any shape to messages of the product's own, which `core/codec` decodes."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from stream_apple.core.input.spelling import ParseError
 class MappedReader:
     """Reads records by a mapping; several threads may use it at once.
 
-    schemas  of a registry, for records that are framed; None: such records are refused
+    schemas  the schemas of a registry, for framed records; None: such records are refused
     """
 
     def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
@@ -39,17 +39,14 @@ class MappedReader:
                 messages[number] = encode_example(mapped.example)
                 timestamps[number], left_out[number] = mapped.example.timestamp_ms or 0, mapped.left_out
             except ParseError as error:
-                # What is no RefusedError is the bound on parts, of a record that may hold a million features.
+                # A ParseError that is not a RefusedError says that the record has too many parts.
                 reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
                 messages[number], reasons[number], faults[number] = b"", reason, str(error)
         timed = bool(self._mapper.mapping.timestamp)
         return ReadRecords(messages, reasons, faults, timestamps if timed else None, left_out, self._names)
 
     def mapped(self, value: bytes, max_record_bytes: int) -> Mapped:
-        """Return the example that a record holds; RefusedError if it holds none.
-
-        BrokerError as of `Schemas.parsed`.
-        """
+        """Return the example in a record; RefusedError if there is none, other errors as of `parsed_record`."""
         if len(value) > max_record_bytes:
             raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_record_bytes} bytes", len(value))
         return self._mapper.example(parsed_record(value, self._schemas))

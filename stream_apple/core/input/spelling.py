@@ -1,6 +1,6 @@
-"""What was expected of a piece of input and what was found, and the numbers that texts spell.
+"""Parse errors, which say what was expected and what was found, and the numbers that texts spell.
 
-A `ParseError` says what was expected and what was found. Whoever catches it adds where that is.
+Code that catches a `ParseError` adds the place.
 """
 
 import json
@@ -9,9 +9,9 @@ from math import isfinite
 from typing import NoReturn
 
 LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
-"""What to do about labels that are words: which of them is 1 is not for us to guess."""
+"""A hint about labels that are words: only the user knows which of them is 1."""
 MOST_PARTS = 1 << 20
-"""Words, cells or values of one example, features or not: they take up to a hundred times the bytes that spell them."""
+"""The most words, cells or values of one example: in memory they take up to a hundred times the bytes of their text."""
 
 _LONGEST_SHOWN = 80
 _TRUTHS = {"true": 1.0, "false": 0.0}
@@ -19,10 +19,10 @@ _TOO_LARGE = 2.0**60 - 2.0**35  # from here on a number becomes 2^60 as a 32-bit
 
 
 class ParseError(Exception):
-    """A fault in a piece of a file. Whoever knows the file makes an InputFileError of it.
+    """A fault in a piece of input. Readers of files, which know the place, make an InputFileError of it.
 
-    expected  in words
-    found     as it stands in the file; long text is cut
+    expected  what was expected, in words
+    found     what was found, as it is in the input; long text is cut
     """
 
     def __init__(self, expected: str, found: object) -> None:
@@ -34,7 +34,7 @@ class ParseError(Exception):
 
 
 def in_json(value: object) -> str:
-    """Return a value as JSON writes it; a value that JSON does not have, as Python does."""
+    """Return a value as JSON writes it, or as Python writes it if JSON can't."""
     if isinstance(value, int | float | bytes) and not isinstance(value, bool):
         return repr(value)
     try:
@@ -53,7 +53,7 @@ def number(what: str, text: str) -> float:
 
 def are_values(numbers: Iterable[float]) -> bool:
     """Return whether all `numbers` are below 2^60 in size as 32-bit floats."""
-    # Written so that the loop is in C, and so that NaN fails.
+    # In this form the loop runs in C, and NaN fails.
     return all(map(_TOO_LARGE.__gt__, map(abs, numbers)))
 
 
@@ -79,7 +79,7 @@ def spelled_number(text: str) -> float | None:
 
 
 def spells_plainly(text: str) -> bool:
-    """Return whether `text` is free of what float() and int() accept beyond digits: 1_000, Arabic digits, space."""
+    """Return whether `text` has none of what float() accepts beyond plain numbers: 1_000, other digits, spaces."""
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
 
 
@@ -107,14 +107,14 @@ def refuse_weight(found: object) -> NoReturn:
 
 
 def refuse_too_many_parts(what: str, found: int) -> NoReturn:
-    """Raise ParseError: an example has more parts than any may have."""
+    """Raise ParseError: an example has more parts than MOST_PARTS."""
     raise ParseError(f"at most {MOST_PARTS:,} {what} in an example", f"{found:,}")
 
 
 def check_parts(text: str, what: str, separators: str) -> None:
-    """Raise ParseError for a text that would split into too many parts, before any of them is made.
+    """Raise ParseError for a text that would split into more than MOST_PARTS parts, before it is split.
 
-    separators  characters between which a part may lie
+    separators  characters that separate parts
     """
     if len(text) > MOST_PARTS and (found := sum(map(text.count, separators))) > MOST_PARTS:
         refuse_too_many_parts(what, found)

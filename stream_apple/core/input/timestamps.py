@@ -1,4 +1,4 @@
-"""The forms in which a file, or an option, may hold a point in time; all become milliseconds since 1970, UTC.
+"""The forms in which a field, or an option, may hold a point in time; all become milliseconds since 1970, UTC.
 
     a number of at least 1e11     milliseconds since 1970
     a smaller number              seconds since 1970, with decimals or not
@@ -7,7 +7,7 @@
     a timestamp of msgpack, Avro or Protocol Buffers
     a date of Avro, which is its midnight in UTC
 
-1e11 milliseconds is March 1973, 1e11 seconds is the year 5138: no time that anybody streams is read wrongly.
+1e11 milliseconds is March 1973, and 1e11 seconds is the year 5138, so no time that occurs in a stream is misread.
 """
 
 import re
@@ -18,7 +18,7 @@ from stream_apple.core.input.spelling import ParseError, spells_plainly
 
 _FIRST_MILLISECONDS = 100_000_000_000
 END_MS = 253_402_300_800_000
-"""The year 10000: what lies beyond was given in microseconds or nanoseconds."""
+"""The year 10000: larger numbers are refused, as they are microseconds or nanoseconds."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _OF_TIME = re.compile(r"(?:^|[^a-z])(?:date|datetime|time|timestamp|ts)(?:$|[^a-z])", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ _EXPECTED = "a time from 1970 to 9999 in milliseconds or seconds since 1970 or a
 def looks_like_time(name: str, value: object) -> bool:
     """Return whether a column of this name and value seems to hold the row's time.
 
-    A text, if it begins with a date; a number, if the name says so and it is a time of this century.
+    A text does if it is a time that begins with a date; a number does if the name says so and it is a time after 2001.
     """
     if isinstance(value, str):
         return _DATE.match(value) is not None and _read(value) is not None
@@ -38,7 +38,7 @@ def looks_like_time(name: str, value: object) -> bool:
 
 
 def milliseconds(value: object) -> int:
-    """Return `value` in milliseconds since 1970, fractions rounded to the nearest; ParseError if it is no such time."""
+    """Return `value` in milliseconds since 1970, rounded; ParseError if it is not a time from 1970 to 9999."""
     found = _read(value)
     # The first millisecond of 1970 is refused as well: Kafka's clients take 0 for "no time given".
     if found is None or not 0 < found < END_MS:

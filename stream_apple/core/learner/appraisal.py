@@ -1,11 +1,11 @@
 """What parents cost and contribute, and what candidates would cost, measured on the latest examples.
 
-An example's features belong to the parent through which they are reached first. A parent earns the sum of their
-contributions to the averaged score, in absolute value; it costs all of its products with base features, since each is
+A feature of an example belongs to the parent through which it is reached first. A parent earns the sum of its features'
+contributions to the averaged score, in absolute value. It costs all of its products with base features, since each is
 looked up, whether it is a feature or not.
 
-Most growths find room for all candidates, and no parent has to go. Then nobody asks what parents earn. Whether it is so
-follows from lists of each example's parents, most of which are those of the growth before.
+Most growths find room for all candidates, and no parent has to go; then it does not matter what parents earn. Lists of
+each example's parents show that quickly: most of them are still valid since the growth before.
 """
 
 from typing import NamedTuple
@@ -36,17 +36,17 @@ Places = NDArray[np.int64]
 Means = NDArray[np.float64]
 
 _NONE: Places = np.zeros(0, np.int64)
-_SURELY = 1 - 1e-9  # so that no rounding makes a difference
+_SURELY = 1 - 1e-9  # of the budget, so that no rounding makes a difference
 
 
 class Appraisal(NamedTuple):
     """Means over the latest examples.
 
-    examples  how many those are
-    products  looked up, the base features included
-    nonzeros  base features of an example
-    cost      float64[parents]  of them, those of each parent
-    earned    float64[parents]  the sum of |average weight * value| over its features
+    examples  how many examples there are
+    products  how many products an example looks up, its base features included
+    nonzeros  how many base features an example has
+    cost      float64[parents]  how many of the products are those of the parent
+    earned    float64[parents]  the sum of |average weight * value| over the parent's features
     presence  float64[candidates]  the share of examples that have the monomial
     """
 
@@ -59,8 +59,10 @@ class Appraisal(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """Hands a kernel the lists of before and those that it writes, and which candidates were seen since.
+    """The lists that a kernel reads and writes.
 
+    lists  those of the last growth, and those that the kernel writes
+    seen   which recent examples have a candidate of the last growth
     known  int64[2]  how many examples of each half have a list
     """
 
@@ -70,22 +72,22 @@ class _Lists(NamedTuple):
 
 
 class Appraiser:
-    """Looks at the latest examples of one model; what it remembers of them spares time and changes no result.
+    """Appraises parents on the latest examples of one model. What it remembers saves time and changes no result.
 
-    For each growth: `all_fit`, `appraise` if that is not sure, `changed`.
+    Each growth calls `all_fit`, then `appraise` unless all fit, then `changed`.
     """
 
     def __init__(self) -> None:
         self._lists = empty_parent_lists(), empty_parent_lists()
         self._seen = empty_sightings()
-        self._recent: Recent | None = None  # those that lists are of, as they were
+        self._recent: Recent | None = None  # a copy of the examples that the lists belong to
         self._parents: tuple[NDArray[np.generic], ...] = ()
         self._current = False
 
     def all_fit(self, model: Model, work: Work, parents: Places, candidates: Places, budget: int) -> bool:
-        """Return whether an example surely has no more than `budget` products, in the mean, with the candidates' too.
+        """Return whether an example surely has at most `budget` products in the mean, those of candidates included.
 
-        `parents` and `candidates` are slots, the former in ascending order.
+        `parents` and `candidates` are slots; the parents are in ascending order.
         """
         self._current, known = False, self._known(model.recent)
         if not known.any() or not self._are_known(model.table, parents):
@@ -98,7 +100,7 @@ class Appraiser:
         return bool((products + more) / examples <= budget * _SURELY)
 
     def appraise(self, model: Model, work: Work, parents: Places, candidates: Places) -> Appraisal:
-        """Measure on the latest examples; `parents` and `candidates` are slots, in any order."""
+        """Return the appraisal of these parents and candidates, which are slots in any order."""
         self._seen.filled[0] = 0
         totals, cost, earned, presence = self._look(model, work, np.zeros(2, np.int64), parents, candidates)
         examples = max(totals[0], 1.0)
@@ -106,16 +108,16 @@ class Appraiser:
         return Appraisal(int(totals[0]), totals[1] / examples, totals[2] / examples, *means)
 
     def changed(self, model: Model, parents: Places, retired: Places, chosen: Places) -> None:
-        """Take note that of these parents some are none any more, and that others are."""
+        """Remember the parents after a growth: `parents` without `retired`, and with `chosen`."""
         known = self._current and not len(retired) and (self._seen.filled[0] > 0 or self._see(model, chosen))
         self._parents = _described(model.table, np.sort(np.concatenate([parents, chosen]))) if known else ()
 
     def _are_known(self, table: Table, parents: Places) -> bool:
-        """Return whether these are the parents that were known last."""
+        """Return whether these are the parents that `changed` has remembered."""
         return len(self._parents) > 0 and all(map(np.array_equal, self._parents, _described(table, parents)))
 
     def _known(self, recent: Recent) -> NDArray[np.int64]:
-        """Return how many examples of each half were there already."""
+        """Return how many examples of each half were recent at the last growth already."""
         known, before = np.zeros(2, np.int64), self._recent
         if before is None:
             return known
@@ -127,7 +129,7 @@ class Appraiser:
     def _look(
         self, model: Model, work: Work, known: NDArray[np.int64], parents: Places, candidates: Places
     ) -> tuple[Means, Means, Means, Means]:
-        """Return totals, and cost, earned and presence; of examples whose list is known the totals alone."""
+        """Return totals, cost, earned and presence; examples whose list is known count in the totals alone."""
         cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
         origins = work.origins if model.rule.side_arrays.counts else None
         nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
@@ -143,20 +145,20 @@ class Appraiser:
         return totals, cost, earners.earned, presence
 
     def _see(self, model: Model, candidates: Places) -> bool:
-        """Find out which examples have a candidate; whether there is room for all of that."""
+        """Find the examples that have a candidate; return whether there was room for all pairs."""
         keys, last = model.table.slots["key"][candidates], np.full(len(candidates), -1, np.int64)
         see_candidates(model.recent, self._lists[0], keys, filter_of(keys), last, self._seen)
         return bool(self._seen.filled[0] >= 0)
 
 
 def _described(table: Table, parents: Places) -> tuple[NDArray[np.generic], ...]:
-    """Return all that it takes to know the parents again."""
+    """Return what identifies the parents: their slots, keys and degrees."""
     slots = table.slots
     return parents, slots["key"][parents], slots["degree"][parents]
 
 
 def _filled(recent: Recent, half: int, count: int) -> tuple[NDArray[np.generic], ...]:
-    """Return what is kept of the first `count` examples of a half."""
+    """Return the ends, keys, values and roles of the first `count` examples of a half."""
     ends = recent.ends[half * RECENT_EXAMPLES :][:count]
     used = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + int(ends[-1]) if count else 0)
     return ends, recent.keys[used], recent.values[used], recent.roles[used]
@@ -174,10 +176,11 @@ def _appraise_recent(
     totals: Means,
     known: _Lists,
 ) -> None:
-    """Add up cost, earned and presence of each; totals: examples, products, base features.
+    """Add up cost, earned and presence of each slot, and the totals: examples, products, base features.
 
-    earners, asked  have an index each, still empty: of the parents, and of the candidates
-    known           examples whose list is known are in the totals alone
+    earners  its index of parents is still empty
+    asked    the index of candidates, still empty
+    known    examples whose list is known count in the totals alone
     """
     recent, slots, features, nodes = model.recent, model.table.slots, work.features, work.nodes
     cost, presence = sums

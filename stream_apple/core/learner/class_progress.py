@@ -1,7 +1,7 @@
 """Progressive loss of k classes: like that of one score, with the accuracy in place of the label.
 
-`LossReport.label` is the share of examples whose class was the prediction, one minus the error; `prediction` is the
-mean probability of the predictions. What is published is calibrated if the two agree.
+`LossReport.label` is the accuracy, the share of examples whose class was predicted; `prediction` is the mean
+probability of the predicted classes. The predictions are calibrated if the two agree.
 """
 
 import math
@@ -29,7 +29,7 @@ def _add_classes(
     batch: Batch, scores: Scores, start: int, stop: int, classes: NDArray[np.float64],
     quality: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the whole, the epoch and the recent: the rows of `classes` and of `quality`."""
+    """Add rows [start, stop) to the sums of the whole, the epoch and the recent, which are rows of the arrays."""
     losses, wrong = quality
     keep = 1.0 - 1.0 / RECENT
     for row in range(start, stop):
@@ -59,10 +59,10 @@ def _add_classes(
 class ClassReport(NamedTuple):
     """One class in one span.
 
-    weight  of the class's examples
-    share   of all examples; NaN before the first
-    error   share of the class's examples for which another class was predicted; NaN if there are none, or if that was
-            not observed for the whole span
+    weight  importance weight of the class's examples
+    share   of the class in the weight of all examples; NaN before the first
+    error   share of the class's examples for which another class was predicted; NaN if there are none, or if the
+            predictions were not observed for the whole span
     """
 
     weight: float
@@ -116,7 +116,7 @@ class ClassProgress(ProgressiveLoss):
     def kernel_calls(
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """Return what `add` calls, in order: each kernel with its arguments, which hold until `observe_anew`."""
+        """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
         quality = self._class_quality
         arguments = (batch, scores, start, stop, self._classes, (quality.losses, quality.wrong))
         return [self._call_of_sums(batch, scores, start, stop), (_add_classes, arguments)]
@@ -162,7 +162,7 @@ class ClassProgress(ProgressiveLoss):
 
 
 def progress_of(options: Options) -> ProgressiveLoss:
-    """Return a count of the losses of such models that has counted nothing yet."""
+    """Return the progressive loss of a model with these options, before its first example."""
     if options.classes:
         return ClassProgress(classes=options.classes, mixed=options.mixed)
     return ProgressiveLoss(loss=loss_number(options.loss), mixed=options.mixed)

@@ -1,16 +1,16 @@
 """Which base features a monomial is made of, found from the table alone.
 
-A monomial's key is the sum mod 2^64 of its base features' keys. One of degree d was made from a parent of degree d - 1
-times a base feature, and parents keep their slots: so one of the differences between its key and those parents' is the
-key of a base feature. One that has ceased to be a parent rests, and is looked at as parents are; when it has rested it
-is like any other monomial, and then those of its degree are looked at, as long as they have their slots. Of the
-exhaustive methods every monomial is a parent, and the table says so of none. Of tuples of three or four there
-are no products of fewer: pairs of base features are tried.
+A monomial's key is the sum mod 2^64 of its base features' keys. A monomial of degree d was made as a parent of degree
+d - 1 times a base feature, and parents keep their slots. So for one of these parents, the difference of the two keys is
+the key of a base feature. Former parents that rest are tried like parents. A monomial whose parent no longer rests is
+tried with all monomials of the parent's degree that have slots. With the exhaustive methods every monomial is a parent,
+though the table marks none. Tuples of three or four attributes have no products of fewer, so pairs of base features are
+tried.
 
-A user's own weight is one of a base feature that is BARRED from having products, for it is one: of the user's feature,
-which is barred as well, with one that is not.
+A user's own weight has, in the table, a base feature that is BARRED from having products. It is the product of the
+user's feature, which is barred as well, and a feature that is not.
 
-The table may be in use by another thread: what is read while it changes may be a moment old, never out of bounds.
+Another thread may change the table meanwhile: what is read may then be a moment old, but never out of bounds.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ Keys = NDArray[np.uint64]
 _CHUNK = 1 << 18  # products looked up at once: some megabytes of scratch
 _PAIR = 2
 _MOST_PAIRED = 2048  # base features: their pairs take some tens of megabytes
-_WIDE_LOOKUPS = 1 << 25  # of products whose parent is none any more, in the life of a Factors: some seconds
+_WIDE_LOOKUPS = 1 << 25  # for products without a parent, in the life of a Factors: they take some seconds
 
 
 class Product(NamedTuple):
@@ -88,9 +88,9 @@ def places(table: Table, keys: Keys) -> NDArray[np.int64]:
 
 
 class Factors:
-    """Factorises the monomials that a table has when this is made.
+    """Factorises the monomials of a table, as they are when this object is made.
 
-    known  uint64[k], keys of further base features, such as have lost their slots
+    known  uint64[k], keys of further base features, for example of those that have lost their slots
     """
 
     def __init__(self, table: Table, known: Keys | None = None) -> None:
@@ -98,7 +98,7 @@ class Factors:
         slots = table.slots[:-1]
         degrees = slots["degree"]
         used = slots["key"] != 0
-        # Odd: a parent; even and more than 0: one that rests, or that never is one.
+        # `parent` is odd for a parent; even and above 0 for a former parent that rests; BARRED for one that never is.
         parents = (slots["parent"] != 0) & (slots["parent"] != BARRED) & used
         self._by_degree = [np.sort(slots["key"][parents & (degrees == d)]) for d in range(1, int(degrees.max()))]
         self._exhaustive = not parents.any()

@@ -1,10 +1,9 @@
 """Freeing the slots of base features that no example will have again, and of their products.
 
-Eviction would not remove them: it takes the least useful first, and their weights, which nothing changes any more, are
-as large as they ever were. A key is a sum, so a slot does not tell what its monomial is a product of; but it was
-reached from one of these features or from one of its factors, and is reached again in the same way: through the
-products of the features with parents, and of parents with base features. Products of parents of long ago are not found,
-nor those behind MOST_LOOKUPS: they wait to be evicted.
+Eviction would not remove them: it takes the least useful first, and their weights, which nothing changes any more, stay
+as large as they were. A key is a sum, so a slot does not tell which factors its monomial has. But products are found
+again as the expansion found them: products of these features with parents, and of parents among those with base
+features. Products of former parents are not found, nor those beyond MOST_LOOKUPS: they wait to be evicted.
 """
 
 import numpy as np
@@ -15,7 +14,7 @@ from stream_apple.core.learner.state.model import OCCUPIED, LearningRule, ModelS
 from stream_apple.core.learner.state.table import BARRED, FREE, Table, Words, find, free_slots
 
 MOST_LOOKUPS = 1 << 24
-"""Of products, each time: a second, if none is in a cache."""
+"""Lookups of products in one call: they take a second if no slot is in a cache."""
 
 
 def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gone: Words) -> int:
@@ -24,7 +23,7 @@ def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gon
     base = (slots["degree"] == 1) & (slots["key"] != 0)
     alone = slots["parent"] == BARRED
     bases = slots["key"][base & ~alone]
-    # Users' own weights are products, too, that pass for base features.
+    # Users' own weights belong to products, too, though the table has them as base features.
     others = base if rule.expansion.exhaustive else (slots["parent"] != 0) & ~alone
     partners = slots["key"][others | (base & alone)]
     found = np.empty(np.count_nonzero(slots["key"]), np.int64)
@@ -40,9 +39,9 @@ def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gon
 def _find_products(
     table: Table, gone: Words, factors: tuple[Words, Words], policy: tuple[bool, int, int], found: NDArray[np.int64]
 ) -> int:
-    """Write the slots of these features, and of their products, to `found`; return how many.
+    """Write the slots of the features `gone`, and of their products, to `found`; return how many.
 
-    factors  keys of base features that are multiplied; and of monomials that base features are multiplied with
+    factors  the keys of base features; and the keys of monomials that base features are multiplied with
     policy   whether all monomials below the highest degree are multiplied; that degree; the most lookups
     """
     bases, partners = factors

@@ -1,7 +1,7 @@
-"""An epoch's end: monomials become parents, and, under a product budget, the parents that earn least cease to be.
+"""Growth at an epoch's end: monomials become parents, and, under a product budget, the worst parents cease to be.
 
 Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha parents (section 2.2). The budget is not in
-the paper: a stream has no last epoch.
+the paper. A stream needs one, since it has no last epoch.
 """
 
 from typing import NamedTuple
@@ -24,22 +24,24 @@ from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
 from stream_apple.core.learner.state.work import Work
 from stream_apple.core.learner.tuple_selection import SelectionEnd
 
-RENEWAL = 0.1  # of the budget: so much is made free for new products, if there are candidates, even when it is used up
-FEWEST_PRODUCTS = 250  # of a budget for each base feature
-UNPROVED = 0.4  # of that budget, where products do not help
-MOST_PARENTS = 1 / 16  # of the slots: parents keep theirs, and the table must not fill with those of long ago
-FEWEST_NONZEROS = 12.0  # of an example: where there are fewer, as many parents are added as if there were so many
-EARLY = 0.25  # of the parents of an epoch's end
-RARE = 10  # base features in all, for each that an example has: more, and most examples lack most of them
+RENEWAL = 0.1  # share of the budget that is freed for the products of candidates, even when the budget is used up
+FEWEST_PRODUCTS = 250  # the least that a budget for each base feature amounts to, before UNPROVED
+UNPROVED = 0.4  # share of that budget that products have where they do not help
+MOST_PARENTS = 1 / 16  # of the slots: parents keep their slots, and old ones must not fill the table
+FEWEST_NONZEROS = 12.0  # examples with fewer non-zeros add as many parents as if they had so many
+EARLY = 0.25  # an early growth adds this share of the parents of an epoch's end
+RARE = 10  # base features are rare if there are more than RARE times as many as an example has in the mean
 FEWEST_EXAMPLES = 50  # between two growths
-REST = np.uint8(4)  # epochs that one who has ceased to be a parent waits before it may be one again
+REST = np.uint8(4)  # epochs that a monomial waits after it ceased to be a parent, before it may become one again
 
 
 class Growth(NamedTuple):
-    """What an epoch's end changed: how many monomials became parents, how many ceased to be, and the census afterwards.
+    """What an epoch's end changed.
 
-    census  NO_CENSUS if none was taken
-    tuples  what was selected of them, with method tuples; None with others
+    added    how many monomials became parents
+    retired  how many monomials ceased to be parents
+    census   the census afterwards; NO_CENSUS if none was taken
+    tuples   which tuples were selected (method tuples); None with other methods
     """
 
     added: int
@@ -62,15 +64,15 @@ def grow(
 ) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
-    With a budget for each base feature s is FEWEST_NONZEROS at least: few features have few products, all of which fit.
+    With a budget for each base feature s is at least FEWEST_NONZEROS: few features have few products, all of which fit.
 
-    With a product budget the worst earners make room first, and no more parents are added than then fit; an epoch of a
-    few examples changes nothing: new parents would have earned nothing by its end.
+    With a product budget the worst parents retire first, and only as many are added as then fit. Fewer than
+    FEWEST_EXAMPLES examples since the last growth change nothing: the last new parents cannot have earned much yet.
 
-    appraiser  of this model, the same at each growth
-    nominate   mark the new parents, since the model is to be merged with others: then they are voted on, see `merging/`
-    early      no epoch has ended. Then EARLY of so many are added, half of them base features; and none where base
-               features are rare, as weights of what was seen a few times are noise
+    appraiser  the model's own, the same at each growth
+    nominate   mark the new parents, because the model will be merged with others, which vote on them, see `merging/`
+    early      no epoch has ended. Then only EARLY times as many are added, half of them base features; none are added
+               where base features are rare, because the weights of what was seen a few times are noise
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
@@ -109,9 +111,9 @@ def grow(
 def budget_of(options: Options, nonzeros: float, share_of_linear: float) -> int:
     """Return how many products an example may have in the mean.
 
-    nonzeros         base features of an example, in the mean
-    share_of_linear  in what is published. Products have a budget for each base feature, and all of it only where they
-                     have proved that they help: what linear has of the mixture they have not, down to UNPROVED
+    nonzeros         mean number of base features of an example
+    share_of_linear  the linear predictor's share of the mixture. With a budget for each base feature, products get
+                     1 - share_of_linear of it, but at least UNPROVED: all of it only where they have proved to help
     """
     most = int(options.product_budget or 0)
     if not options.budget_per_feature:
@@ -123,10 +125,10 @@ def budget_of(options: Options, nonzeros: float, share_of_linear: float) -> int:
 def _within(
     budget: int, table: Table, survey: Survey, candidates: NDArray[np.int64], appraisal: Appraisal
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the parents that cease to be, and the candidates that become parents, to keep within the budget."""
+    """Return the parents that retire, and the candidates that become parents, to keep within the budget."""
     expected = appraisal.presence * appraisal.nonzeros
     kept = budget - min(float(expected.sum()), RENEWAL * budget)
-    # A parent that no recent example has costs nothing and earns nothing: it goes first.
+    # A parent that is in no recent example costs nothing and earns nothing: it goes first.
     worth = appraisal.earned / np.maximum(appraisal.cost, 1e-12)
     order = np.lexsort((table.slots["key"][survey.parents], worth))
     saved = np.concatenate([[0.0], np.cumsum(appraisal.cost[order])])
@@ -142,10 +144,10 @@ def _above_most_parents(table: Table, survey: Survey, candidates: NDArray[np.int
 
 
 def _half_of_base(table: Table, best: NDArray[np.int64], wanted: int, ranking: Selection) -> NDArray[np.int64]:
-    """Return half of the `wanted` parents from base features alone, and fill up with the best of any degree.
+    """Return `wanted` candidates: one half are the best base features, the others the best of any degree.
 
-    A product of a few examples has a larger weight than its factors, by noise. If products came first, base features
-    would be left out for long, and so would the products that need them as a parent.
+    The weight of a product that was in a few examples is larger than those of its factors, by noise. If products came
+    first, base features would be left out for long, and so would the products that need them as a parent.
     """
     base = survey_for_growth(table, wanted // 2, ranking, 2, epoch_ended=False).best
     others = best[~np.isin(best, base)]
@@ -156,7 +158,7 @@ def _with_smallest_degree(table: Table, best: NDArray[np.int64], wanted: int) ->
     """Return the best `wanted` - 1 candidates, and the first non-parent of the smallest degree (section 2.2)."""
     slots = table.slots[:-1]
     heaviest = best[: wanted - 1]
-    left = (slots["key"] != 0) & (slots["parent"] == 0)  # one that rests would earn as little as before
+    left = (slots["key"] != 0) & (slots["parent"] == 0)  # not those that rest: they would earn as little as before
     left[heaviest] = False
     others = np.flatnonzero(left)
     if not len(others):

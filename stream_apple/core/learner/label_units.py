@@ -1,13 +1,13 @@
-"""Label units: labels that are amounts are learned less their mean, and in units of their standard deviation.
+"""Label units: labels that are amounts are standardised before they are learned.
 
-The adaptive update moves a score by about the learning rate an example, whatever the labels' unit is: a score of 0
-would take hundreds of thousands of examples to reach a price of 200,000. So kernels learn (label - mean) / deviation,
-with both of the first labels, and what they score is taken back to the labels' own unit. While these labels come, what
-is predicted is the mean of those so far, and nothing else is learned from them: kernels see labels of 0.
+The adaptive update moves a score by about the learning rate with each example, whatever the labels' unit is: a score of
+0 would take hundreds of thousands of examples to reach a price of 200,000. So kernels learn (label - mean) / deviation,
+where mean and deviation are those of the first labels, and their scores are converted back to the labels' own unit.
+During these first labels the prediction is the mean of the labels so far, and kernels see labels of 0.
 
-Labels of two classes, all of them 0 or 1, or -1 or 1, need no such wait: kernels learn -1 and 1 from the first on, but
-nothing from zeros before the first 1, which may be amounts that are rare. As long as not enough labels have been seen,
-one that is of neither class makes all of them amounts.
+Labels of two classes, all of them 0 or 1, or all -1 or 1, need no such wait: kernels learn -1 and 1 from the first
+label on. The exception is zeros before the first 1, from which they learn nothing, as these may be the zeros of rare
+amounts. A label of neither class, among the first ones, makes all labels amounts.
 """
 
 import math
@@ -20,11 +20,11 @@ from stream_apple.core.learner.kernels.rows import Scores
 
 LABEL_UNITS = "label_units"
 """The name of the state among a learner's sums."""
-_LARGEST = 1e300  # so that labels beyond all reason leave a number
+_LARGEST = 1e300  # of the sum of squares, so that the deviation of enormous labels stays finite
 _COUNT, _MEAN, _SQUARES, _KIND = range(4)
 _AMOUNTS, _FINAL, _ONES, _ZEROS, _SIGNS, _BITS = range(6)
-"""What labels are: amounts whose mean and deviation are not final; final ones, of whatever kind; or labels of two
-classes so far: only 1, or none at all; only 0; -1 and 1; 0 and 1."""
+"""What the labels so far are: amounts whose mean and deviation are not final; labels of any kind whose units are final;
+or labels of two classes: only 1, or none at all; only 0; -1 and 1; 0 and 1."""
 _SCALES = {_ONES: (0.0, 1.0), _SIGNS: (0.0, 1.0), _BITS: (0.5, 0.5)}
 """Centre and width of labels of two classes, where they are learned before they are final."""
 _NEXT = {
@@ -33,15 +33,15 @@ _NEXT = {
     (_SIGNS, 1.0): _SIGNS, (_SIGNS, -1.0): _SIGNS,
     (_BITS, 1.0): _BITS, (_BITS, 0.0): _BITS,
 }  # fmt: skip
-"""What labels are when one more has come; amounts in all other cases."""
+"""(kind so far, next label) -> the new kind; in all other cases labels are amounts."""
 
 
 class LabelUnits:
-    """Mean and deviation of the first labels; of two classes the middle and half their distance.
+    """Mean and deviation of the first labels; for two classes, their middle and half their distance.
 
-    wanted  how many labels they are of; 0: labels are learned as they are
+    wanted  how many first labels are used; 0: labels are learned as they are
 
-    Where those are all equal, the first that differs is the last of them.
+    If the first `wanted` labels are all equal, those up to the first that differs are used.
     """
 
     def __init__(self, wanted: int) -> None:
@@ -61,7 +61,7 @@ class LabelUnits:
 
     @property
     def width(self) -> float:
-        """The standard deviation of the labels; 1 where it is 0, and where labels are learned as they are."""
+        """The standard deviation of the labels; 1 if it is 0, or if labels are learned as they are."""
         return self.scale[1]
 
     @property
@@ -73,7 +73,7 @@ class LabelUnits:
         return mean, (math.sqrt(min(squares, _LARGEST) / count) if count else 0.0) or 1.0
 
     def include(self, labels: NDArray[np.float64]) -> None:
-        """Take in labels that were learned, unless mean and deviation are final."""
+        """Add labels that were learned to mean and deviation, unless these are final."""
         for label in labels.tolist() if not self.fixed else ():
             count, mean, squares, _ = self._state.tolist()
             count += 1.0
@@ -81,14 +81,14 @@ class LabelUnits:
             squares += before * (label - mean)
             kind = self._with(label)
             if count >= self._wanted and squares > 0.0:
-                if kind in _SCALES:  # the same of all models of such labels, whichever came first
+                if kind in _SCALES:  # all models of such labels get the same units, whichever label came first
                     mean, width = _SCALES[kind]
                     count, squares = 2.0, 2.0 * width * width
                 kind = _FINAL
             self._state[:] = count, mean, squares, kind
 
     def equal(self, labels: NDArray[np.float64]) -> int:
-        """Return how many of these labels, from the first on, equal all so far, if these are enough but for that."""
+        """Return how many of the first of these labels equal all labels so far; 0 before `wanted` labels have come."""
         count, mean, squares, _ = self._state.tolist()
         if squares > 0.0 or count < self._wanted:
             return 0
@@ -108,14 +108,14 @@ class LabelUnits:
         return batch._replace(labels=labels)
 
     def _with(self, label: float) -> int:
-        """Return what labels are when this one has come, too."""
+        """Return the kind of the labels so far and this one."""
         count, _, _, kind = self._state.tolist()
         return _ZEROS if label == count == 0.0 else _NEXT.get((int(kind), label), _AMOUNTS)
 
     def from_units(self, batch: Batch, scores: Scores, start: int, stop: int, of_scores: tuple[float, float]) -> None:
-        """Take rows [start, stop) of scores back to the labels' own unit.
+        """Convert rows [start, stop) of scores, in place, back to the labels' own unit.
 
-        of_scores  centre and width when they were given
+        of_scores  centre and width at the time when the scores were given
         """
         if self._wanted == 0:
             return

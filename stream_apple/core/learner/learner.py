@@ -51,14 +51,17 @@ from stream_apple.errors import ModelError
 
 __all__ = ["Learner", "Scores"]
 
-_PREPARED = "prepared_"  # before the names of the preparation's arrays
+_PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
 NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
 _NEVER = 1 << 62
-_EPOCHS_TO_WARM_UP = 3  # by then cuts are made anew, parents have earned, and tuples are selected
+_EPOCHS_TO_WARM_UP = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
 
 
 class Learner:
-    """A model that predicts, learns, and grows at the end of epochs."""
+    """A model that predicts, learns, and grows at the end of epochs.
+
+    generation  increases when arrays that kernels work on are replaced by others
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -69,7 +72,7 @@ class Learner:
         self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
         self._longest = 0
-        self.generation = 0  # grows when arrays that kernels work on are replaced by others
+        self.generation = 0
         self._work = empty_scratch(options, 0)
         self._appraiser = Appraiser()
         self._class_work = empty_class_work(options.classes)
@@ -90,7 +93,7 @@ class Learner:
         trial.slots()
 
     def predict(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the scores of all rows, float64[n], whatever their labels; not a single bit of the model changes."""
+        """Return the scores of all rows, float64[n], whatever their labels; the model does not change."""
         return self.score(batch).predictions
 
     def score(self, batch: Batch) -> Scores:
@@ -110,14 +113,14 @@ class Learner:
         self.units.from_units(batch, scores, start, stop, self.units.scale)
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
-        """Score, then learn, rows [start, stop) in order; writes these rows of `scores`.
+        """Score, then learn, rows [start, stop) in order; write these rows of `scores`.
 
-        early  float32[n, EARLY], rows as the batch's: `Scores.early` of rows that were asked for before their labels
-               came, NaN for others. A mixture learns whom to trust from these scores, as they are those that are used;
-               it learns nothing of rows that are infinite.
+        early  float32[n, EARLY], one row for each of the batch: what `Scores.early` held when a prediction was asked
+               for before the label came; NaN for other rows. A mixture learns its shares from these scores, because
+               they were the ones that were used; it learns no shares from rows that are infinite.
 
-        A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite; rows
-        before it were learned, so the model is to be dropped.
+        A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite. The
+        rows before it have been learned by then, so the caller has to drop the model.
         """
         first = start
         while first < stop:
@@ -134,10 +137,10 @@ class Learner:
         self.progress.add(batch, scores, start, stop)
 
     def single_row(self, features: int) -> SingleRow | None:
-        """Return a place for one example of up to so many features, which is learned as `learn` does, at less cost.
+        """Return room for one example of up to `features` features, which is learned as `learn` does, at less cost.
 
-        It holds as long as its `generation` is the learner's. None if examples need columns that it has not, or become
-        n-grams or users' own features; and while cuts are not final, or the units of labels: of a young model.
+        The room is valid while its `generation` equals the learner's. Returns None if examples need further columns,
+        n-grams or users' own features; and, for a young model, while cuts or the units of labels are not final.
         """
         if self.options.wanted_columns() or not (self.preparation.settled and self.units.fixed):
             return None
@@ -147,9 +150,9 @@ class Learner:
         return SingleRow(self, row, prepared, prepare)
 
     def active_features(self, batch: Batch, row: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
-        """Return what a row's score is made of: the slots of its features, their values, and the published score.
+        """Return the slots of a row's features, int64[k], their values, float32[k], and the published score.
 
-        The constant is among them, in the last slot. Nothing of the model changes.
+        The constant, which has the last slot of the table, is one of the features. The model does not change.
         """
         scores = Scores.empty(1)
         prepared = batch.select(np.array([row]))
@@ -160,7 +163,7 @@ class Learner:
         slots[:] = len(self.table.slots)  # none has this number
         self._process(prepared, 0, 1, scores, learn=False)
         size = int(np.argmax(slots == len(self.table.slots)))
-        # A feature that is reached a second time is written behind the last one, and stays there if none follows.
+        # The kernel writes a feature that it reaches again behind the last one; it stays there if no other follows.
         size -= int(slots[size - 1] in slots[: size - 1])
         self.units.from_units(prepared, scores, 0, 1, self.units.scale)
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
@@ -170,8 +173,8 @@ class Learner:
 
         With the other methods the parents are fixed. Features that no example will have again are forgotten.
 
-        nominate  the model is to be merged with others, see `grow`
-        counted   a census is wanted, though nothing should grow, and it takes a reading of the table
+        nominate  the model will be merged with others, see `grow`
+        counted   return a census in any case, even if that takes a reading of the whole table
         """
         self.generation += 1
         self.progress.end_epoch()
@@ -213,7 +216,7 @@ class Learner:
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over all state besides the table, which is written before; ValueError for another learner's arrays."""
+        """Take over all state besides the table, which the caller has filled; ValueError for other names or sizes."""
         self.generation += 1
         prepared = {name for name in sums if name.startswith(_PREPARED)}
         selection = self.selection.arrays
@@ -226,9 +229,9 @@ class Learner:
         self.progress.observe_anew()
 
     def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over these sums, some of another learner of equal options; all others stay as they are.
+        """Take over these sums of another learner with equal options; all other sums stay as they are.
 
-        Where examples are prepared otherwise from now on, the latest ones, for the epoch's end, are forgotten.
+        If examples are prepared otherwise from now on, the recent examples, kept for the epoch's end, are forgotten.
         """
         own = self.sums
         changed = any(is_of_preparation(name) and not np.array_equal(own[name], sums[name]) for name in sums)
@@ -247,11 +250,11 @@ class Learner:
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
-        """What is counted for display only, by name: the arrays themselves. No score and no digest depends on it."""
+        """The counts for display only, by name: the arrays themselves. No score and no digest depends on them."""
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over, after `restore`, what an older model has counted; if it lacks any of it, all begins anew.
+        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again.
 
         ValueError for an array of another type or size.
         """
@@ -260,7 +263,7 @@ class Learner:
             _take_over(own, {name: observed[name] for name in own})
 
     def digest(self) -> str:
-        """Return 32 hex digits over every bit that future scores and sums depend on."""
+        """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""
         digest = StateDigest()
         digest.add_slots(self.table, 0, len(self.table.slots))
         return digest.finish(self.table, self.sums)
@@ -271,7 +274,7 @@ class Learner:
         return settled.slots.copy() if settled is self.table else settled.slots
 
     def settled_table(self) -> Table:
-        """Return the table for reading; if weights decay, with a copy of its slots that has decayed weights."""
+        """Return the table for reading; if weights decay, its slots are a copy that has the decayed weights."""
         return view_settled(self.table, self._state.decay, self._state.rule.decay)
 
     @property
@@ -288,7 +291,7 @@ class Learner:
     def truncated(self) -> int:
         """The number of examples whose features were cut off at `max_features_per_example`.
 
-        Either in the expansion, or when users' own features were made.
+        The expansion cuts them off, or the preparation, when it makes users' own features.
         """
         return int(self._state.scalars.counts[TRUNCATED]) + self.preparation.truncated
 
@@ -304,7 +307,7 @@ class Learner:
 
     @property
     def evicted(self) -> int:
-        """How many monomials have lost their slot to another."""
+        """How many monomials have lost their slot to another monomial."""
         return int(self._state.scalars.counts[EVICTED])
 
     @property
@@ -314,32 +317,32 @@ class Learner:
 
     @property
     def refused(self) -> int:
-        """How often a monomial found no slot to evict: its bucket had parents, and features of the example, alone."""
+        """How often a monomial got no slot, as its bucket held only parents and features of the same example."""
         return int(self._state.scalars.counts[REFUSED])
 
     @property
     def restarts(self) -> int:
-        """How often losses had risen, and what no longer held was forgotten; 0 where drift is ignored."""
+        """How often losses rose, so that the model restarted; 0 where drift is ignored."""
         return self._watch.rises if self._watch is not None else 0
 
     def mixture_weights(self) -> NDArray[np.float64]:
-        """Return how much of each predictor's score is in what is published, float64[6], see `kernels/mixture.py`.
+        """Return the weight of each predictor's score in the published one, float64[6], see `kernels/mixture.py`.
 
         float64[0] if predictors are not mixed.
         """
         return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
 
     def mixture_shares(self) -> NDArray[np.float64]:
-        """Return the shares of `mixture.SHARED` in what is published; float64[0] if not mixed.
+        """Return the shares of `mixture.SHARED` in the published score.
 
-        Where no label was late so far, float64[3], those of linear, average and stack, else float64[5].
+        float64[5] once a label was late, float64[3] before (linear, average and stack), float64[0] if not mixed.
         """
         mixture = self._state.mixture
         return np.append(mixture.shares, mixture.late[:2]) if is_late(mixture) else mixture.shares.copy()
 
     @property
     def trust(self) -> float | None:
-        """The factor of the naive Bayes log-odds from which scores start; None if they start at 0."""
+        """The factor of the naive Bayes log-odds that scores start from; None if they start from 0."""
         return float(self._state.start[TRUST]) if len(self._state.start) else None
 
     def census(self) -> Census:
@@ -354,21 +357,21 @@ class Learner:
         return self._state._replace(tuples=self.selection.kernel_view)
 
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
-        """Return where the first of rows [start, stop) end that are learned in the same units of labels."""
+        """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
         if self.units.fixed:
             return stop
         learned = batch.learned(start, stop)
         return _end_of(learned, self.units.equal(batch.labels[learned]) or 1, stop)
 
     def _end_before_growth(self, batch: Batch, start: int, stop: int) -> int:
-        """Return where the first of rows [start, stop) end that are learned before the model grows, epochs apart."""
+        """Return the end of the first rows of [start, stop) that are learned before the next early growth."""
         until_growth = self._growth_due(self.examples) - self.examples
         return stop if until_growth > stop - start else _end_of(batch.learned(start, stop), until_growth, stop)
 
     def _growth_due(self, examples: int) -> int:
-        """Return the number of examples above this at which the model grows next, whatever epochs do.
+        """Return the number of examples, above `examples`, at which the next early growth is due.
 
-        It begins anew after drift.
+        Early growths are due after `early_growth` examples, twice as many, and so on, counted from the last restart.
         """
         since = self._watch.risen_at if self._watch is not None else 0
         due = self.options.early_growth or _NEVER
@@ -377,22 +380,22 @@ class Learner:
         return since + due
 
     def grow_if_due(self, before: int) -> None:
-        """Let the model grow if it is to do so with so many examples, of which it had learned `before` before."""
+        """Grow early if that is due after the examples learned so far; `before` of them had been learned before."""
         if self.examples == self._growth_due(before):
             self._settle()
             self._grow(early=True)
 
     def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
-        # The latest examples are looked at again, and a model that was restored has not seen them in this process.
+        # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early)
 
     def restart(self) -> None:
-        """Keep what still holds, and learn fast again: losses have risen."""
+        """Learn fast again after losses have risen, see `kernels/drift.py`."""
         rule = self._state.rule.decay
         if rule.active:
             settle(self.table, self._state.decay, rule)
-        assert self._watch is not None  # it is what found that
+        assert self._watch is not None  # the watch has found that losses rose
         restart(self.table, self._state.mixture, self._watch, self.examples)
 
     def _settle(self) -> None:
@@ -401,7 +404,7 @@ class Learner:
         if not rule.active:
             return
         settle(self.table, self._state.decay, rule)
-        # By ssm a product becomes a parent for the residuals that it meets, whatever it weighs: it has to be there yet.
+        # With ssm, residuals make a product a parent, whatever its weight: products of weight 0 have to stay.
         if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
             self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
 
@@ -416,9 +419,9 @@ class Learner:
         first: int = 0,
         early: NDArray[np.float32] = NO_EARLY,
     ) -> None:
-        """Run the kernel of the model's family, with scratch for the longest row; errors call row 0 `first`.
+        """Run the kernel that the options ask for; grow early and restart between rows, where that is due.
 
-        A model that learns grows, and forgets what no longer holds, where that is due.
+        first  the number that errors give to row 0
         """
         batch = self.units.to_units(batch)
         self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
@@ -449,10 +452,10 @@ class Learner:
         learn: bool,
         early: NDArray[np.float32] = NO_EARLY,
     ) -> tuple[Callable[..., int], tuple[Any, ...]]:
-        """Return the kernel of the model's family, and its arguments to score or learn these rows.
+        """Return the kernel that the options ask for, and its arguments to score or learn rows [start, stop).
 
-        It returns -1, or the row whose score is not finite, or -2 - row where losses had risen. The arguments hold as
-        long as `generation` is the same. Labels are in the units of labels already.
+        The kernel returns -1; or the row whose score is not finite; or -2 - row if losses had risen by that row. The
+        arguments are valid while `generation` stays the same. The batch has labels in the units of labels already.
         """
         model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
         decay = model.decay if model.rule.decay.active else None
@@ -469,7 +472,7 @@ class Learner:
         return process_plain, (model, decay, trust, origins, tuples, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
-        """Learn rows [start, stop) as the preparation makes them, a portion at a time."""
+        """Prepare and learn rows [start, stop), a portion at a time."""
         for begin, end in self.preparation.portions(batch, start, stop):
             prepared = self.preparation.prepare_to_learn(batch, begin, end)
             rows = _rows(scores, begin, end)
@@ -484,12 +487,12 @@ class Learner:
 
 
 def is_of_preparation(name: str) -> bool:
-    """Return whether the sum of this name says how examples are prepared, or in which units labels are learned."""
+    """Return whether this name of `Learner.sums` says how examples are prepared, or in which units labels are."""
     return name == LABEL_UNITS or (name.startswith(_PREPARED) and name != _PREPARED + TRUNCATED_USERS)
 
 
 def _synthetic_batch(columns: frozenset[str]) -> Batch:
-    """Return examples of two numbers and a category, enough for a model to grow, with the columns that are `wanted`."""
+    """Return examples of two numbers and a category, enough for a model to grow, with the further `columns`."""
     examples, features = FEWEST_EXAMPLES, 3
     draw = np.random.default_rng(0)
     keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), examples)
@@ -506,12 +509,12 @@ def _synthetic_batch(columns: frozenset[str]) -> Batch:
 
 
 def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
-    """Return where the first `count` of these rows end; `stop` if there are fewer."""
+    """Return the end of the first `count` of the rows `learned`; `stop` if there are fewer."""
     return int(learned[count - 1]) + 1 if count <= len(learned) else stop
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
-    """Return views of rows [start, stop) of all columns; of `early` none, if there are none."""
+    """Return views of rows [start, stop) of all columns; an `early` without rows stays without rows."""
     return Scores._make(column[start:stop] for column in scores)
 
 

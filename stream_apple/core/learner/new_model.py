@@ -1,4 +1,4 @@
-"""Models that have learned nothing: the arrays that their options ask for, and the rule by which they learn."""
+"""New models: the arrays that their options ask for, and the rule by which they learn."""
 
 from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, stamps_of
 from stream_apple.core.learner.kernels.losses import loss_number
@@ -27,7 +27,7 @@ _ORDERS: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 
 def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> Model:
     """Return a model that has learned nothing.
 
-    selection  of tuples, which has selected none yet
+    selection  the tuple selection, which has selected none yet
     roles      whether features may have roles
     """
     mixed = options.mixed

@@ -29,13 +29,13 @@ from stream_apple.core.learner.state.table import (
 )
 from stream_apple.core.learner.state.work import LANES, Numbers
 
-# Monomials of no weight are no parents: salience is more than 1e-9 (as in Vowpal Wabbit).
+# A monomial without weight can't become a parent: salience has to be above 1e-9 (as in Vowpal Wabbit).
 LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))
 LEAST_RESIDUAL = np.nextafter(np.float32(0), np.float32(1))
 PORTION = 1 << 13  # buckets
-PREFETCH_DISTANCE = np.uint64(32)  # slots: to survey as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(32)  # slots: a survey of so many takes longer than a memory access
 HALF_TRUSTED = np.float32(100.0)  # sights
-RESTING = np.uint8(2)  # `parent` of a monomial that is no longer one: so much for each epoch in which it can't be again
+RESTING = np.uint8(2)  # `parent` of a former parent: RESTING times the epochs in which it can't become one again
 _DEGREES = 256
 _BY_WEIGHT, _BY_EVIDENCE, _BY_SSM, _BY_MI = range(4)
 _RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM, "mi": _BY_MI}
@@ -44,7 +44,7 @@ _RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENC
 class Census(NamedTuple):
     """The numbers of parents, and of monomials with a slot, of degree 0 (the constant: always one), 1, ...
 
-    int64[highest degree + 1] each.
+    Both are int64[highest degree + 1].
     """
 
     parents: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Census(NamedTuple):
 
 
 NO_CENSUS = Census(np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Where none was taken."""
+"""The census where none was taken."""
 
 
 class Candidates(NamedTuple):
@@ -76,10 +76,10 @@ class Survey(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for the candidates and parents of a portion of the table, and for a census of all.
+    """Room for the candidates and parents of a portion of the table, and for a census of the whole table.
 
     parents_by_degree    int64[256]
-    monomials_by_degree  int64[4, 256], to be added up: a number can't be raised again before memory has what it was
+    monomials_by_degree  int64[4, 256], four partial counts: adding to one number again and again would wait for memory
     """
 
     candidates: Candidates
@@ -96,18 +96,18 @@ def take_census(table: Table) -> Census:
 def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
     """Find the `wanted` best candidates below `max_degree`; if an epoch has ended, former parents rest one epoch less.
 
-    Salience is |weight| * scale: what the monomial adds to a score at its largest, whatever its unit. By evidence it
-    is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
-    of one that was seen seldom is mostly noise. By ssm it is the mean of the squared residuals weighted by m^2, the
-    squared monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). By mi it is what its presence adds to the mutual
-    information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the
-    slot, does not depend on the history of the table.
+    Salience by weight is |weight| * scale: what the monomial adds to a score at its largest, in any unit. By evidence
+    it is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
+    of a rare monomial is mostly noise. By ssm it is the mean of the squared residuals weighted by m^2, the squared
+    monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). By mi it is what the monomial's presence adds to the
+    mutual information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the slot, does not
+    depend on the history of the table.
     """
     return _survey(table, wanted, by, max_degree, epoch_ended=epoch_ended)
 
 
 def _survey(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
-    """Do what `survey_for_growth` does; without an epoch's end the table stays as it is."""
+    """Return what `survey_for_growth` does; the table changes only if `epoch_ended`."""
     size = PORTION * BUCKET
     found = Found(
         Candidates(np.empty(size, np.int64), np.empty(size, np.float32)),
@@ -119,7 +119,7 @@ def _survey(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_
     taken = np.zeros(size + max(LANES, int(PREFETCH_DISTANCE)), np.uint32)
     best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
     parents: list[NDArray[np.int64]] = []
-    # A mean of squared residuals has a unit of its own: all but 0 may do.
+    # A mean of squared residuals has a unit of its own, so any but 0 will do.
     least = LEAST_SALIENCE if by != "ssm" else LEAST_RESIDUAL
     if not wanted:
         least = np.float32(np.inf)
@@ -156,7 +156,7 @@ def _survey_portion(
         prefetch(table.slots, np.uint64(taken[t + PREFETCH_DISTANCE]))
         slot = table.slots[taken[t]]
         found.monomials_by_degree[t & U3, slot["degree"]] += 1
-        # Branches, since in all but the first portion hardly any slot is a parent's or a candidate's.
+        # Branches are cheap here: after the first portion hardly any slot is a parent's or a candidate's.
         if slot["parent"]:
             if slot["parent"] & PARENT:
                 found.parents_by_degree[slot["degree"]] += 1
@@ -166,7 +166,7 @@ def _survey_portion(
                 slot["parent"] -= RESTING
             continue
         if ranking <= _BY_EVIDENCE and np.float32(abs(slot["weight"]) * slot["scale"]) < least:
-            continue  # of most: the square root of their evidence is not needed
+            continue  # so most need no square root
         salience = _salience(table, slot, taken[t], ranking)
         if salience >= least and slot["degree"] < max_degree:
             found.candidates.slots[count], found.candidates.salience[count] = taken[t], salience

@@ -1,13 +1,13 @@
-"""The quality of predictors, side by side: mean loss; and where there are just two labels, AUC and calibration.
+"""The quality of predictors, side by side: mean loss; and, if there are just two labels, AUC and calibration.
 
-The area under the ROC curve (AUC) is the share of pairs of a positive and a negative example of which the positive has
-the higher score, equal scores counting one half (Hanley, McNeil 1982): unlike a loss, it says something of a stream of
-which one example in a thousand is positive. Calibration asks whether of the examples predicted as p a share of p is
-positive; the expected error is that of Naeini, Cooper, Hauskrecht 2015, over bins of our own.
+The area under the ROC curve (AUC) is the share of pairs of a positive and a negative example in which the positive one
+has the higher score; equal scores count one half (Hanley, McNeil 1982). Unlike a loss, it is informative on a stream in
+which one example in a thousand is positive. Calibration asks whether, of the examples predicted as p, the share p is
+positive. Its expected error is that of Naeini, Cooper, Hauskrecht 2015, with the bins of CALIBRATION_EDGES.
 
-Both need the scores of all examples. Histograms of fixed size stand in for them: weights of each label by the *place*
-of the score, which is the probability (logistic loss), or how far it is from the smaller label to the larger one,
-within [0, 1] (squared loss). Sums run in the order of the examples, one by one, as in `progressive_loss.py`.
+Both need the scores of all examples. Histograms of fixed size stand in for them: the weights of each label by the
+*place* of the score. A place is the probability (logistic loss), or where the score lies between the smaller label, 0,
+and the larger one, 1 (squared loss). Sums run in the order of the examples, one by one, as in `progressive_loss.py`.
 """
 
 import math
@@ -25,12 +25,12 @@ RECENT = 10_000  # examples whose weight in recent sums has fallen to 1/e
 
 Span = Literal["whole", "epoch", "last_epoch", "recent"]
 
-# Bins are equally wide within an octave, [2^-n-1, 2^-n), of the distance to 0 or to 1, whichever is nearer: more of
-# them where balanced streams have their scores. 0, 1/2 and 1 have bins of their own; one more at either end has what
-# is nearer to it than 2^-24. That much was measured to be needed for an AUC within 1e-3 of the exact one: it is
-# within 4e-4 for calibrated scores of streams with one positive in 2,000 (2e-3 if their log-odds are 1.5 times too
-# large), and within 6e-4 for this learner's of ten data sets, with both losses. With fewer than a hundred
-# examples of a label, chance decides more: 1.3e-3.
+# Bins are equally wide within an octave, [2^-n-1, 2^-n), of the distance to 0 or to 1, whichever is nearer; octaves
+# where balanced streams have their scores have more bins. 0, 1/2 and 1 have bins of their own; one more bin at either
+# end holds places that are nearer to it than 2^-24. So many bins keep the AUC within 1e-3 of the exact one, as was
+# measured: within 4e-4 for calibrated scores of streams with one positive in 2,000 (2e-3 if their log-odds are 1.5
+# times too large), and within 6e-4 for this learner's scores on ten data sets, with both losses. With fewer than a
+# hundred examples of a label chance matters more: 1.3e-3.
 _PER_OCTAVE = (16, 16, *[8] * 10, *[4] * 11)  # from [1/4, 1/2) outwards
 _FINEST = 16
 _BITS = np.uint64(48)  # of a float64, behind its exponent and the 4 bits of its fraction that tell 16 bins apart
@@ -41,9 +41,9 @@ _LAST = np.uint64(BINS - 1)
 
 _LOW_EDGES = (0.0, 2.0**-13, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.125, 0.1875, 0.25, 0.375)
 CALIBRATION_EDGES = np.array([*_LOW_EDGES, 0.5, *(1.0 - edge for edge in _LOW_EDGES[::-1])])
-"""Between the bins of calibration, which narrow towards 0 and 1: of equally wide ones, all predictions of an imbalanced
-stream would fall into the first. An edge below 1/2 belongs to the bin above it, any other one to the bin below it, but
-1/2 to that above it."""
+"""The edges of the calibration bins, which narrow towards 0 and 1: if they were equally wide, all predictions of an
+imbalanced stream would fall into the first. An edge up to 1/2 belongs to the bin above it, any other edge to the bin
+below it."""
 CALIBRATION_BINS = len(CALIBRATION_EDGES) - 1
 
 
@@ -76,8 +76,8 @@ def _centres() -> NDArray[np.float64]:
 _LEVELS, _CENTRES = _levels(), _centres()
 _COARSE = calibration_bins(_CENTRES).astype(np.uint64)
 
-# Spans: all epochs that have ended, the last of them, the present one, and the recent. Those that an example adds to
-# are neighbours. The whole is all epochs and the present one.
+# Columns of the sums: all epochs that have ended, the last of them, the present epoch, and the recent examples. An
+# example adds to the last two, which are neighbours. The span "whole" is the first and the third together.
 _ENDED, _LAST_EPOCH, _EPOCH, _RECENT = range(4)
 SPANS = 4
 _GROW = 1.0 / (1.0 - 1.0 / RECENT)
@@ -95,15 +95,15 @@ class ReliabilityPoint(NamedTuple):
 class QualityReport(NamedTuple):
     """The quality of one predictor in one span; weighted by importance.
 
-    loss                the mean loss, whatever the labels; NaN before the first labelled example. All others are NaN
-                        until there are two labels, and from the third one on (a curve is empty then)
+    loss                the mean loss, for any labels; NaN before the first labelled example. All other fields are NaN
+                        (and `reliability` is empty) while there are fewer than two different labels, or more
     auc                 area under the ROC curve; NaN unless the span has examples of both labels
     calibration_error   mean distance of a calibration bin's mean prediction from its share of positives
     calibration_ratio   mean prediction over share of positives: above 1, it predicts too many; NaN without positives
     positives           weight of the examples with the larger label
     negatives           weight of the examples with the smaller label
     reliability         the calibration bins that are not empty, from 0 to 1: at most CALIBRATION_BINS
-    error               of classes: the share of examples of another class than was predicted, else NaN
+    error               with the softmax loss the share of examples whose class was not predicted, else NaN
     """
 
     loss: float
@@ -126,8 +126,8 @@ class _State(NamedTuple):
     predictions  float64[k, CALIBRATION_BINS, 4]  sums of weight * place
     losses       float64[k + 1, 4]                sums of weight * loss; the last are those of the weights
     labels       float64[2]                       the first two labels seen; NaN before
-    scale        float64[2]                       low, high: which scores have place 0 and 1
-    growth       float64[1]                       what the last example weighs in recent sums, a unit of importance
+    scale        float64[2]                       low, high: the scores that have place 0 and place 1
+    growth       float64[1]                       the weight in recent sums of an example of importance 1 that comes now
     kinds        int64[1]                         how many different labels were seen, up to 3
     """
 
@@ -160,7 +160,7 @@ def _rescale(state: _State, low: float, high: float) -> None:
         return
     predictions[:] = 0.0
     for which in range(len(weights)):
-        of, moved = weights[which]  # there was one label only, so that there is room in place of the other
+        of, moved = weights[which]  # there was one label only, so the sums of the other label are free
         for i in range(BINS):
             place = min(max((before + _CENTRES[i] * width - low) / (high - low), 0.0), 1.0)
             upper = place >= 0.5
@@ -175,12 +175,12 @@ def _rescale(state: _State, low: float, high: float) -> None:
 
 @routine
 def _add_label(state: _State, label: float, loss: int) -> None:
-    """Take in a label that was not seen before: one of the two, or a third, with which AUC and calibration end."""
+    """Note a label that was not seen before; a third label ends AUC and calibration."""
     labels, kinds = state.labels, state.kinds
     if kinds[0] < 2:
         labels[kinds[0]] = label
         if loss == SQUARED:
-            # Of one label: as the learner clips its scores, to 0 and the labels learned.
+            # With one label the range is from 0 to it, as the learner clips its scores.
             other = labels[0] if kinds[0] == 1 else 0.0
             _rescale(state, min(label, other), max(label, other) if label != other else 1.0)
     else:
@@ -209,7 +209,7 @@ def _add(
         label, weight = labels[row], weights[row]
         if math.isnan(label):
             continue
-        growth *= _GROW  # instead of making less of all that came before
+        growth *= _GROW  # new examples weigh more, which saves the decay of all older sums
         if growth >= _MOST:
             growth /= _MOST
             _rescale_recent(state)
@@ -236,10 +236,13 @@ def _add(
 
 
 class PredictorQuality:
-    """The quality of `predictors` predictors: since the start, in this epoch, in the last one, and recently.
+    """The quality of several predictors: since the start, in this epoch, in the last one, and recently.
 
-    `loss` is its number, see `losses.py`. Recent sums are exponentially forgotten, as those of ProgressiveLoss: an
-    example RECENT labelled examples ago weighs 1/e.
+    loss        the number of the loss function, see `losses.py`
+    predictors  how many there are
+
+    Recent sums are exponentially forgotten, like those of ProgressiveLoss: an example RECENT labelled examples ago
+    weighs 1/e.
     """
 
     def __init__(self, *, loss: int, predictors: int) -> None:
@@ -304,8 +307,8 @@ class PredictorQuality:
     def report(self, span: Span, predictor: int) -> QualityReport:
         """Return the quality of the predictor with this number in the span.
 
-        Metrics ask while another thread learns, and may see one sum of an epoch that has just ended, and not the other:
-        then a number is wrong for a second, or not known.
+        Another thread may learn meanwhile. If an epoch ends just then, some sums may be of the old epoch and others of
+        the new one; so a metric may be wrong, or NaN, until it is read again.
         """
         state = self._state
         weights, predictions, losses = (self._sums(of, span) for of in (state.weights, state.predictions, state.losses))

@@ -17,10 +17,10 @@ from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
 
 PREDICTORS = ("published", "linear", "apple")
-"""Those whose quality is kept side by side, in the order of their numbers; apple only where predictors are mixed."""
+"""The predictors whose quality is kept, in the order of their numbers; apple only where predictors are mixed."""
 _APPLE = PREDICTORS.index("apple")
 
-# What is summed, each times the importance weight; and the examples counted.
+# Indices of the sums, each weighted by importance; and of the counts of examples.
 WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION = range(7)
 LABELLED, UNLABELLED = range(2)
 
@@ -28,9 +28,12 @@ LABELLED, UNLABELLED = range(2)
 class LossReport(NamedTuple):
     """Means per unit of importance weight; NaN before the first labelled example.
 
-    loss, apple_loss   of what is published; of all features' own score, which is the same unless predictors are mixed.
-                       Apple's is NaN, too, where it was not observed for the whole span, see `observe_anew`
-    label, prediction  of squared loss as they are; of logistic loss the share of label 1, and its mean probability
+    loss, linear_loss   of the published score, and of the linear predictor
+    best_constant_loss  of the constant that is best for the span, in hindsight
+    label, prediction   with the squared loss the means of both; with the logistic loss the share of label 1, and its
+                        mean probability
+    apple_loss          of apple's score, which equals `loss` unless predictors are mixed; NaN, too, if the span was not
+                        observed as a whole, see `observe_anew`
     """
 
     loss: float
@@ -48,7 +51,8 @@ def _add(
 ) -> None:  # fmt: skip
     """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
 
-    Of classes the label's place is taken by whether the prediction is right, and the prediction's by its probability.
+    With the softmax loss, 1 for a right prediction and 0 for a wrong one is summed in place of the label, and the
+    probability of the predicted class in place of the prediction.
     """
     recent, keep = spans[2], 1.0 - 1.0 / RECENT
     for row in range(start, stop):
@@ -79,9 +83,9 @@ def _add(
 class ProgressiveLoss:
     """Running losses since the start, in this epoch, and recently (exponentially forgotten).
 
-    loss        its number, see `losses.py`
-    mixed       whether what is published is a mixture, so that apple's own score is another one
-    predictors  the names of those whose quality is kept
+    loss        the number of the loss function, see `losses.py`
+    mixed       whether the published score is a mixture, so that apple's score is a different one
+    predictors  the names of the predictors whose quality is kept
     """
 
     def __init__(self, *, loss: int, mixed: bool = False) -> None:
@@ -94,7 +98,7 @@ class ProgressiveLoss:
         self.examples = np.zeros(2, np.int64)
         self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
         self._quality = self._new_quality()
-        self._missed = np.zeros(3)  # importance that was not observed, of: the whole, the epoch, the last one
+        self._missed = np.zeros(3)  # importance that was not observed of the whole, the epoch, and the last epoch
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
@@ -104,7 +108,7 @@ class ProgressiveLoss:
     def kernel_calls(
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """Return what `add` calls, in order: each kernel with its arguments, which hold until `observe_anew`."""
+        """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
         offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
         return [
             self._call_of_sums(batch, scores, start, stop),
@@ -143,7 +147,7 @@ class ProgressiveLoss:
         return LossReport(loss, linear_loss, constant, label, prediction, apple_loss)
 
     def quality(self, span: Span) -> dict[str, QualityReport]:
-        """Return AUC and calibration of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
+        """Return the quality of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
         complete = self._observed_all(span)
         return {
             name: self._quality.report(span, number) if complete else UNKNOWN
@@ -161,20 +165,19 @@ class ProgressiveLoss:
         }
 
     def observed(self) -> dict[str, NDArray[np.generic]]:
-        """Return what is counted for display only, by name: the arrays themselves."""
+        """Return the counts for display only, by name: the arrays themselves."""
         return {**self._quality.arrays(), "quality_missed": self._missed}
 
     def observe_anew(self) -> None:
-        """Forget what was observed, because the sums are another model's from now on.
+        """Forget the counts for display, because the sums are another model's from now on.
 
-        A span's quality is unknown until a span has begun that is observed whole; the recent one is what was observed
-        since.
+        The quality of a span is unknown if the span began before; the recent quality covers what came since.
         """
         self._quality = self._new_quality()
         self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
 
     def _best_constant_loss(self, _span: Span, label: float, squared: float, positive: float) -> float:
-        """Return the loss of the best constant, from means of the span; of a share, the entropy."""
+        """Return the loss of the best constant, from means of the span; with the logistic loss, the label's entropy."""
         if self._loss == SQUARED:
             return max(squared - label * label, 0.0)
         return float(-sum(p * np.log(p) for p in (positive, 1.0 - positive) if p > 0.0))
@@ -186,7 +189,7 @@ class ProgressiveLoss:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
 
     def _observed_all(self, span: Span) -> bool:
-        """Return whether all examples of the span were observed; recent ones are forgotten anyway."""
+        """Return whether all examples of the span were observed; the recent span always counts as observed."""
         return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0
 
     @property

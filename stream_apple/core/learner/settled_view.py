@@ -1,4 +1,4 @@
-"""Decayed weights for readers, who look at a model between two examples: the model itself does not change."""
+"""Decayed weights for code that reads a model between two examples; the model itself does not change."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""One example at a time: the kernels of a learner with all that does not change from one example to the next.
+"""One example at a time: a learner's kernels with arguments that are laid out once and used for each example.
 
-The bits are those of `Learner.learn` with a batch of one row: the same kernels, in the same order.
+The results equal those of `Learner.learn` with a batch of one row, bit for bit: the same kernels run in the same order.
 """
 
 from typing import TYPE_CHECKING
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
 
 def empty_row(room: int) -> Batch:
-    """Return a batch of one row with room for so many features, without a label and with the weight 1."""
+    """Return a batch of one row with room for `room` features, without a label and with the weight 1."""
     return Batch(
         np.zeros(2, np.int64), np.zeros(room, np.uint64), np.zeros(room, np.float32), np.full(1, np.nan), np.ones(1)
     )
 
 
 class SingleRow:
-    """Place for one example: whoever writes to its arrays may have it scored or learned.
+    """Room for one example: the caller writes it to these arrays, and then calls `score` or `learn`.
 
     keys, values  uint64[room], float32[room]  the features; `indptr[1]` says how many there are
     label, weight  float64[1]
     scores        of the example, one row
+    generation    the learner's; once that differs, this room must not be used any more
     """
 
     def __init__(self, learner: "Learner", row: Batch, prepared: Batch, prepare: KernelCall | None) -> None:
-        """Lay out the calls on the only row of `row`; `prepare` writes what becomes of it to `prepared`."""
+        """Bind the calls for the only row of `row`; `prepare`, if any, writes the prepared row to `prepared`."""
         self.room = len(row.keys)
         self.indptr, self.keys, self.values, self.label, self.weight = row[:5]
         self.scores = Scores.empty(1, learner.options.classes)
@@ -48,7 +49,7 @@ class SingleRow:
             *learner.progress.kernel_calls(row, self.scores, 0, 1),
             *(() if prepare is None else (prepare,)),
         )
-        self._bound = [BoundCall(*each) for each in calls]  # keeps what the calls are on
+        self._bound = [BoundCall(*each) for each in calls]  # keeps the arguments alive
         self._score, self._learn, *rest = (each.call for each in self._bound)
         self._prepare = _nothing if prepare is None else rest.pop()
         self._count = rest

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from stream_apple.core.learner.state.table import Table, base_features, sides_of
 
 _PORTION = 1 << 18
-"""Slots: the cache has them yet when they are looked at again, and the interpreter is waited for a few times only."""
+"""Slots in a portion: few enough to be in the cache still for the second look, and many enough for few Python calls."""
 
 
 class StateDigest:
-    """The digest, computed in steps: portions of slots first, in their order, and the rest at the end."""
+    """The digest, computed in steps: first the slots, in order, then the rest."""
 
     def __init__(self) -> None:
         self._state = xxhash.xxh3_128()
@@ -21,7 +21,7 @@ class StateDigest:
         self._sides = xxhash.xxh3_128()
 
     def add_slots(self, table: Table, start: int, stop: int) -> None:
-        """Add slots [start, stop), the next ones, and their side arrays; the last slot is the constant's."""
+        """Add the next slots, [start, stop), and their side arrays; the last slot is the constant's."""
         for at in range(start, stop, _PORTION):
             self._add_portion(table, at, min(at + _PORTION, stop))
 

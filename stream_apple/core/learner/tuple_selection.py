@@ -1,18 +1,19 @@
-"""Tuple selection: at an epoch's end those tuples of attributes are kept that say most about the label.
+"""Tuple selection: an epoch's end keeps the tuples of attributes that say most about the label.
 
 Zaidi, Petitjean, Webb: sALR^n selects among all tuples of n attributes; hsALR^n attribute by attribute, level by level.
-They make passes to count, and then learn; a stream is counted and learned at once, and its epochs' ends select:
+They make passes to count, and then learn. A stream is counted and learned at once, and epochs' ends select:
 
-- until an epoch has ended that leaves FEWEST_EXAMPLES learned, all tuples are learned from;
-- then the best share of those that were seen is kept. The others' features lose their slots, and never come back;
-- a tuple with an attribute that was not there then is learned from nevertheless, until an epoch ends: the best share of
-  all that were ever seen is kept, of the old ones and the new;
-- level by level, each level takes FEWEST_EXAMPLES, and a tuple of one attribute more is learned from if all smaller
-  ones were selected. The tuples selected at lower levels stay. Attributes that come later join no tuple.
+- All tuples have features until an epoch ends after FEWEST_EXAMPLES.
+- Then the best share of the tuples seen is kept. The features of the others lose their slots, and never come back.
+- A tuple with an attribute that came later has features until an epoch ends; then the best share of all tuples ever
+  seen is kept, of the old ones and the new.
+- Level by level, each level takes FEWEST_EXAMPLES, and a tuple of one attribute more has features if all smaller tuples
+  were selected. The tuples selected at lower levels stay. Attributes that come later join no tuple.
 
-Scores. By mi: the mutual information of tuple and label, in nats, of raw counts: sum over its features F and over y of
-P(F, y) * log(P(F, y) / (P(F) * P(y))). Examples that have none of its features in the table, because an attribute is
-absent or a feature was evicted, count as one more value. By cv: see `kernels/ablation.py`. Ties go to the smaller key.
+The score of a tuple by mi is its mutual information with the label, in nats, from raw counts: the sum over its features
+F and over y of P(F, y) * log(P(F, y) / (P(F) * P(y))). Examples that have none of its features in the table, because an
+attribute is absent or a feature was evicted, count as one more value. The score by cv is that of `kernels/ablation.py`.
+Ties go to the smaller key.
 """
 
 from collections.abc import Mapping
@@ -26,8 +27,8 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
 from stream_apple.core.learner.state.table import Table, Words, free_slots
 
-FEWEST_EXAMPLES = 1000  # that a selection is made from: of fewer, counts say little
-MOST_TUPLES = 1 << 15  # selected, and attributes that are known: snapshots keep them in one message
+FEWEST_EXAMPLES = 1000  # from which a selection is made: the counts of fewer say little
+MOST_TUPLES = 1 << 15  # selected tuples, and as many known attributes: snapshots keep them in one message
 _NAMES = ("tuples_chosen", "tuples_known", "tuples_state")
 
 
@@ -43,14 +44,14 @@ class TupleSelection:
 
     chosen       uint64[k], ascending: keys of the tuples
     known        uint64[a], ascending: keys of attributes
-    fewest       examples that a selection is made from
-    kernel_view  the same as hash sets, for kernels
+    fewest       the least number of examples from which a selection is made
+    kernel_view  the same sets as hash sets, for kernels
     """
 
     def __init__(self, options: Options) -> None:
         self._share = options.selection_share
         self._order = int(options.order or 0)
-        # Where nothing is left out there is nothing to wait for.
+        # Without a selection all levels are learned at once.
         self.by_level = options.hierarchical and options.selects_tuples
         self._ablating = options.selection == "cv"
         self.selecting = options.selects_tuples
@@ -104,7 +105,7 @@ class TupleSelection:
             return SelectionEnd(0, 0)
         totals = table.counts[-1]
         if not self._ablating and not (totals["positive"] > 0.0 and totals["negative"] > 0.0):
-            return SelectionEnd(0, 0)  # one class alone: nothing says anything
+            return SelectionEnd(0, 0)  # with one class alone no tuple says anything
         level = min(self.level, self._order)
         places, tuples, of_place = tuples_in(table, level)
         if not len(tuples):
@@ -128,7 +129,7 @@ class TupleSelection:
         self.known = attributes[:MOST_TUPLES]
         self._state[:] = level + 1, seen, examples
         if self._ablating:
-            table.ablations[:] = 0.0  # of two rounds each judges by its own examples
+            table.ablations[:] = 0.0  # each selection goes by its own examples
         self._view()
         return SelectionEnd(int(np.count_nonzero(kept & ~before)), int(np.count_nonzero(~kept)))
 
@@ -157,7 +158,7 @@ def information_about(
     of_class = np.array([totals["positive"], totals["negative"]])
     seen = np.stack([counts["positive"], counts["negative"]])
     have = np.stack([_sums(of_place, each, count) for each in seen])
-    # Where an example has several features of a tuple there are more of them than examples.
+    # An example may have several features of a tuple, so features may outnumber examples.
     rest = np.maximum(of_class[:, None] - have, 0.0)
     return _sums(of_place, _summands(seen, of_class), count) + _summands(rest, of_class)
 
@@ -167,7 +168,7 @@ def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArr
     of_all = of_class.sum()
     both = seen.sum(axis=0)
     shares = np.divide(seen, both, out=np.zeros_like(seen), where=both > 0.0)
-    # Of a class with less weight than that nothing is told, and its ratios may be beyond all numbers.
+    # A class of less weight is left out, as its ratios might overflow.
     prior = np.broadcast_to((of_class / of_all)[:, None], shares.shape)
     ratios = np.divide(shares, prior, out=np.zeros_like(shares), where=prior >= np.finfo(np.float64).tiny)
     logs = np.log(ratios, out=np.zeros_like(ratios), where=ratios > 0.0)

@@ -1,1 +1,1 @@
-"""How one stream is learned by several learners that, at the ends of rounds, become one model: without Kafka."""
+"""One stream learned by several learners that become one model at the ends of rounds, without Kafka."""

@@ -1,12 +1,14 @@
 """Learners side by side, each with a stream of its own, that wait for each other at the end of every round.
 
-What workers come to that merge models with `patience = "forever"`, without Kafka. A round is `every` epochs. A learner
-stops before its first example of a later round, having ended its epoch; once all have stopped or have no more
-examples, those that stand at the end of the earliest round are merged in ascending order, and go on with the one model.
+The result is that of workers that merge models with `patience = "forever"`, but without Kafka. A round is `every`
+epochs. A learner stops before its first example of a later round, after it has ended its epoch. Once all have stopped
+or have no more examples, those that wait at the end of the earliest round are merged in ascending order, and go on with
+the merged model.
 
-- A stream that skips rounds is in those merges only at whose ends it stops; it waits there for the others.
-- A stream that has ended is in no merge any more: the others don't wait for it. (A worker would: there might be more.)
-- Where a stream's clock is put back, a round may come twice, and is merged twice. (A worker merges a round once.)
+- A stream that skips rounds takes part only in the merges of rounds at whose end it stops; there it waits.
+- A stream that has ended takes part in no more merges, and the others don't wait for it. (A worker would wait, as more
+  records might come.)
+- If a stream's clock is put back, a round may come twice, and is merged twice. (A worker merges a round once.)
 """
 
 from collections.abc import Sequence
@@ -43,8 +45,8 @@ class ShardStream(NamedTuple):
 class Shard:
     """One learner and its stream.
 
-    scores  of its examples, NaN for those that are to come
-    held    the round at whose end it waits; None while there is nothing to wait for
+    scores  of its examples, NaN for those not learned yet
+    held    the round at whose end it waits; None if it does not wait
     """
 
     def __init__(self, number: int, learner: Learner, stream: ShardStream) -> None:
@@ -61,17 +63,20 @@ class Shard:
 
     @property
     def learned(self) -> NDArray[np.int64]:
-        """A copy of what the learner has counted, as `Scalars.counts` has it."""
+        """A copy of the learner's counts, int64[8], see `ModelScalars`."""
         counts: NDArray[np.int64] = self.learner.sums["counts"].astype(np.int64)
         return counts
 
     @property
     def last_pass(self) -> NDArray[np.int64]:
-        """What it has counted since the last pass over the stream began."""
+        """The counts of the latest pass over the stream, int64[8]."""
         return self.learned - self._before
 
     def learn_on(self, every: int, *, nominate: bool) -> None:
-        """Learn up to the end of the round, or of the stream; `every` is 0 if there are no rounds."""
+        """Learn up to the end of the round, or of the stream; `every` is 0 if there are no rounds.
+
+        ModelError names the shard.
+        """
         while self.held is None and self._at < len(self.stream.epochs):
             epoch = int(self.stream.epochs[self._at])
             ended, self._epoch = self._epoch, epoch
@@ -104,7 +109,7 @@ class Lockstep:
     """
 
     def __init__(self, options: Options, streams: Sequence[ShardStream], exchange: Exchange | None) -> None:
-        """`exchange`: None if nobody is merged. ConfigurationError for options of models that can't be."""
+        """Make the learners; ConfigurationError if models of these options can't be merged and `exchange` is given."""
         if exchange is not None:
             check_mergeable(options)
         self.options = options
@@ -128,8 +133,8 @@ class Lockstep:
     def learn_in_passes(self, passes: int) -> None:
         """Learn all of the streams so many times; all become one model at the end of each pass, and only there.
 
-        Epochs end in the first pass alone, each learner growing by itself; then no feature is added (Agarwal et al.
-        2014, section 3.2). ValueError if nobody is to be merged.
+        Epochs end in the first pass only, in which each learner grows by itself; later no feature is added (Agarwal et
+        al. 2014, section 3.2). ValueError without an exchange.
         """
         if self.exchange is None:
             raise ValueError("expected an exchange at the end of each pass, found none")
@@ -147,7 +152,7 @@ class Lockstep:
             shard.learn_on(every, nominate=self.exchange is not None)
 
     def _merge(self, number: int) -> None:
-        """Have those that wait at the end of this round become one model, and go on."""
+        """Merge the models that wait at the end of this round, and let them go on."""
         if self.exchange is None:
             raise AssertionError("expected an exchange where somebody waits, found none")
         roster = [which for which, shard in enumerate(self.shards) if shard.held == number]

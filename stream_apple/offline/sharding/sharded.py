@@ -1,7 +1,7 @@
-"""One stream dealt to several learners: who gets which example, in which epoch of its own, and what comes of it.
+"""One stream dealt to several learners: which shard gets which example, in which epoch, and the measures of the result.
 
-Example i, in the order learned, is of shard i mod P; examples of the test part, which follow, are scored by the shard
-that they would come to next.
+Example i, in the order learned, goes to shard i mod P; the examples of the test part, which follow, are scored by the
+shards to which they would go next.
 """
 
 import time
@@ -23,9 +23,10 @@ from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, Shard, Sh
 class Sharding(NamedTuple):
     """How the learners work together.
 
+    shards    how many learners there are
     exchange  how models are merged; None: they are not
-    passes    so many over the examples, with a merge after each and growth in the first alone; None: one, with a merge
-              at the end of each round
+    passes    how many passes over the examples, with a merge after each, and growth in the first only; None: one pass,
+              with a merge at the end of each round
     """
 
     shards: int
@@ -34,15 +35,15 @@ class Sharding(NamedTuple):
 
     @property
     def models(self) -> int:
-        """How many there are at once: one for each shard, and the one that they become."""
+        """How many models there are at once: one for each shard, and the merged one."""
         return self.shards + (self.exchange is not None)
 
 
 class Together(NamedTuple):
-    """What several learners came to.
+    """What several learners showed.
 
-    lockstep            the learners, and who was in each merge
-    last_pass_features  features an example in the last pass; None without examples
+    lockstep            the learners, and the rosters of their merges
+    last_pass_features  mean number of features of an example in the last pass; None without examples
     """
 
     run: Run
@@ -51,7 +52,7 @@ class Together(NamedTuple):
 
 
 def streams_of(trained: Batch, shards: NDArray[np.int64], epochs: NDArray[np.int64], count: int) -> list[ShardStream]:
-    """The stream of each of `count` shards; `shards` and `epochs` are int64[n], of each example."""
+    """Return the stream of each of `count` shards; `shards` and `epochs`, int64[n], are those of each example."""
     rows = [np.flatnonzero(shards == shard) for shard in range(count)]
     return [ShardStream(trained.select(of_one), epochs[of_one]) for of_one in rows]
 
@@ -61,9 +62,8 @@ def evaluate_together(
 ) -> Together:
     """Learn the first part of the batch, then score the rest, as `evaluate` does with one learner.
 
-    dealt  of the examples of the batch, in their order, which the schedule then keeps; None: example i, in the order
-           learned, is of shard i mod P, and the ends of epochs are those of one learner: before the first example
-           behind such an end, wherever it is dealt to
+    dealt  the shards and epochs of the batch's examples, whose order the schedule then has to keep. None: example i, in
+           the order learned, goes to shard i mod P, and epochs end where those of one learner do
     """
     trained, tested = split(batch, schedule)
     size = len(trained.labels)
@@ -98,13 +98,16 @@ def evaluate_together(
 
 
 def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
-    """Write scores of these rows where they belong."""
+    """Write the scores of a shard to these rows of the whole."""
     for column, values in zip(whole[:-1], part[:-1], strict=True):  # nothing is early here
         column[rows] = values
 
 
 def _features(shards: list[Shard], *, last: bool) -> float | None:
-    """The mean number of features of an example, with all shards; `last`: in the last pass. None without examples."""
+    """Return the mean number of features of an example, over all shards; None without examples.
+
+    last  in the last pass only
+    """
     counts = [shard.last_pass if last else shard.learned for shard in shards]
     examples = sum(int(each[EXAMPLES]) for each in counts)
     return sum(int(each[FEATURES]) for each in counts) / examples if examples else None

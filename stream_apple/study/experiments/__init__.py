@@ -1,1 +1,1 @@
-"""Experiments of papers that `stream-apple study --experiment NAME` does: each module named in `registry` is one."""
+"""Experiments of papers, which `stream-apple study --experiment NAME` does; `registry` names the module of each."""

@@ -1,4 +1,4 @@
-"""What an experiment is: it is asked on data sets, and gives findings, which are tables with, perhaps, curves."""
+"""The interface of an experiment: it is run on data sets, and yields findings, which are tables and perhaps curves."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What the runs of a study say: derived numbers, tables, pictures."""
+"""The report of a study: derived numbers, tables, figures."""

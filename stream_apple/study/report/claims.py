@@ -1,4 +1,4 @@
-"""What the paper counts over its sets, counted over these; and who is better than whom, where seeds allow to say so."""
+"""The paper's counts over its sets, made over these; and which methods are better, where seeds allow a verdict."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ def counts(outcomes: Outcomes) -> list[str]:
 
 
 def paper_counts(paper: Mapping[str, PaperRow], lines: Sequence[Line]) -> list[str]:
-    """The same of the paper's own table."""
+    """Return what `counts` does, for the paper's own table."""
     rows = [
         _counted(
             line.label,

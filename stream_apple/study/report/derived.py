@@ -1,4 +1,4 @@
-"""The paper's derived numbers, and what several seeds allow to be said of a difference."""
+"""The paper's derived numbers, and verdicts on differences from several seeds."""
 
 import math
 import statistics
@@ -14,7 +14,10 @@ Claim = Literal["better", "worse", "equal", "within noise", "one seed"]
 
 
 def relative_error(error: float | None, baselines: Iterable[float | None]) -> float | None:
-    """0 is the best of the baselines, 1 the worst. None if they are all equal, or anything is missing."""
+    """Return where an error lies between the best of the baselines, 0, and the worst, 1.
+
+    None if the baselines are all equal, or anything is missing.
+    """
     known = [each for each in baselines if each is not None]
     if error is None or not known or min(known) == max(known):
         return None
@@ -22,7 +25,7 @@ def relative_error(error: float | None, baselines: Iterable[float | None]) -> fl
 
 
 def ratio(value: float | None, reference: float | None) -> float | None:
-    """Their quotient; None if one is missing, or the reference is 0."""
+    """Return the quotient; None if one number is missing, or the reference is 0."""
     return None if value is None or not reference else value / reference
 
 
@@ -70,11 +73,11 @@ class PairedDifference(NamedTuple):
 
 
 def paired_difference(errors: Sequence[float | None], others: Sequence[float | None]) -> PairedDifference | None:
-    """Whether `errors` are less than `others`, seed by seed; None where a seed is missing.
+    """Return the difference of `errors` and `others`, seed by seed, and whether it is better or worse than chance.
 
-    The splits of one set share examples, so that their differences are less apart than those of fresh data: the
-    variance of the mean is s² (1/n + test/train), not s²/n (Nadeau and Bengio 2003). Better and worse are said when
-    0 is outside of the interval that has 95 % by Student's distribution.
+    None if a seed is missing. The splits of one set share examples, so their differences vary less than those of fresh
+    data would: the variance of the mean is s² (1/n + test/train), not s²/n (Nadeau and Bengio 2003). The verdict is
+    better or worse if 0 is outside of the 95 % interval by Student's distribution.
     """
     if not errors or len(errors) != len(others):
         return None

@@ -1,4 +1,4 @@
-"""What was measured and derived, as tables of comma-separated values for other programs."""
+"""The measured and derived numbers as tables of comma-separated values, for other programs."""
 
 import csv
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""All that a study writes when its runs are done."""
+"""Writing of the whole report when a study's runs are done."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ SUMMARY = "summary.md"
 
 
 def write_report(campaign: Campaign, paper: Mapping[str, PaperRow], notes: Sequence[str], folder: Path) -> Path:
-    """Tables, figures and the summary of a campaign whose steps are done; returns the summary's path.
+    """Write tables, figures and the summary of a campaign whose steps are done; return the summary's path.
 
     Figures without matplotlib are left out, and the summary says so.
     """

@@ -24,11 +24,11 @@ from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import Measures, Purpose, Task
 
 _PROTOCOL = (evaluation, learning, monomials, picky, product_test, vowpal, vowpal_pass)
-"""What decides how a run is done, and what is measured of it."""
+"""The modules that decide how a run is done and measured: a change in them makes its result another."""
 
 
 class PhaseProgress(NamedTuple):
-    """How far a phase has come. `total` and `done` are about proportional to seconds; `runs` is how many are left."""
+    """The progress of a phase: `done` of `total`, about in proportion to seconds, and how many `runs` are left."""
 
     phase: str
     done: float
@@ -45,7 +45,7 @@ class Contender(NamedTuple):
 
 
 def contenders(settings: StudySettings) -> list[Contender]:
-    """What is compared: each method, at each alpha and with each number of epochs that makes a difference to it."""
+    """Return what is compared: each method, at each alpha and number of epochs that make a difference to it."""
     return [
         Contender(name, alpha, epochs)
         for name in settings.methods
@@ -55,7 +55,7 @@ def contenders(settings: StudySettings) -> list[Contender]:
 
 
 def prepare_all(data_sets: Sequence[DataSet], settings: StudySettings, folder: Path, jobs: int) -> Iterator[SetFacts]:
-    """Prepare the sets, and give each as it is done."""
+    """Prepare the sets; yield the facts of each when it is done."""
     make = partial(_prepare, rows=settings.rows, settings=settings, folder=folder / "sets")
     for _, facts in run_all(make, list(data_sets), jobs):
         yield facts
@@ -70,7 +70,7 @@ def _prepare(data_set: DataSet, rows: int, settings: StudySettings, folder: Path
 class Campaign:
     """All runs of a study.
 
-    finished  what each run of it has shown so far, those of the journal included
+    finished  the measures of each finished run, including those in the journal
     """
 
     def __init__(self, sets: Mapping[str, SetFacts], settings: StudySettings, journal: Journal, jobs: int) -> None:
@@ -84,7 +84,7 @@ class Campaign:
         self._theirs = {"vowpalwabbit": vowpal_version() or "", **protocol}
 
     def steps(self) -> Iterator[PhaseProgress]:
-        """Do what is missing; a step before the first run of a phase, and after each run."""
+        """Do the missing runs; yield the progress before the first run of a phase, and after each run."""
         rates = self.settings.rates
         if len(rates) > 1:
             tuning = [self._task("error", *each, rate, 0) for each in self._pairs() for rate in rates]
@@ -92,11 +92,11 @@ class Campaign:
         seeds = [task for seed in range(self.settings.seeds) for task in self._chosen("error", seed)]
         yield from self._phase("seeds", seeds, self._jobs)
         if self.settings.timing:
-            # One process, one task: nobody else uses the machine's caches and cores, as far as we know.
+            # One process, one task at a time: as far as we know, nothing else uses the machine's caches and cores.
             yield from self._phase("timing", list(self._chosen("timing", 0)), 1)
 
     def rate(self, data_set: str, contender: Contender) -> float | None:
-        """The learning rate with the least progressive loss of seed 0; None if there is none that has not failed."""
+        """Return the learning rate with the least progressive loss of seed 0; None if all have failed."""
         best, least = None, math.inf
         for rate in self.settings.rates:
             if len(self.settings.rates) == 1:
@@ -107,12 +107,12 @@ class Campaign:
         return best
 
     def measures(self, purpose: Purpose, data_set: str, contender: Contender, seed: int) -> Measures | None:
-        """What the run at the chosen rate showed; None if there is none."""
+        """Return the measures of the run at the chosen rate; None if there are none."""
         rate = self.rate(data_set, contender)
         return None if rate is None else self.finished.get(self._task(purpose, data_set, contender, rate, seed))
 
     def loads(self) -> list[float]:
-        """The machine's load average at the end of each timed run; 1 is that of the run itself."""
+        """Return the machine's load average at the end of each timed run; the run itself is a load of 1."""
         timed = [task for task in self.finished if task.purpose == "timing"]
         return [float(self._journal.records[self._key(task)]["load"]) for task in timed]
 
@@ -141,19 +141,19 @@ class Campaign:
         missing = []
         for task in tasks:
             record = self._journal.records.get(self._key(task))
-            # What has failed is tried again: it may have been for want of memory.
+            # A failed run is tried again: it may have failed for lack of memory.
             if record is None or record["measures"]["failure"] is not None:
                 missing.append(task)
             else:
                 self.finished[task] = Measures.from_json(record["measures"])
         costs = {task: expected_cost(task, self.sets[task.data_set]) for task in missing}
-        # The longest first: none is left alone at the end.
+        # The longest first, so that at the end no process runs alone for long.
         missing.sort(key=costs.__getitem__, reverse=True)
         done, total = 0.0, sum(costs.values())
         yield PhaseProgress(name, done, total, len(missing))
         for count, (task, measures) in enumerate(run_all(partial(_run, sets=self.sets), missing, jobs), 1):
             record = {"task": task._asdict(), "measures": measures.to_json(), "versions": self._versions(task)}
-            # Seconds of a machine that did other things are worth less.
+            # The load says whether seconds were measured on a busy machine.
             record["load"] = os.getloadavg()[0]
             self._journal.add(self._key(task), record)
             self.finished[task] = measures
@@ -168,7 +168,7 @@ class Campaign:
 
 
 def expected_cost(task: Task, facts: SetFacts) -> float:
-    """A number in proportion to the seconds of a run: examples times features, and what starting it costs."""
+    """Return about what a run costs, in proportion to seconds: examples times features, plus the cost of its start."""
     s, method = facts.nonzeros, task.method
     features = s
     if "cubic" in method:
@@ -179,7 +179,7 @@ def expected_cost(task: Task, facts: SetFacts) -> float:
         # Half of the examples have all products of the parents tested, in NumPy.
         features = 10 * (s + s ** (1 + (task.alpha or 1.0)))
     elif METHODS[method].grows or "--stage_poly" in (METHODS[method].arguments or ()):
-        # Each epoch, s^alpha more get children, but an example has ever fewer of these.
+        # With each epoch s^alpha more monomials become parents, but an example has fewer and fewer of them.
         features = s * (1 + min(s ** (task.alpha or 1.0) * math.sqrt(task.epochs or 6) / 4, 40))
     features = min(features, Options.max_features_per_example)
     start = 2e7 if METHODS[method].is_vowpal else 2e6 + (1 << task.bits) / 4

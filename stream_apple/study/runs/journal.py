@@ -1,4 +1,4 @@
-"""The finished runs, a line of JSON each: what a study that was stopped need not do again."""
+"""The journal of finished runs, a line of JSON each, so that a study that was stopped need not repeat them."""
 
 import fcntl
 import json
@@ -10,9 +10,9 @@ from stream_apple.errors import ConfigurationError, InputFileError
 
 
 class Journal:
-    """A file that is only appended to. One process at a time may have it open.
+    """A file that is only appended to; ConfigurationError if another process has it open, InputFileError if damaged.
 
-    A line that the end of a process has torn is dropped: its run is done again.
+    An incomplete last line, left by a process that was killed, is dropped; its run is done again.
     """
 
     def __init__(self, path: Path) -> None:

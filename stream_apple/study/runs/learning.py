@@ -13,7 +13,7 @@ from stream_apple.study.runs.picky import evaluate_picky
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
 
 REPEATED_S = 5.0
-"""A timed run that took less is repeated."""
+"""A timed run that took less is repeated, up to REPEATS times."""
 REPEATS = 3
 
 

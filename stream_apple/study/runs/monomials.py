@@ -1,7 +1,7 @@
 """Monomials as columns of numbers: those of a stretch of examples are multiplied all at once.
 
-A monomial is known by a key of 64 bits, the sum of its base features' mixed keys: whatever the order of the factors,
-the key is the same, and squares have one too.
+A monomial's key has 64 bits: it is the sum of its base features' hashed keys. So it does not depend on the order of the
+factors, and squares have keys, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Entries(NamedTuple):
 
 
 def base_entries(batch: Batch) -> Entries:
-    """Return the base features of all examples, with mixed keys; of one that stands twice in an example the first."""
+    """Return the base features of all examples, with hashed keys; of one that occurs twice in an example the first."""
     rows = np.repeat(np.arange(len(batch.labels)), np.diff(batch.indptr))
     entries = Entries(rows, _mixed(batch.keys), batch.values.astype(np.float64))
     return entries.chosen(_firsts(entries.rows, entries.keys))
@@ -104,9 +104,10 @@ class CandidateEntries(NamedTuple):
 def candidate_entries(
     base: Entries, current: Entries, parents: Sequence[int], members: Mapping[int, frozenset[int]]
 ) -> Iterator[CandidateEntries]:
-    """Give the products of each parent and each base feature that are not among `current`, portion by portion.
+    """Yield the products of each parent and each base feature that are not among `current`, portion by portion.
 
-    An example is in one portion, and has each product once. What is 1 is not multiplied with itself: that is itself.
+    An example is in one portion, and has each product once. A factor of value 1 is not multiplied with itself, as the
+    product would be the same.
 
     current  the features that are learned, of the same stretch
     members  the keys of the base features of each parent that is a product
@@ -163,7 +164,7 @@ def _firsts(rows: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int
 
 
 def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return keys whose sums tell monomials apart: small numbers would have the sums of others (a bijection)."""
+    """Return a hash of each key, one-to-one, so that sums identify monomials: small keys would sum to one another."""
     mixed = keys + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""One pass over the beginning of a stream by whatever learns: the product, Vowpal Wabbit or River."""
+"""One pass over the beginning of a stream by the product, by Vowpal Wabbit, or by a model of River."""
 
 import json
 import os

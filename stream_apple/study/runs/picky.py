@@ -1,9 +1,9 @@
 """The picky baselines: a product is tested on examples before it becomes a feature.
 
 Agarwal et al. 2014 name two in section 3.2, after Sanger, Sutton and Matheus 1991 ("Iterative Construction of Sparse
-Polynomial Approximations"): one proposes by the statistic of these, E[r^2 m^2] / E[m^2], the other by the weight. What
-is proposed is a monomial whose products may be of use, as with apple; but of its products only those become features
-that prove themselves. What the paper leaves open, `docs/study.md` says how it is done here.
+Polynomial Approximations"): one proposes monomials by the statistic of that paper, E[r^2 m^2] / E[m^2], the other by
+weight. As with apple, a proposed monomial is one whose products may be of use; but only those of its products become
+features that pass a test. `docs/study.md` describes what Agarwal et al. leave open.
 """
 
 import itertools
@@ -48,9 +48,9 @@ class PickyRun(NamedTuple):
 def evaluate_picky(batch: Batch, options: Options, schedule: Schedule, proposal: Proposal) -> PickyRun:
     """Learn the first part of the batch in one pass, then score the rest.
 
-    Of an epoch, the first half ranks the features, and proposes the best floor(s^alpha); the second half tests their
+    In an epoch, the first half ranks the features, and proposes the best floor(s^alpha); the second half tests their
     products on the residuals of scores before learning, so that no example both proposes and tests. The last epoch
-    does neither. All learn.
+    does neither. All examples are learned.
 
     options  of the learner, with the method linear: to it, products are features like any other
     """
@@ -75,7 +75,7 @@ def evaluate_picky(batch: Batch, options: Options, schedule: Schedule, proposal:
 
 
 class _Stretch(NamedTuple):
-    """Examples that were learned, with what their residuals are: of unit weight, float64[n], and the weights."""
+    """Examples that were learned, with their residuals before learning, float64[n], and importance weights."""
 
     base: Entries
     features: Entries
@@ -84,11 +84,11 @@ class _Stretch(NamedTuple):
 
 
 class _Picky:
-    """The features that are learned, and how they become more.
+    """The features that are learned, and the proposals and tests that add to them.
 
-    products  those that were admitted
-    parents   all that was ever proposed: it is not proposed again
-    tested    how many values of products were looked at without being learned
+    products  the products that became features
+    parents   all monomials that were proposed; none is proposed twice
+    tested    how many values of products were tested and not learned
     """
 
     def __init__(self, learner: Learner, proposal: Proposal, alpha: float) -> None:
@@ -147,7 +147,7 @@ class _Picky:
         self.parents += parents
 
     def _counted(self, portions: Iterable[CandidateEntries]) -> Iterator[CandidateEntries]:
-        """Give the portions, and count their products."""
+        """Yield the portions, and count their products."""
         for portion in portions:
             self.tested += len(portion.rows)
             yield portion

@@ -1,4 +1,4 @@
-"""Processes that run tasks beside each other, and end when the study does, however it ends."""
+"""Processes that run tasks in parallel, and end when the study does, however it ends."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ Done = TypeVar("Done")
 def run_all(
     function: Callable[[Given], Done], given: Sequence[Given], processes: int
 ) -> Generator[tuple[Given, Done], None, None]:
-    """What `function` makes of each, as each is done, in so many processes.
+    """Call `function` with each of `given`, in so many processes; yield each with its result when it is done.
 
     When the caller stops, by an exception or by closing the iterator, running tasks are killed. An exception of a task
     is raised here. StreamAppleError if a process ended by itself.
@@ -72,13 +72,13 @@ def _kill(leader: int | None) -> None:
 
 
 def _become_worker() -> None:
-    """Lead a session of one's own: the terminal's Ctrl-C is for the study, which ends us."""
+    """Begin a session of this process's own, as Ctrl-C is for the study alone, which then ends this process."""
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Whatever ends the study, nothing goes on without it: neither we nor what we have started."""
+    """Wait for the study to end, then kill this process and all that it has started."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

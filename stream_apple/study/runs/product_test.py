@@ -1,9 +1,9 @@
-"""The test of products on examples: whether one would lower the loss of what has been learned without it.
+"""The test of products on examples: whether a product would lower the loss of the features learned so far.
 
 For a product of the features p and x, whose means are p' and x', and the residual r, the sum of r (p - p') (x - x') is
-near 0 if the product is of no use. Both are centred, as what p and x say by themselves is learned already: of numbers
-that are far from 0, a product says little else, and the residual's noise would hide the rest. All sums are made of the
-examples that have both features.
+near 0 if the product is of no use. Both features are centred, because what p and x say by themselves is learned
+already: the product of numbers far from 0 says little else, and the residual's noise would hide the rest. All sums are
+computed from the examples that have both features.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from stream_apple.study.runs.monomials import CandidateEntries, Entries
 
 LEVEL = 0.05
-"""With this probability, at most, a test admits any product at all where none is of use."""
+"""The largest probability with which a test admits any product at all if none is of use."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
 
 class Residuals(NamedTuple):
-    """What was not explained, of the examples of a stretch, by their rows.
+    """The residuals of the examples of a stretch, by their rows.
 
     slopes   float64[n], w r: the importance times the residual, less the mean residual
     weights  float64[n], w
@@ -40,7 +40,7 @@ class Residuals(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The candidates of a stretch, by keys in ascending order; all arrays have their number.
+    """The candidates of a stretch, by keys in ascending order; all arrays have one element for each.
 
     parents, factors  as in `CandidateEntries`
     slopes     float64: the sum of w r (p - p') (x - x')
@@ -58,9 +58,9 @@ class Judged(NamedTuple):
     def passed(self) -> NDArray[np.int64]:
         """Return the places of the candidates that would lower the loss beyond chance, the most useful first.
 
-        The slope of one of no use, over the root of its variance, is nearly normal, whatever the residuals' variances
-        are (a score test with White's estimate): it passes with a probability of LEVEL over the number of candidates
-        (Bonferroni). Its use is the squared loss that a weight of its own would save, slope^2 / squares.
+        If a candidate is of no use, its slope over the root of its variance is nearly normal, whatever the residuals'
+        variances are (a score test with White's estimate): it passes with a probability of LEVEL over the number of
+        candidates (Bonferroni). Usefulness is the squared loss that a weight would save, slope^2 / squares.
         """
         if not len(self.keys):
             return np.empty(0, np.int64)
@@ -74,10 +74,10 @@ class Judged(NamedTuple):
 def judge(
     portions: Iterable[CandidateEntries], parents: NDArray[np.uint64], features: Entries, residuals: Residuals
 ) -> Judged:
-    """Add up what the examples say of each candidate.
+    """Sum up the evidence for each candidate over the examples.
 
-    parents   uint64[k], the keys of the parents, which candidates name by their place here
-    features  of the same examples, parents and factors among them
+    parents   uint64[k], the keys of the parents; candidates name a parent by its index here
+    features  of the same examples; they include parents and factors
     """
     keys, origins, factors = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint64)
     sums = np.empty((9, 0))
@@ -122,7 +122,7 @@ def _spread(
     of_x: tuple[NDArray[np.float64], NDArray[np.float64]],
     total: float,
 ) -> NDArray[np.float64]:
-    """Return the sum of f (p - p')^2 (x - x')^2 over all examples, float64[k], from what few examples say.
+    """Return the sum of f (p - p')^2 (x - x')^2 over all examples, float64[k], from sums over those with a feature.
 
     pair        the sums of f p x, f p^2 x, f p x^2 and f p^2 x^2
     of_p, of_x  the sums of f p and f p^2, and the mean p'; the same of x

@@ -1,8 +1,8 @@
 """One pass of a model of River: `python -m stream_apple.study.runs.river_pass MODEL EXAMPLES` prints a line of JSON.
 
-error    share of examples whose class was not what the model said before it learned them
+error    share of examples whose class the model predicted wrongly before it learned them
 seconds  of predicting and learning; making River's dictionaries is not counted
-bytes    by which the most memory that the process had is above what it had before it learned
+bytes    the most memory that the process had, less what it had before it learned
 
 MODEL is one of `RIVER_MODELS`, EXAMPLES a file of `NumberedExamples`, written by `numpy.savez`.
 """
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 
 DENSE_UP_TO = 1000
-"""With more features than these, what is 0 is left out, or it would take most of the time. With fewer it is given, as
-River's trees need it: to them, a feature that is missing is not one that is 0."""
+"""With more features than these, zeros are left out, as they would take most of the time. With fewer they are given,
+because River's trees do not take a missing feature for 0."""
 
 
 class NumberedExamples(NamedTuple):

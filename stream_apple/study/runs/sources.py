@@ -1,4 +1,4 @@
-"""Which sources a result depends on: those of another learner, or of another protocol, are not taken for this one's."""
+"""The sources on which a result depends, so that results of another learner or protocol are not taken for new ones."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ import stream_apple.core
 
 
 def sources_of_core() -> list[Path]:
-    """All that decides what the product learns."""
+    """Return the source files that decide what the product learns."""
     return [path for folder in stream_apple.core.__path__ for path in sorted(Path(folder).rglob("*.py"))]
 
 
 def digest_of_files(sources: Sequence[Path]) -> str:
-    """16 hex digits over the content of the files, in this order."""
+    """Return a hash, 16 hex digits, of the contents of the files, in this order."""
     digest = hashlib.sha256()
     for path in sources:
         digest.update(path.read_bytes())

@@ -78,7 +78,7 @@ def _seconds(task: Task, trained: Batch, tested: Batch, scratch: Path) -> float:
     bits = ["-b", str(task.bits)]
     shared = ["-d", str(text), "--cache_file", str(cache)]
     run_vowpal([*shared, "-k", *bits])
-    # A cache that it does not like is passed over in silence: then there shall be nothing to read instead.
+    # Vowpal Wabbit silently ignores a cache that it can't use; without text it then learns nothing, which is noticed.
     text.write_text("", encoding="utf-8")
     seconds: list[float] = []
     while not seconds or (len(seconds) < REPEATS and seconds[0] < REPEATED_S):
@@ -107,7 +107,7 @@ def run_vowpal(arguments: Sequence[str]) -> dict[str, Any]:
 def write_vowpal_text(batch: Batch, path: Path, *, labelled: bool = True) -> None:
     """Append the examples as Vowpal Wabbit reads them; names are hexadecimal keys, which it hashes.
 
-    9 digits tell all 32-bit floats apart, and write 1 as "1": of "1.0" Vowpal Wabbit reads something else.
+    9 digits distinguish all 32-bit floats, and write 1 as "1": Vowpal Wabbit reads "1.0" as something else.
     """
     keys, numbers = np.unique(batch.keys, return_inverse=True)
     known = np.array([f"k{key:x}" for key in keys.tolist()], dtype=object)

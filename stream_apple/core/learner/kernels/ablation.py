@@ -1,9 +1,10 @@
 """What tuples add to predictions: the loss an example would have had without each, less the loss it had.
 
 Zaidi et al. score a tuple by leaving it out and validating on examples held back (their CV score). On a stream every
-example is scored before it is learned, so each validates what was learned before it and none need be held back. A tuple
-is left out by taking its feature's contribution from the score: one loss a feature, and no training without it. The sum
-stands beside the feature's slot; a tuple's is that of its features.
+example is scored before it is learned, so each one validates what was learned before, and none has to be held back. To
+leave a tuple out, its feature's contribution is subtracted from the score. That costs one loss for each feature, and no
+training without it. A side array of the table holds the sum of each feature; a tuple's score is the sum over its
+features.
 """
 
 from stream_apple.core.jit import part
@@ -22,8 +23,10 @@ def add_ablations(
 ) -> None:
     """Add to each of features[:old] but the constant how much greater the loss would have been without it.
 
-    The features were gathered, with the raw `score`. `bounds` are those that scores are clipped to; the difference is
-    weighted by the example's importance.
+    score   the sum of all contributions, not clipped
+    bounds  what scores are clipped to
+
+    The difference is weighted by the example's importance.
     """
     slots, ablations = model.table.slots, model.table.ablations
     low, high = bounds

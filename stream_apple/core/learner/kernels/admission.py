@@ -1,22 +1,23 @@
 """Admission and eviction: which monomials are given slots, and which make room in a table that is full.
 
-While an example is expanded its absent monomials pass the admission filter or wait for another time; those that
-pass are nominated, and after the example has been scored they are admitted.
+While an example is expanded, each of its monomials without a slot either passes the admission filter or is deferred.
+Those that pass are nominated, and after the example has been scored they are admitted.
 
-The filter, if predictors are mixed: a product has to show that it is frequent before it is a feature. Each bucket has
-two bytes, a mark of the product that may come next and how much it is ahead of all others that asked (Boyer and Moore's
-majority vote, 1981): the same one asks, and it grows by OWN_VOTE; another asks, and it shrinks by one, until the other
-takes its place. A product that is VOTES_TO_PASS ahead passes. Those seen a few times, whose weights would be noise,
-never get a slot: that takes a tenth off the loss on the planted benchmark. An own vote counts for more, so that
-products that are equally frequent pass one after the other. A base feature is admitted at once where there is room.
+If predictors are mixed, a product has to show that it is frequent before it gets a slot. Each bucket has two bytes: a
+mark of the product that leads, and by how many votes it leads all others that asked (the majority vote of Boyer and
+Moore, 1981). When the leader asks, its lead grows by OWN_VOTE; when another product asks, the lead shrinks by one, and
+at 0 the other takes over. A product passes when it leads by VOTES_TO_PASS. So products that were seen a few times,
+whose weights would be noise, never get a slot: that takes a tenth off the loss on the planted benchmark. A leader's
+vote counts for more, so that equally frequent products pass one after the other. A base feature is admitted at once if
+its bucket has a free slot.
 
-Where most products of an example are no features, their votes take a fifth of the time. With `votes = "sampled"` they
-ask in one example of VOTES_EVERY, when a model has learned ALL_VOTE_BEFORE, and a vote counts SAMPLED_VOTES times as
-much. Eight of them vote at once (`vote_lanes.py`).
+Where most products of an example have no slot, their votes take a fifth of the time. With `votes = "sampled"`, after
+ALL_VOTE_BEFORE examples, they ask in one example of VOTES_EVERY, and each vote counts SAMPLED_VOTES times as much.
+Eight products vote at once (`vote_lanes.py`).
 
-Else, and for base features where there is none: one byte a bucket, a mark of the last key that found it full; it
-passes if it is still the last to have asked, so that those seen once do not wear the table out (as the doorkeeper of
-TinyLFU).
+Without a mixture, and for base features whose bucket is full, one byte of each bucket is a mark of the last key that
+found it full. A key passes if it was the last to ask, so that keys seen once do not wear the table out (like the
+doorkeeper of TinyLFU).
 """
 
 import numpy as np
@@ -65,9 +66,9 @@ _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
 
 @part
 def votes_of(model: Model) -> np.uint8:
-    """Return how many votes a product of the next example has, 0 if products do not ask for slots in it.
+    """Return how many votes a product of the next example has; 0 if products do not vote in it.
 
-    The examples in which they do lie as multiples of the golden ratio do, so that no period of a stream is left out.
+    Examples are chosen by the multiples of the golden ratio modulo 1, so that no period of a stream is left out.
     """
     number = np.uint64(model.scalars.counts[EXAMPLES])
     if not model.rule.sampled_votes or number < ALL_VOTE_BEFORE:
@@ -77,9 +78,9 @@ def votes_of(model: Model) -> np.uint8:
 
 @part
 def filter_misses(model: Model, work: Work, passed: Index, misses: Index, votes: np.uint8) -> Index:
-    """Move those of misses[passed:misses] that pass the admission filter to the front, and return how many pass.
+    """Move those of misses[passed:misses] that pass the admission filter to the front; return where they end.
 
-    misses[:passed] have passed already
+    misses[:passed] have passed already.
     """
     table, products = model.table, work.products
     mixed = model.rule.mixed
@@ -100,7 +101,10 @@ def filter_misses(model: Model, work: Work, passed: Index, misses: Index, votes:
 def vote(
     admission_filter: NDArray[np.uint8], products: Products, first: Index, asking: Index, votes: np.uint8
 ) -> Index:
-    """Let those of products [first, first + 8) vote whose bits are set in the byte `asking`; return who passes, so."""
+    """Let those products of [first, first + 8) vote whose bits are set in the byte `asking`.
+
+    Returns a byte that has the bits of the products that pass.
+    """
     passing = vote_at_once(admission_filter, products, first, asking, votes)
     if unlikely(passing == IN_TURN):
         passing = U0
@@ -116,7 +120,7 @@ def vote(
 def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, insertion: Index) -> bool:
     """Return whether the bucket has a free slot, or this key was the last to find none.
 
-    If neither, the byte `at` remembers the key by its mark.
+    If the bucket is full, the byte `at` gets the mark of the key.
     """
     full = insertion & U1
     mark, last = np.uint8(key >> U56), admission_filter[at]
@@ -126,9 +130,10 @@ def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Ind
 
 @part
 def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index, votes: np.uint8) -> bool:
-    """Return whether the product is VOTES_TO_PASS ahead of the others of its bucket; if so, the vote begins anew.
+    """Let a product vote; return whether it leads its bucket by VOTES_TO_PASS, which ends the vote.
 
-    votes  how much one that asks counts
+    at     the index of the bucket's two bytes
+    votes  how much the product's vote counts
     """
     mark, count = np.uint8(key >> U56), admission_filter[at + U1]
     same = (mark == admission_filter[at]) & (count > 0)
@@ -143,7 +148,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index, votes: 
 
 @part
 def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
-    """Append misses[:misses] to the newcomers, and prefetch the slots that they may have; return where they end."""
+    """Append misses[:misses] to the newcomers, and prefetch the slots that they may get; return where they end."""
     products = work.products
     for m in range(misses):
         at = products.misses[m]
@@ -153,7 +158,7 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
         newcomer["key"] = key
         newcomer["x"] = x
         damping = node["damping"] * factor * factor
-        # Infinite or NaN where one value is next to zero, or the parent's is.
+        # Infinite or NaN if the product's value, or its parent's, is next to zero.
         newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
         newcomer["parent"] = BARRED if node["first"] + (at - node["start"]) >= base.paired else np.uint8(0)
@@ -171,10 +176,10 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
 
 @part
 def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: Index) -> Index:
-    """Give newcomers[:wanted] slots: free ones, else the least useful of the bucket. Returns the new `found`.
+    """Give newcomers[:wanted] slots: free ones, else the least useful of the bucket. Return the new `found`.
 
-    A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x: with an empty one its
-    first step would be as large as the first of all, and the loss would jump after every expansion.
+    A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x. If it started at 0, the first
+    step would be as large as a new model's, and the loss would jump after every expansion.
     """
     table, counts, features = model.table, model.scalars.counts, work.features
     tag_bytes = table.tags.view(np.uint8)
@@ -183,8 +188,8 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
         key, x = newcomer["key"], newcomer["x"]
         place = find(table, key)
         if place < FREE or key == U0 or not 0.0 < abs(x) < TOO_LARGE:
-            # By now it has a slot, being reached through two parents; or its keys sum to that of the constant, whose
-            # slot would pass for a free one; or it underflows, or is too large.
+            # It got a slot already, as it was reached through two parents; or its keys sum to 0, the constant's key,
+            # which also marks a free slot; or its value underflows, or is too large.
             continue
         if place != NOWHERE:
             place -= FREE
@@ -227,8 +232,8 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
 def least_useful(slots: Slots, first: Index) -> Index:
     """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
 
-    Parents and monomials of the example can't be spared. In whole numbers that hold the place too, since branches
-    would be mispredicted half the time.
+    Parents and monomials of the current example stay. Each slot's use and place are compared as one whole number,
+    because a branch would be mispredicted half the time.
     """
     least = NOWHERE
     for within in range(U0, np.uint64(BUCKET)):
@@ -253,7 +258,7 @@ def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
 
 @part
 def put_monomial(owner: Element, newcomer: Element) -> None:
-    """Write the SLOT of a newcomer, which is marked as active: it is a feature of the current example."""
+    """Write the SLOT of a newcomer, and mark it as active, as it is a feature of the current example."""
     owner["key"] = newcomer["key"]
     owner["weight"] = 0.0
     owner["gradient"] = newcomer["damping"]

@@ -1,12 +1,12 @@
-"""Counts of examples by label, for each monomial: what its presence tells of the label, whatever its weight.
+"""Counts of examples by label, for each monomial: what its presence says about the label, whatever its weight.
 
 Each learned example adds its importance weight to one of the two counts of every monomial of the example that has a
-slot, from the monomial's first example on; a slot that changes hands begins at 0. The constant is in every example,
-so its counts are the totals of the two classes. Counts never fade: they are what was seen, as the accumulators of the
-weights are, and the learned weights follow a stream that drifts.
+slot, from the monomial's first example on. When another monomial gets the slot, its counts start at 0. The constant is
+in every example, so its counts are the totals of the two classes. Counts do not fade, nor do the accumulators of the
+weights; it is the weights that follow a stream that drifts.
 
-A monomial that got its slot late is held for rarer than it is, in both classes alike: ratios are right from its first
-example on if the share of the classes does not change.
+A monomial that got its slot late seems rarer than it is, but equally so in both classes: ratios are right from its
+first example on if the share of the classes does not change.
 """
 
 import math
@@ -22,7 +22,7 @@ from stream_apple.core.learner.state.work import ActiveFeatures, BaseFeatures, O
 
 @part
 def take_attributes(origins: Origins, example: BaseFeatures) -> None:
-    """Write the attributes of the example's base features, each its own, to `origins`, for `note_newcomers`."""
+    """Write the keys of the example's base features to `origins.base`: here each is its own attribute."""
     for f in range(example.first, example.stop):
         origins.base[f - example.first] = example.keys[f]
 
@@ -106,5 +106,5 @@ def _summand(both: float, of_it: float, of_class: float, of_all: float) -> float
     if not both > 0.0 or not of_class > 0.0:
         return 0.0
     ratio = both / of_it * (of_all / of_class)
-    # Beyond all numbers, or below them, where a class has next to no weight: nothing is told of it.
+    # The ratio overflows or underflows where a class has next to no weight; then the summand is left out.
     return both / of_all * math.log(ratio) if 0.0 < ratio < math.inf else 0.0

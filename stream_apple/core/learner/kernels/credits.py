@@ -1,6 +1,6 @@
-"""Who brought an example its features: each belongs to the node through which it is reached first, see `appraisal.py`.
+"""Credits: which node brought an example each of its features. A feature belongs to the node that reaches it first.
 
-An expansion that is only looked at credits nodes as it goes, since to find out afterwards would take as long again.
+`appraisal.py` runs expansions that credit nodes as they go: finding out afterwards would take as long again.
 """
 
 from typing import NamedTuple
@@ -16,10 +16,10 @@ ENTRIES_EACH = 16
 
 
 class SlotIndex(NamedTuple):
-    """A hash table from slots to positions: of parents or candidates in the arrays that have something of each.
+    """A hash table from slots to positions in an array of parents or candidates.
 
     slots      uint64[2^k], NOWHERE where an entry is free
-    positions  uint64[2^k], where the slot stands in its array; of a free entry, one behind the last
+    positions  uint64[2^k], the slot's index in the array; in free entries the array's length
     """
 
     slots: Words
@@ -29,11 +29,11 @@ class SlotIndex(NamedTuple):
 class Credits(NamedTuple):
     """What an expansion credits to nodes.
 
-    parents     where each parent stands in `earned`
-    numbers     uint64[...]  of each node of the example: where its parent stands, one behind the last if it does not
-    listed      uint64[1]  how many nodes the example has, those included that did not fit into its budget
-    earned      float64[parents + 1]  the sum of |average weight * value| over the features that belong to each, and at
-                the end over those that belong to none
+    parents     the index of each parent in `earned`
+    numbers     uint64[...]  the index in `earned` of each node's parent; the last index if it is not among `parents`
+    listed      uint64[1]  how many nodes the example has, including those that exceeded `max_features`
+    earned      float64[parents + 1]  the sum of |average weight * value| over each parent's features; in the last
+                element over the features of all other nodes
     """
 
     parents: SlotIndex
@@ -43,16 +43,16 @@ class Credits(NamedTuple):
 
 
 def empty_slot_index(count: int) -> SlotIndex:
-    """Return an index with room for so many slots."""
+    """Return an empty index with room for `count` slots."""
     size = 1 << (ENTRIES_EACH * count).bit_length()
     return SlotIndex(np.full(size, NOWHERE), np.full(size, count, np.uint64))
 
 
 @part
 def entry_of(index: SlotIndex, place: Index) -> Index:
-    """Return the entry of a slot, or the free one that is for it."""
+    """Return the number of the slot's entry, or of the free entry where it belongs."""
     last = np.uint64(len(index.slots) - 1)
-    at = place & last  # slots are numbered by hashes of what is in them
+    at = place & last  # a slot's number follows from the hash of its key, so it needs no further hash
     while index.slots[at] != place and index.slots[at] != NOWHERE:
         at = (at + U1) & last
     return at
@@ -68,7 +68,7 @@ def index_slots(index: SlotIndex, places: NDArray[np.int64]) -> None:
 
 @part
 def position_of(index: SlotIndex, place: Index) -> Index:
-    """Return the position of a slot; one behind the last if the index does not have it."""
+    """Return the position of a slot; the array's length if the index does not have it."""
     return index.positions[entry_of(index, place)]
 
 
@@ -76,9 +76,11 @@ def position_of(index: SlotIndex, place: Index) -> Index:
 def credit(
     credited: Credits, owner: Element, node: Element, number: Index, base: BaseFeatures, product: Index, fresh: np.uint8
 ) -> None:
-    """Credit a feature of the example to the node with this number, of which it is this product of the wave.
+    """Credit a feature of the example to a node.
 
-    fresh  1, or 0 if the feature belongs to another: nothing is added then, without a branch that would be mispredicted
+    number   the node's number
+    product  the feature's number among the products of the wave
+    fresh    1, or 0 if the feature belongs to another node: adding 0 saves a branch that would be mispredicted
     """
     value = base.values[node["first"] + (product - node["start"])]
     credited.earned[credited.numbers[number]] += abs(owner["average"] * node["x"] * value) * np.float64(fresh)

@@ -1,24 +1,24 @@
 """L2 and L1 regularisation of all weights in every step, lazily: an example costs time for its own features only.
 
-After each step of a predictor along its gradient all its weights but the constant's shrink, whether the example has
+With each step of a predictor along its gradient all its weights but the constant's shrink, whether the example has
 their features or not: first by the factor 1 - l2 * rate, then by l1 * rate / scale towards 0, where they stay. `rate`
-is that of the step: its length over the slope of the loss. `scale` is the largest value of the feature: so the
-feature's unit makes no difference, as it makes none to steps. The step is added after the shrinkage, as in Vowpal
-Wabbit, whose units these are for values up to 1. Each predictor has its own score and its own rate, so each is
-regularised by its own, and minimises the same objective as it would alone.
+is the step's length over the slope of the loss. `scale` is the largest value of the feature, so the feature's unit
+makes no difference to the shrinkage, nor does it to steps. The step is added after the shrinkage, as in Vowpal Wabbit;
+for values up to 1 the units are the same as there. Each predictor is regularised by its own score and rate, so it
+minimises the same objective as it would alone.
 
 The lazy form (Cohen, "Efficient logistic regression with stochastic gradient descent"; for L2 as a product, Bottou's):
 
     L2  a weight is scale * what the table has: one number shrinks all weights, and a step is divided by it
-    L1  `drawn` is the shrinkage of each weight * its feature's scale so far, in the table's units. A slot's stamp is
+    L1  `drawn` is the total shrinkage of each weight * its feature's scale, in the table's units. A slot's stamp is
         the value of `drawn` when the slot was last written: the difference is the pending shrinkage, applied by soft
-        thresholding. (Vowpal Wabbit charges a weight for the shrinkage since the first example: weights that begin
-        late, and each step, would hardly leave 0)
+        thresholding. (Vowpal Wabbit charges a weight for the shrinkage since the first example. Then weights that
+        begin late would hardly leave 0, nor would single steps.)
 
 The average is the mean of apple's weights, and decays with them. Readers compute decayed weights on the fly and write
-nothing. The table is *settled*, that is, made to hold the weights themselves, at moments that follow from the examples
-alone: when an epoch ends, and when a scale becomes small, since what the table has is float32. It is never settled
-because a snapshot is taken: rounding would then depend on the clock.
+nothing. The table is *settled* when it is made to hold the weights themselves: when an epoch ends, and when a scale
+becomes small, as the table's numbers are float32. Both follow from the examples alone. A snapshot never settles the
+table: rounding would then depend on the clock.
 """
 
 import math
@@ -39,9 +39,9 @@ from stream_apple.core.learner.state.weights import (
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PREDICTORS_THAT_DECAY = 5
-# In the order of all predictors; the average, which is between apple and fast there, decays with apple.
+# In the order of all predictors, without the average, which comes after apple there and decays with it.
 OF_LINEAR, OF_APPLE, OF_FAST, OF_SLOW_LINEAR, OF_FAST_LINEAR = range(PREDICTORS_THAT_DECAY)
-_LEAST_STEP = 1e-8  # for a shorter one, and for a smaller slope, nothing shrinks (as in Vowpal Wabbit)
+_LEAST_STEP = 1e-8  # nothing shrinks if the step is shorter, or the slope smaller (as in Vowpal Wabbit)
 _LEAST_FACTOR = 2.0**-10  # of one example: more would change the sign
 _LEAST_SCALE = 2.0**-30  # so that float32 holds weights up to 2^36
 _LARGEST = float(MOST)
@@ -68,9 +68,9 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
     """Decay the weights of one predictor by one step.
 
     step  the step's length along the gradient, and the slope of the loss there
-    most  the predictor's rate times the example's importance, which an invariant step never exceeds. The computed one
-          does, since Lambert's W is approximate, and by far where the slope is next to nothing: so it is bounded by
-          twice `most`
+    most  the predictor's rate times the example's importance, which the exact invariant step never exceeds. The
+          computed one may, as Lambert's W is approximated, and by far where the slope is next to 0: so `rate` is
+          bounded by twice `most`
     """
     by, slope = step
     if abs(by) <= _LEAST_STEP or abs(slope) <= _LEAST_STEP:
@@ -82,7 +82,7 @@ def shrink(decay: Decay, rule: DecayRule, which: int, step: tuple[float, float],
 
 @part
 def decays_with(which: int) -> int:
-    """Return the number, among the predictors that decay, of the one with which a predictor's weights do."""
+    """Return the number, among the predictors that decay, of the one with which predictor `which` decays."""
     return which if which < AVERAGE else which - 1
 
 
@@ -94,7 +94,7 @@ def soft_threshold(weight: Element, by: float) -> float:
 
 @part
 def pending_shrinkage(table: Table, decay: Decay, which: int, place: Index) -> float:
-    """Return by how much a weight of one predictor is still to be moved towards 0; 0 before its first example."""
+    """Return by how much a predictor's weight has yet to move towards 0; 0 before the slot's first example."""
     if len(table.stamps) == 0:  # without L1
         return 0.0
     scale = np.float64(table.slots[place]["scale"])
@@ -103,7 +103,7 @@ def pending_shrinkage(table: Table, decay: Decay, which: int, place: Index) -> f
 
 @part
 def in_table_units(change: float, scale: float) -> np.float32:
-    """Return a change of weights, divided by the predictor's scale: what is added to the numbers in the table."""
+    """Return a change of weights divided by the predictor's scale, to be added to the table's numbers."""
     return np.float32(min(max(change / scale, -_LARGEST), _LARGEST))
 
 
@@ -111,13 +111,13 @@ def in_table_units(change: float, scale: float) -> np.float32:
 def decayed_scores(
     table: Table, decay: Decay, rule: DecayRule, features: ActiveFeatures, ends: tuple[Index, Index], scores: Numbers64
 ) -> None:
-    """Replace the scores of the table's numbers, which `gather` and others left in `scores`, by the decayed ones.
+    """Replace `scores`, which `gather` or its like has made of the table's numbers, by those of the decayed weights.
 
-    `ends`: where the constant and base features end, and where all features end. Nothing else changes.
+    ends  where the constant and base features end, and where all features end
     """
     if rule.l1 > 0.0:
         _write_caught_up_scores(table, decay, features, ends, scores)
-    has = 0.0 if rule.l1 > 0.0 else 1.0  # whether the constant is among what was added up
+    has = 0.0 if rule.l1 > 0.0 else 1.0  # whether the scores so far include the constant
     for which in range(predictors_of(table.companions)):
         constant = np.float64(read_weight(table.slots, table.companions, features.slot[0], which))
         scores[which] = (scores[which] - has * constant) * decay.scale[decays_with(which)] + constant
@@ -194,7 +194,7 @@ def usefulness_of(table: Table, decay: Decay, place: Index) -> np.float32:
     owner, scale = table.slots[place], decay.scale
     by, far = pending_shrinkage(table, decay, OF_APPLE, place), pending_shrinkage(table, decay, OF_LINEAR, place)
     of_other = scale[OF_LINEAR]
-    if owner["degree"] > 1:  # what is a base feature's linear weight is a product's average, or 0
+    if owner["degree"] > 1:  # a product's field `linear_weight` is its average, or 0
         far, of_other = by, scale[OF_APPLE]
     own = abs(soft_threshold(owner["weight"], by)) * scale[OF_APPLE]
     other = abs(soft_threshold(owner["linear_weight"], far)) * of_other
@@ -239,9 +239,10 @@ def _settle(table: Table, decay: Decay, rule: DecayRule) -> None:
 
 @kernel
 def release_zeros(table: Table) -> int:
-    """Free the slots of products that have no weight, are no parents, and do not rest from being one; return how many.
+    """Free the slots of products whose weights are all 0 and that are no parents, nor rest from being one.
 
-    The table is settled. Base features keep their slots: their accumulators tell how large their next steps are to be.
+    Returns how many. The table has to be settled. Base features keep their slots, as their accumulators say how large
+    their next steps will be.
     """
     freed = 0
     tag_bytes = table.tags.view(np.uint8)

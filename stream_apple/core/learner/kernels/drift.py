@@ -1,16 +1,16 @@
-"""Drift: a test that losses have risen by more than chance explains, and what is done then.
+"""Drift: a test whether losses have risen by more than chance explains, and the restart that follows.
 
 The test is ADWIN's (Bifet, Gavalda 2007, section 3), one-sided: the losses since the last rise are kept as sums over
-blocks, whose sizes double with age, so that memory and time are bounded. Where the mean of the newer blocks exceeds
-that of the older ones by more than a Bernstein bound, for any place between two blocks, there was a rise in between;
-the older blocks are forgotten. The bound holds for values in [0, 1]: a loss l counts as l / (1 + l), in the units that
-are minimised.
+blocks, whose sizes double with age, so that memory and time are bounded. If the mean of the newer blocks exceeds that
+of the older ones by more than a Bernstein bound, at any place between two blocks, losses have risen there, and the
+older blocks are forgotten. The bound holds for values in [0, 1], so a loss l (as it is minimised) counts as
+l / (1 + l).
 
-Then all weights are multiplied by what of the scores still holds, as the newer blocks have it: by -1 where the labels
-have turned over, by 0 where scores say nothing any more, and by nearly 1 where most is as it was, or the alarm was
-false. That is the slope of the labels over what was expected of them, by the method of least squares, through 0. The
-less holds the faster is learned from then on, as sums of squared gradients shrink, up to a young model's speed. The
-mixture deals a part of its shares anew, and the model grows early, as a young one does.
+The restart multiplies all weights by a factor that is estimated from the newer blocks: the slope of the labels over
+the expected labels, by least squares, through 0. It is -1 where the labels have been swapped, 0 where scores say
+nothing any more, and nearly 1 where little has changed, or the alarm was false. The sums of squared gradients shrink by
+the size of the factor, so the model then learns faster, up to a young model's speed. The mixture deals a part of its
+shares evenly, and the model grows early, as a young one does.
 """
 
 import math
@@ -26,13 +26,13 @@ from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.table import Table
 
 BLOCK = 32  # examples of the newest blocks
-BLOCKS, LEVELS = 6, 24  # blocks of one size, and sizes: what is older than some 10^9 examples is forgotten
+BLOCKS, LEVELS = 6, 24  # blocks of one size, and number of sizes: together they cover the latest 10^9 examples or more
 CONFIDENCE = 1e-4  # the probability of a false alarm at one test, at most
 FEWEST_BEFORE = 64  # examples
-NOTHING_HOLDS = 4.0  # so many examples speak for it beforehand
+NOTHING_HOLDS = 4.0  # a prior for the factor 0: it weighs as much as so many examples
 LEAST_KEPT = 0.1  # of the sums of squared gradients
-KEPT_CURVATURE = 0.02
-TRUSTED = np.uint8(20)  # sights: an average follows quickly again
+KEPT_CURVATURE = 0.02  # of the stack's matrix
+TRUSTED = np.uint8(20)  # the most sights that a slot keeps, so that averages follow quickly again
 
 SUMS = 4  # of a block
 _LOSSES, _SQUARES, _HELD, _EXPECTED = range(SUMS)
@@ -42,12 +42,12 @@ _RESTARTS, _AT = range(2)
 class Watch(NamedTuple):
     """The losses since the last rise.
 
-    sums      float64[LEVELS, BLOCKS, SUMS]  over a block of BLOCK * 2^level examples: of losses, of their squares, of
-                                             labels times what was expected of them, and of the squares of that; blocks
-                                             of a level are in the order of time
+    sums      float64[LEVELS, BLOCKS, SUMS]  over a block of BLOCK * 2^level examples: the sums of losses, of their
+                                             squares, of labels times expected labels, and of the squares of expected
+                                             labels; the blocks of a level are in the order of time
     used      int64[LEVELS]  how many blocks a level has
     open      float64[1 + SUMS]  the number of examples since the last block, and their sums
-    restarts  int64[2]  how often losses have risen, and how many examples were learned when they last had
+    restarts  int64[2]  how often losses have risen, and how many examples had been learned at the last rise
     """
 
     sums: NDArray[np.float64]
@@ -62,7 +62,7 @@ class Watch(NamedTuple):
 
     @property
     def risen_at(self) -> int:
-        """How many examples were learned when they last had; 0 if they never had."""
+        """How many examples had been learned when losses last rose; 0 if they never rose."""
         return int(self.restarts[_AT])
 
 
@@ -75,9 +75,10 @@ def empty_watch() -> Watch:
 
 @part
 def has_risen(watch: Watch, kind: int, loss: float, score: float, label: float) -> bool:
-    """Take in the loss of an example that is learned, and return whether losses have risen; `kind`: the loss's number.
+    """Add the loss of a learned example to the watch; return whether losses have risen.
 
-    Of two labels, -1 and 1, a score that is log-odds expects one in between: a label times that goes by the loss alone.
+    kind  the number of the loss function. With log-odds the expected label lies between -1 and 1; the label times it
+          follows from the loss alone
     """
     bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
     if kind == SQUARED:
@@ -98,7 +99,7 @@ def has_risen(watch: Watch, kind: int, loss: float, score: float, label: float) 
 
 @routine
 def _close_block(watch: Watch) -> None:
-    """Append a block of what is open; where a level is full its two oldest blocks become one of the next level."""
+    """Append the open sums as a block; if a level is full, its two oldest blocks become one block of the next level."""
     for level in range(LEVELS):
         blocks, used = watch.sums[level], watch.used[level]
         if used < BLOCKS:
@@ -149,7 +150,7 @@ def _forget_before_rise(watch: Watch) -> bool:
 
 
 def what_holds(watch: Watch) -> float:
-    """Return what of the scores still holds by all blocks that the watch has, between -1 and 1."""
+    """Return the factor by which scores still hold, from -1 to 1, estimated from all blocks of the watch."""
     held, expected = 0.0, NOTHING_HOLDS
     for level, used in enumerate(watch.used):
         held += float(watch.sums[level, :used, _HELD].sum())
@@ -158,7 +159,10 @@ def what_holds(watch: Watch) -> float:
 
 
 def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None:
-    """Keep of all weights what still holds, and learn fast again; weights are settled, `examples` were learned."""
+    """Multiply all weights by `what_holds`, and shrink the accumulators so that the model learns fast again.
+
+    The table has to be settled, see `decay.py`; `examples` is how many were learned.
+    """
     slots, companions = table.slots, table.companions
     holds = np.float32(what_holds(watch))
     kept = max(abs(holds), np.float32(LEAST_KEPT))

@@ -2,17 +2,18 @@
 
 The monomials are the products of the example's parents with its base features.
 
-Identity: a monomial's key is the sum mod 2^64 of its base features' keys, so x_i x_j is one monomial by whichever
-parent it is reached (Agarwal et al. 2014, section 2.1: the support is a set). The constant's key is 0.
+A monomial's key is the sum mod 2^64 of its base features' keys, so x_i x_j is one monomial whichever parent reaches it
+(Agarwal et al. 2014, section 2.1: the support is a set). The constant's key is 0.
 
-The search is breadth first, in waves of lookups that overlap in memory. The phases of a wave:
+The search is breadth first, in waves of lookups that overlap in memory. A *node* is a parent of the example that waits
+to be multiplied. The phases of a wave:
 
-    multiply       nodes with base features; products are hits (a tag fits), whose slots are prefetched, or misses, of
-                   which those of products vote (in a mixture, when learning)
-    clip outliers  (in a mixture, in the first wave, whose products are the base features) among the hits' values
-    collect        the hits as features of the example, each once; parents become nodes of a later wave
-    filter         (when learning) the misses: those remain that may have a slot
-    nominate       the remaining misses become newcomers
+    multiply       Multiply nodes with base features. A product is a hit if a tag fits, and its slot is prefetched; else
+                   it is a miss. In a mixture, when learning, misses that are no base features vote.
+    clip outliers  In a mixture, in the first wave, whose products are the base features: clip the hits' values.
+    collect        Append the hits to the example's features, each once; parents become nodes of a later wave.
+    filter         When learning: keep the misses that may get a slot.
+    nominate       When learning: append these misses to the newcomers.
 """
 
 from typing import NamedTuple
@@ -46,15 +47,15 @@ from stream_apple.core.learner.state.table import (
 )
 from stream_apple.core.learner.state.work import LANES, WAVE, BaseFeatures, Origins, Products, Work
 
-REACH = np.float32(1.25)
+REACH = np.float32(1.25)  # times the largest value so far
 ESTABLISHED = np.uint8(20)  # sights
 DAMPING = np.float32(0.1)  # of the parent's accumulator, see `admit`
-MANY_TAGS = 1 << 17  # words: more do not fit into a core's own cache
+MANY_TAGS = 1 << 17  # words of tags: more do not fit into a core's own cache
 _LANES = np.uint64(LANES)
 
 
 class Queue(NamedTuple):
-    """The queue of nodes: nodes[head:tail] wait; `visited` counts the products so far, and the constant."""
+    """The queue of nodes: nodes[head:tail] wait; `visited` counts the products so far, and the constant as one more."""
 
     head: Index
     tail: Index
@@ -62,10 +63,10 @@ class Queue(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The numbers of hits and misses of a wave; of the misses that passed already; and of products that did not.
+    """How many hits and misses a wave has.
 
-    passed    these come first among the misses
-    deferred  they are none of the misses any more
+    passed    how many of the misses have passed the filter already; they come first
+    deferred  how many products did not pass; they are not among the misses any more
     """
 
     hits: Index
@@ -79,13 +80,13 @@ def expand(
     model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None,  # noqa: FBT001
     credited: Credits | None,
 ) -> tuple[Index, Index]:  # fmt: skip
-    """Collect the monomials of the example; return how many have slots, and how many are to be given one.
+    """Collect the monomials of the example; return how many have slots, and how many are newcomers.
 
-    The former stand in `work.features` (slot and x), the constant first, then the base features; the latter in
-    `work.newcomers`. Expansion stops before the parent whose products no longer fit into the budget, so time and
-    scratch are bounded. Only the admission filter and counts change, and only when learning.
+    Those with slots are in `work.features` (slot and x), the constant first, then the base features; the newcomers are
+    in `work.newcomers`. Expansion stops before the parent whose products would exceed `max_features`, so time and
+    scratch are bounded. Of the model only the admission filter and counts change, and only when learning.
 
-    credited  what the nodes earn is added to it; None if nobody asks
+    credited  where what the nodes earn is added; None if nobody asks
     """
     table, scalars, rule = model.table, model.scalars, model.rule
     features, products, nodes = work.features, work.products, work.nodes
@@ -137,8 +138,8 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
 def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
     """Clip values to REACH times the largest value before, for features that are ESTABLISHED.
 
-    Otherwise one outlier, whose products are its powers, would undo all that their weights have learned. Values that
-    stay as large widen the scale by as much with each example: a thousand times as large take 31 of them.
+    Otherwise one outlier, which its products multiply, would undo all that their weights have learned. If values stay
+    large, each example widens the scale by REACH: after 31 of them values may be a thousand times as large.
     """
     for h in range(hits):
         at = products.hits[h]
@@ -158,9 +159,9 @@ def multiply(
     table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None,
     votes: np.uint8,
 ) -> tuple[Queue, Ends]:  # fmt: skip
-    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses.
+    """Look up the products of the next nodes, about WAVE of them, and list them as hits or misses.
 
-    votes  how many a product without a slot has, and each votes at once; 0: the misses are base features alone
+    votes  how many votes a product without a slot casts; 0: only base features become misses
     """
     products, nodes, lookups = work.products, work.nodes, work.lookups
     head, tail, visited = queue
@@ -177,7 +178,7 @@ def multiply(
         node["start"] = end
         if rule.expansion.exhaustive and node["degree"] + 1 < rule.expansion.max_degree:
             for f in range(first, base.paired):
-                # Of each product once: its factors ascend, and a BIN is never multiplied with itself.
+                # Each product comes once, as its factors ascend; a BIN is never multiplied with itself.
                 after = f + np.uint64(with_roles and base.roles[f] == BIN)
                 put_node(
                     nodes[tail], key + base.keys[f], after, x * base.values[f], np.float32(0.0),
@@ -187,7 +188,7 @@ def multiply(
             if origins is not None:
                 note_nodes(base, work, origins, head, tail)
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
-            fetch_tags(table.tags, base, nodes[head + U1])  # while this node's are looked up
+            fetch_tags(table.tags, base, nodes[head + U1])  # memory fetches them while this node's are looked up
         multiplier = Multiplier(key, x, head)
         partners = BaseFeatures(base.keys, base.values, base.roles, base.first, stop, base.paired)
         size, before = stop - first, hits
@@ -215,7 +216,7 @@ def multiply(
                 deferred += bits_in(absent & ~passing)
                 if unlikely(passing != U0):
                     passed = misses = append(products.misses, misses, end + at, passing)
-        fetch(table.slots, products, before, hits)  # while the next nodes' are looked up
+        fetch(table.slots, products, before, hits)  # memory fetches them while the next nodes' are looked up
         end += size
         head += U1
     return Queue(head, tail, visited), Ends(hits, misses, passed, deferred)
@@ -267,8 +268,8 @@ def collect(
 ) -> tuple[Index, Queue, Index]:  # fmt: skip
     """Append the hits that are monomials in the table to the features, each once.
 
-    Parents join the queue. Hits without a slot, whose tag was another key's, are appended to the misses. Returns how
-    many features there are then, the queue, and how many misses there are.
+    Parents join the queue. Hits that have no slot, as their tag was another key's, are appended to the misses. Returns
+    the new number of features, the queue, and the new number of misses.
     """
     table, features, products = model.table, work.features, work.products
     tail, misses, with_roles = queue.tail, ends.misses, len(base.roles) > 0
@@ -287,7 +288,7 @@ def collect(
         owner = table.slots[place]
         fresh = owner["active"] ^ np.uint8(1)
         owner["active"] = 1
-        # Written in any case and kept if fresh: a branch would be mispredicted often.
+        # It is always written, and kept if fresh: a branch would be mispredicted often.
         features.slot[found] = place
         features.x[found] = x
         found += np.uint64(fresh)

@@ -1,4 +1,4 @@
-"""LLVM instructions that work on eight numbers at once, from which `lanes.py` and `class_lanes.py` are made."""
+"""LLVM instructions that work on eight numbers at once, for `lanes.py`, `vote_lanes.py` and `class_lanes.py`."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ class LaneWriter:
         return self.b.call(cgutils.get_or_insert_function(self.b.module, form, f"llvm.{name}"), arguments)
 
     def load(self, address: Any, kind: Any, valid: Any = None) -> Any:  # noqa: ANN401
-        """Load eight numbers; lanes that are not `valid` are 0, and their memory is not read. None: all are."""
+        """Load eight numbers; lanes that are not `valid` are 0, and their memory is not read. None: all are valid."""
         source = self.b.bitcast(address, kind.as_pointer())
         if valid is None:
             return self.b.load(source, align=4)
@@ -69,9 +69,9 @@ class LaneWriter:
             self.call(name, ir.VoidType(), value, place, _INT(4), valid)
 
     def gather(self, array: Any, at: Any) -> Any:  # noqa: ANN401
-        """Load the words array[at], for each lane's `at`: all are in the array, whatever kind of numbers that has.
+        """Load the 64-bit words of the array's memory with these numbers; all have to be in the array.
 
-        Lane by lane: on AMD's processors up to Zen 5 the instruction for all of them takes longer.
+        It loads them lane by lane: on AMD's processors up to Zen 5 the instruction for all lanes takes longer.
         """
         words, found = self.b.bitcast(array.data, _WORD.as_pointer()), ir.Constant(WORDS, ir.Undefined)
         for lane in range(LANES):
@@ -80,12 +80,12 @@ class LaneWriter:
         return found
 
     def zero_bytes(self, words: Any) -> Any:  # noqa: ANN401
-        """Set the high bit of the lowest byte that is zero, and perhaps those of higher bytes that are not."""
+        """Return words with the high bit set in the lowest byte that is zero, and perhaps in higher ones."""
         below = self.b.sub(words, self.number(int(ONES)))
         return self.b.and_(self.b.and_(below, self.b.not_(words)), self.number(int(HIGHS)))
 
     def is_feature(self, xs: Any) -> Any:  # noqa: ANN401
-        """Tell for each lane whether a product is not 0, TOO_LARGE or NaN: one comparison of bits does it."""
+        """Return for each lane whether its number is not 0, NaN, or TOO_LARGE in size, by one comparison of bits."""
         size = self.b.and_(self.b.bitcast(xs, INTS), ir.Constant(INTS, [0x7FFFFFFF] * LANES))
         below, rest = ir.Constant(INTS, [1] * LANES), ir.Constant(INTS, [_BITS_TOO_LARGE - 1] * LANES)
         return self.b.icmp_unsigned("<", self.b.sub(size, below), rest)

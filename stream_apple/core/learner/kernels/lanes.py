@@ -1,7 +1,7 @@
-"""Eight products at once, in SIMD vectors: the compiler can't tell which arrays overlap, so it makes none itself.
+"""Eight products at once, in SIMD vectors, which the compiler does not make itself: it can't tell which arrays overlap.
 
 The code is written in LLVM's intermediate language, and compiled for the vectors that the processor has. The results
-are whole numbers and single products, so they are the same on every processor; interpreted code takes the lanes one by
+are whole numbers and single products, so they are the same on every processor. Interpreted code takes the lanes one by
 one.
 """
 
@@ -25,7 +25,7 @@ _BITS_OF_A_BYTE = [
 
 
 class Multiplier(NamedTuple):
-    """The node that base features are multiplied with; `number`: which node it is."""
+    """The node that base features are multiplied with: its key, its value, and its number among the nodes."""
 
     key: Index
     x: Index
@@ -42,10 +42,10 @@ def copy_words_one_by_one(tags: Words, base: BaseFeatures, first: Index, key: In
 def copy_words(
     _context: Any, tags: Any, base: Any, _first: Any, _key: Any, words: Any, _at: Any,  # noqa: ANN401
 ) -> tuple[object, object]:  # fmt: skip
-    """Copy the words of tags in which `look_up` will look the same products up to words[at:at + 8], always eight.
+    """Copy the words of tags in which `look_up` will look up the same products to words[at:at + 8], always eight.
 
-    It is apart from `look_up` so that a processor has the words of many products on the way at once: else hardly two
-    times eight fit into what it looks ahead, and each waits for memory.
+    It is apart from `look_up` so that a processor fetches the words of many products at once. In one loop hardly two
+    times eight products fit into the instructions that it looks ahead, and each waits for memory.
     """
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -91,10 +91,10 @@ def look_up(
 ) -> tuple[object, object]:  # fmt: skip
     """Multiply a node with the base features [first, min(first + 8, base.stop)), and look up the products' tags.
 
-    words  uint64[...]  what `copy_words` has copied; those of the first of them is words[at]
+    words  uint64[...]  what `copy_words` has copied; words[at] is the word of the first product
 
-    The products are written from `end` on: always eight, whose last ones are no products if there are fewer features.
-    Returns a byte whose bits say for which of them a tag fits. For the places see `Products`.
+    Always writes eight products, from `end` on; if there are fewer features, the last ones are not products. Returns a
+    byte whose bits say for which products a tag fits. `Products` says what their places are.
     """
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -161,7 +161,7 @@ def prefetch_owners(_context: Any, table: Any, base: Any, _first: Any) -> tuple[
 
 
 def _load_keys(writer: LaneWriter, base_kind: Any, base: Any, first: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    """Return the keys of base features [first, min(first + 8, base.stop)), 0 in other lanes, and which have one."""
+    """Return the keys of base features [first, min(first + 8, base.stop)), else 0, and which lanes have one."""
     b = writer.b
     stop = b.extract_value(base, base_kind.fields.index("stop"))
     valid = b.icmp_unsigned("<", b.add(writer.in_all(first), LANE_NUMBERS), writer.in_all(stop))
@@ -200,7 +200,8 @@ def append_one_by_one(numbers: Numbers, end: Index, base: Index, chosen: Index) 
 def append(_context: Any, numbers: Any, _end: Any, _base: Any, _chosen: Any) -> tuple[object, object]:  # noqa: ANN401
     """Write `base` + the number of each bit that is set in the byte `chosen`, from numbers[end] on; return the new end.
 
-    Eight are written and as many kept as bits are set: a branch would be mispredicted half the time.
+    It always writes eight numbers, and the new end keeps as many as bits are set: a branch would be mispredicted half
+    the time.
     """
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401

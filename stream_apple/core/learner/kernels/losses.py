@@ -1,13 +1,13 @@
-"""The losses that are minimised: the value of each, its slope and curvature, its bounds, and what a score stands for.
+"""The loss functions: the value of each, its slope and curvature, the bounds of scores, and what a score stands for.
 
 With label y and score s:
 
     SQUARED   (s - y)^2             s is the expected label; it is clipped to the labels seen so far
-    LOGISTIC  log(1 + exp(-s * y))  y is -1 or 1, s the log-odds of 1, within +-LOG_ODDS_BOUND
-    SOFTMAX   -log p[y]             y is one of k classes, each of which has a score; p is `softmax` of these
+    LOGISTIC  log(1 + exp(-s * y))  y is -1 or 1; s is the log-odds of 1, within +-LOG_ODDS_BOUND
+    SOFTMAX   -log p[y]             y is one of k classes, each of which has a score; p is the `softmax` of the scores
 
-The softmax loss is the logistic one of label 1 at a margin that `multiclass/class_update.py` derives, so that its slope
-and its step are those of LOGISTIC; only its bounds and what its scores stand for are its own.
+The softmax loss equals the logistic loss of label 1 at a margin that `multiclass/class_update.py` derives. So its slope
+and its step are those of LOGISTIC; only its bounds and the meaning of its scores are its own.
 """
 
 import math
@@ -69,9 +69,9 @@ def squared_slope(loss: int, score: float, label: float) -> float:
 
 @part
 def descent_of(loss: int, score: float, label: float) -> tuple[float, float]:
-    """Return how fast the loss falls with the score, and its curvature, for Newton's method; of half the squared loss.
+    """Return minus the slope of the loss, and its curvature, for Newton's method; of half the loss if it is squared.
 
-    A logistic curvature is never below the squared slope: where there is no doubt it would be next to nothing.
+    A logistic curvature is never below the squared slope: where the score is far from 0 it would be next to nothing.
     """
     if loss == SQUARED:
         return label - score, 1.0
@@ -83,10 +83,10 @@ def descent_of(loss: int, score: float, label: float) -> tuple[float, float]:
 def invariant_step(loss: int, score: float, label: float, rate: float, sensitivity: float) -> float:
     """Return the length of the step along the gradient: the limit of many small steps whose rates sum to `rate`.
 
-    `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the
-    logistic loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's
-    W: one iteration of Fritsch, Shafer and Crowley 1973 from Vowpal Wabbit's first guess, so that runs can be
-    compared to 1e-5. It is within 9e-5 of W.
+    `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the logistic
+    loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's W. One
+    iteration of Fritsch, Shafer and Crowley 1973 from Vowpal Wabbit's first guess comes within 9e-5 of W, and lets runs
+    of both be compared to 1e-5.
     """
     span = rate * sensitivity
     if loss == SQUARED:
@@ -109,13 +109,13 @@ def invariant_step(loss: int, score: float, label: float, rate: float, sensitivi
 
 @part
 def bounds_of(loss: int, labels: Bounds) -> tuple[float, float]:
-    """Return the lowest and the highest score; `labels` are the smallest and largest of 0 and those learned."""
+    """Return the lowest and the highest score; `labels` holds the smallest and largest of 0 and the labels learned."""
     return (labels[0], labels[1]) if loss == SQUARED else (-LOG_ODDS_BOUND, LOG_ODDS_BOUND)
 
 
 @part
 def clip_score(score: float, low: float, high: float) -> float:
-    """Return the score within its bounds, as of `bounds_of`; a probability is that of a score that was clipped so."""
+    """Return the score within the bounds of `bounds_of`; probabilities are made of scores that are clipped so."""
     return min(max(score, low), high)
 
 
@@ -123,8 +123,7 @@ def clip_score(score: float, low: float, high: float) -> float:
 def include_label(loss: int, labels: Bounds, label: float) -> float:
     """Extend the bounds of scores to include a label; return the old width over the new one, at most 1.
 
-    With the squared loss bounds include the label before the score is clipped, as in Vowpal Wabbit; others have fixed
-    ones.
+    The squared loss extends its bounds before the score is clipped, as Vowpal Wabbit does; others have fixed bounds.
     """
     if loss != SQUARED:
         return 1.0
@@ -143,7 +142,7 @@ def unit_of(loss: int, spread: float) -> float:
 
 @part
 def expected_label(loss: int, score: float) -> float:
-    """Return what is expected by a score: the label (squared), or the probability of label 1 (logistic)."""
+    """Return what a score predicts: the expected label (squared loss), or the probability of label 1 (logistic)."""
     return score if loss == SQUARED else 1.0 / (1.0 + math.exp(-score))
 
 
@@ -151,7 +150,7 @@ def expected_label(loss: int, score: float) -> float:
 def place_and_loss(loss: int, score: float, label: float, low: float, width: float) -> tuple[float, float, bool, float]:
     """Return a score's place from 0 to 1, its distance to the nearer end, whether that end is 1, and its loss.
 
-    A place is the probability of label 1, or how far the score is from `low` to `low` + `width`.
+    A place is the probability of label 1; with the squared loss it is (score - low) / width, clipped to [0, 1].
     """
     if loss == SQUARED:
         place = min(max((score - low) / width, 0.0), 1.0)
@@ -165,7 +164,10 @@ def place_and_loss(loss: int, score: float, label: float, low: float, width: flo
 
 @part
 def softmax(scores: Numbers64, probabilities: Numbers64, first: Index, stop: Index) -> bool:
-    """Write the probabilities of scores[first:stop], whose largest becomes 0; return False if one is not finite."""
+    """Write the probabilities of scores[first:stop]; return False, and write none, if a score is not finite.
+
+    The scores are shifted so that the largest is 0, and clipped to at least -LOG_ODDS_BOUND.
+    """
     finite, largest, total = True, scores[first], 0.0
     for i in range(first, stop):
         finite &= math.isfinite(scores[i])
@@ -187,7 +189,7 @@ def loss_number(name: str) -> int:
 
 
 def places_of(loss: int, scores: Numbers64, pair: Numbers64) -> Numbers64:
-    """Return the places, float64[n], of scores; `pair` has the two labels that there are."""
+    """Return the place of each score, float64[n], as of `place_and_loss`; `pair` holds the two labels that occur."""
     if loss == SQUARED:
         low, high = float(pair.min()), float(pair.max())
         return np.clip((scores - low) / (high - low), 0.0, 1.0)

@@ -1,6 +1,6 @@
 """The kernel of a mixture: six predictors score an example, their mixture is published, and each of them learns.
 
-`mixture.py` says what they are and how they are mixed, `mixed_update.py` how they are updated.
+`mixture.py` says what the predictors are and how they are mixed; `mixed_update.py` updates them.
 """
 
 import math
@@ -53,14 +53,15 @@ def process_mixed(
     watch: Watch | None, work: Work, batch: Batch, early: NDArray[np.float32], scores: Scores,
     start: int, stop: int, learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """Do what `process_plain` does, with the mixture's predictors.
+    """Score each row of [start, stop) in order, then, if `learn`, learn it, as `process_plain` does.
 
-    early  float32[rows, EARLY]: of a row that was asked for before its label came, what `scores.early` had of it then.
-           The mixture learns from these scores; from those of now where they are NaN, or no other was learned since;
-           nothing where they are infinite. Without rows: from those of now.
+    early  float32[rows, EARLY]: what `scores.early` held when the row's prediction was asked for, before its label
+           came. The mixture learns from these scores; from the present ones where they are NaN, or no other example
+           was learned since; nothing where they are infinite. With no rows, it learns from the present scores.
     watch  None where drift is ignored
 
-    Returns -2 - row where losses had risen when the row had been learned: the rest is to be learned after a restart.
+    Returns what `process_plain` does, or -2 - row if losses had risen when that row was learned: then the caller has to
+    restart the model before it learns the next row.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
@@ -105,7 +106,7 @@ def process_mixed(
         sampled = len(early) == 0 or not math.isinf(early[row, LINEAR])
         if sampled and len(early) and not math.isnan(early[row, LINEAR]):
             since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE
-            if since > 1:  # this example has been counted
+            if since > 1:  # counts[EXAMPLES] includes this example
                 take_early(model.mixture, mixing, rule.loss, early[row])
                 constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
         if sampled:

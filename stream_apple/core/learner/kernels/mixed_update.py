@@ -1,8 +1,8 @@
 """How the six predictors of a mixture score and learn one example, see `mixture.py`.
 
-The expanded predictors share one step for each feature, and each takes it by its own score and rate; so do the linear
-ones. A feature's average is the running mean of apple's weight over the first HORIZON examples, and an exponential one
-from then on.
+The predictors of all features share one step for each feature, and each multiplies it by a factor of its own, by its
+score and its rate; so do the linear ones. A feature's average is the running mean of apple's weight over the first
+HORIZON examples that have the feature, and an exponential mean from then on.
 """
 
 import math
@@ -43,16 +43,15 @@ from stream_apple.core.learner.state.weights import (
 )
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
-HORIZON = np.uint8(100)
-MOST_SIGHTS = np.uint8(255)
+HORIZON = np.uint8(100)  # examples
+MOST_SIGHTS = np.uint8(255)  # what `sights` counts up to
 
 
 @part
 def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
     """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
 
-    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
-    scale.
+    Returns the number of the constant and the base features, which come first, and whether a value is beyond its scale.
     """
     slots, companions = model.table.slots, model.table.companions
     apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
@@ -73,7 +72,7 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
         owner, x = slots[features.slot[t]], features.x[t]
         wider |= copy_slot(features, t, owner)
         apple += owner["weight"] * x
-        if unlikely(owner["degree"] <= 1):  # a product whose key is that of a base feature: names may be chosen so
+        if unlikely(owner["degree"] <= 1):  # a product whose key equals that of a base feature: somebody may arrange it
             companion = companions[features.slot[t]]
             average += companion["average"] * x
             fast += companion["fast"] * x
@@ -98,11 +97,11 @@ def learn_expanded(
     model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
     wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
 ) -> None:  # fmt: skip
-    """Update apple, its average and the fast predictor with all features, which were gathered.
+    """Update the weights of apple, average and fast for all features, which `gather_mixed` has copied.
 
-    ends    where the constant and base features end, where products do, and where the newcomers behind them do
-    wider   whether there is a value beyond its scale before the newcomers
-    target  with the label; the scores are in `mixing`
+    ends    the ends of the constant and base features, of the products, and of the newcomers after them
+    wider   whether a feature before the newcomers has a value beyond its scale
+    target  label and importance weight; the scores are those in `mixing`
     """
     base, old, found = ends
     slots, companions, rule = model.table.slots, model.table.companions, model.rule
@@ -140,7 +139,7 @@ def learn_expanded(
 
 @part
 def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], target: Target) -> np.float32:
-    """Return what `change_of` does, or 0 where the score needs no correction."""
+    """Return what `change_of` does; 0 if the loss has no slope at the score."""
     if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return change_of(rule, rate, step_scale[0], step_scale[1], target)
@@ -150,7 +149,7 @@ def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], 
 def decayed_change_at(
     rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
-    """Return what `change_at` does, and decay the predictor's weights, unless its score needs no correction."""
+    """Decay and return as `decay_and_change` does; do nothing and return 0 if the loss has no slope at the score."""
     if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return decay_and_change(rule, decay, which, rate, step_scale, target)
@@ -160,7 +159,10 @@ def decayed_change_at(
 def advance(
     owner: Element, companion: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32
 ) -> None:
-    """Write what was learned of a feature; `companion` has its average and fast weight: of a product, `owner`."""
+    """Write what was learned of a feature.
+
+    companion  holds its average and its fast weight; for a product it is the same as `owner`
+    """
     sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
     learned = within_bounds(learned)
     owner["weight"] = learned
@@ -182,9 +184,9 @@ def learn_base(
     mixing: Numbers64,
     target: Target,
 ) -> None:
-    """Update the linear predictors: features [0, base), and the newcomers [old, found) of degree 1.
+    """Update the linear predictors' weights of features [0, base), and of the newcomers [old, found) of degree 1.
 
-    They are moved together in `slot` and `x`, so this comes after `learn_expanded`.
+    It moves these together in `slot` and `x`, so it has to be called after `learn_expanded`.
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
@@ -195,7 +197,7 @@ def learn_base(
     for t in range(base):
         owner = slots[slot[t]]
         weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
+        scale[t] = max(owner["scale"], abs(x[t]))  # apple, which learns first, writes the slot's scale
     linear = Target(mixing[LINEAR], target.label, target.importance)
     step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
     change = change_at(rule, rule.rate, step_scale, linear)
@@ -241,7 +243,7 @@ def widen_all(model: Model, place: Index, size: np.float32) -> None:
     if before > 0.0:
         ratio = before / size
         if owner["degree"] > 1:
-            owner["fast"] *= ratio  # `widen` has changed the average, which lies where the linear weight does
+            owner["fast"] *= ratio  # `widen` has changed the average, which has the place of the linear weight
         else:
             companion = model.table.companions[place]
             companion["average"] *= ratio
@@ -254,7 +256,7 @@ def widen_all(model: Model, place: Index, size: np.float32) -> None:
 def step_scale_of(
     scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
 ) -> tuple[float, float]:
-    """Return what `normalise` does, also where this predictor's own score needs no correction."""
+    """Return what `normalise` does, also where the loss has no slope at this predictor's own score."""
     if squared_slope(rule.loss, target.score, target.label) > 0.0:
         return normalise(scalars, which, rule, features, size, target)
     accumulate_nothing(features, size)
@@ -265,7 +267,7 @@ def step_scale_of(
 
 @part
 def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
-    """Do what `accumulate` does for a gradient of zero; a feature that has never had another takes no step."""
+    """Do what `accumulate` does for a slope of zero; a feature whose accumulator is still 0 gets a step of 0."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
         ratio = x[t] / scale[t]

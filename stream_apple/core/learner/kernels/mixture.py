@@ -1,7 +1,7 @@
 """The mixture of predictors that is published: never noticeably worse than the linear one, whatever the stream.
 
-Six predictors learn from each example, each from its own score. The expanded ones have the same features and share
-apple's accumulators, the linear ones share the linear predictor's, so that one more costs a few operations a feature:
+Six predictors learn from each example, each from its own score. Those of all features share apple's accumulators, and
+those of base features share the linear predictor's, so that a further predictor costs a few operations a feature:
 
     LINEAR       base features alone, at the learning rate
     APPLE        all features, at the learning rate
@@ -10,20 +10,20 @@ apple's accumulators, the linear ones share the linear predictor's, so that one 
     SLOW_LINEAR, FAST_LINEAR   base features alone, at other rates
 
 They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
-forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten); it beats the best of
-them as a rule, but nothing bounds its loss. So what is published is the mixture by the aggregating algorithm (Vovk
-1990; with a fixed share for each, Herbster, Warmuth 1998) of linear, average, and stack. With shares p at first its
-loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss, by half of that times the squared range of
-the labels for the squared one, by about SHARE of the same an example, and DEALT at each restart (`drift.py`), whatever
-the labels are; all that times the largest importance weight. The algorithm's rate is one over that unit, and a unit
-that grows (a label beyond the range, a heavier example) tempers the shares: what was lost before counts in the new
-unit, else they would be far too sure.
+forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). As a rule it beats the
+best of them, but nothing bounds its loss. So the published score is a mixture of linear, average and stack, by the
+aggregating algorithm (Vovk 1990; with a fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the
+mixture's loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss; for the squared loss by half of
+that, times the squared range of the labels. SHARE adds a little to this bound with each example, and DEALT with each
+restart (`drift.py`). The bound holds for any labels, and is multiplied by the largest importance weight. The
+algorithm's rate is one over the unit of this bound. When the unit grows (a label beyond the range, a heavier example)
+the shares are tempered, so that earlier losses count in the new unit; otherwise the shares would be far too sure.
 
-Where labels come late, what counts is the score that was given when the example was asked for (its *early* score). With
-the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares and stack then
-learn from early scores. As the losses of one delay are all of models that had not seen the labels between, shares learn
-at a rate that is smaller the longer the delay is (a label that is d examples late divides the rate of an aggregating
-algorithm by d in the bounds of Joulani, Gyorgy, Szepesvari 2013).
+Where labels come late, the score that counts is the one that was given when the prediction was asked for (the *early*
+score). With the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares
+and stack then learn from early scores. The models that gave them had not seen the labels that came during the delay, so
+the shares learn at a rate that is smaller the longer the delay is (a label that is d examples late divides the rate of
+an aggregating algorithm by d in the bounds of Joulani, Gyorgy, Szepesvari 2013).
 """
 
 import math
@@ -47,27 +47,27 @@ from stream_apple.core.learner.state.weights import AVERAGE, LINEAR, PREDICTORS,
 from stream_apple.core.learner.state.work import Numbers64
 
 SHARED = ("linear", "average", "stack", "constant", "slow_linear")  # in this order; the last two where labels are late
-STACK = PREDICTORS  # its score stands behind theirs, and behind that the same without bounds
+STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predictors'; STACK + 1: the same, not clipped
 FAST_RATE = 6.0  # times the learning rate
 SLOW_LINEAR_RATE = 0.125
 FAST_LINEAR_RATE = 10.0
-KEEP = 0.9998  # of the stack's matrix, an example: it knows the latest 5,000
-RIDGE = 0.5  # in squares of the scores' range (log-odds: of 1)
+KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
+RIDGE = 0.5  # times the squared range of scores (log-odds: times 1)
 FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
-LEAST_SPREAD = 1e-100  # of labels: the square of a smaller one is next to nothing in float64, and so is a smaller
-LIGHTEST = 1e-100  # importance weight
-SHARE = 1e-5  # goes back to the first shares after each example, so that none is ever lost
-DEALT = 0.1  # anew, where losses have risen
+LEAST_SPREAD = 1e-100  # of labels: the square of a smaller range is next to nothing in float64
+LIGHTEST = 1e-100  # importance weight, for the same reason
+SHARE = 1e-5  # part of all shares that goes back to the first shares after each example, so that none is ever lost
+DEALT = 0.1  # part of all shares that is dealt evenly where losses have risen
 
-LATE_SHARES = (0.05, 0.05)  # the first of constant and slow linear
+LATE_SHARES = (0.05, 0.05)  # the first shares of constant and slow linear
 NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
-PATIENCE = 10.0  # labels: with a longer delay shares learn at a smaller rate
+PATIENCE = 10.0  # examples: with a longer delay shares learn at a smaller rate
 OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
 EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE = STACK + 1, STACK + 2, STACK + 3, STACK + 4
 EARLY = STACK + 5
-"""So many numbers are kept of an example until its label comes: the scores of the predictors and of the stack, that of
-the constant, the one that was published, how many examples had been learned, modulo CYCLE, and of how many examples it
-is the one that is kept. All are float32, for many are in one message of a snapshot."""
+"""How many numbers are kept of an example until its label comes: the scores of the predictors, of the stack and of the
+constant, the published score, how many examples had been learned (modulo CYCLE), and the stride: one example of so many
+is kept. All are float32, because one message of a snapshot holds many of them."""
 CYCLE = 1 << 24  # whole numbers below it are exact as float32
 
 
@@ -81,7 +81,7 @@ def empty_mixture(*, mixed: bool) -> Mixture:
 
 
 def deal_shares(mixture: Mixture) -> None:
-    """Take DEALT of all shares, and deal it evenly: what was worst so far may be best from now on."""
+    """Take the part DEALT of all shares, and deal it evenly: the worst so far may be the best from now on."""
     late = mixture.late[: len(LATE_SHARES)] if is_late(mixture) else mixture.late[:0]
     even = DEALT / (len(mixture.shares) + len(late))
     for shares in (mixture.shares, late):
@@ -89,7 +89,7 @@ def deal_shares(mixture: Mixture) -> None:
 
 
 def effective_weights(mixture: Mixture) -> Numbers64:
-    """Return how much of each predictor's score is in what is published, to first order, as float64[6]."""
+    """Return the weight of each predictor's score in the published one, to first order, as float64[6]."""
     linear, average, stack = mixture.shares
     weights: Numbers64 = stack * mixture.stack
     weights[LINEAR] += linear
@@ -100,7 +100,7 @@ def effective_weights(mixture: Mixture) -> Numbers64:
 
 
 def is_late(mixture: Mixture) -> bool:
-    """Whether the mixture has learned from early scores; then `late` is part of its state, else all zeros."""
+    """Return whether the mixture has learned from early scores; before that `Mixture.late` is all zeros."""
     return len(mixture.late) > 0 and bool(mixture.late[OF_CONSTANT] > 0.0)
 
 
@@ -131,7 +131,7 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
     at_low, at_high = 0.0, 0.0
     for which in range(3):
         score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
-        # Products, not powers: interpreted code would round a power otherwise.
+        # Products, not powers: interpreted code would round a power differently.
         from_low, from_high = (score - low) / spread, (score - high) / spread
         at_low += share * math.exp(-2.0 * (from_low * from_low))
         at_high += share * math.exp(-2.0 * (from_high * from_high))
@@ -141,13 +141,13 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
             from_low, from_high = (score - low) / spread, (score - high) / spread
             at_low += share * math.exp(-2.0 * (from_low * from_low))
             at_high += share * math.exp(-2.0 * (from_high * from_high))
-    # The substitution that has, for either end of the range, at most the loss that the mixture of losses has there.
+    # The substitution function: at either end of the range its loss is at most that of the mixture of predictions.
     return clip_score(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low, high)
 
 
 @part
 def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> float:
-    """Return the score of the constant, the mean of the labels since the first that was late; 0 before it."""
+    """Return the score of the constant: the mean of the labels (or its log-odds) since the first late one, else 0."""
     labels, weights = mixture.late[LABELS], mixture.late[WEIGHTS]
     if weights <= 0.0:
         return 0.0
@@ -157,13 +157,13 @@ def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> floa
 
 @part
 def _late_score(mixture: Mixture, mixing: Numbers64, which: int, loss: int, low: float, high: float) -> float:
-    """Return the score that late[which] is the share of."""
+    """Return the score that the share late[which] belongs to."""
     return constant_score(mixture, loss, low, high) if which == OF_CONSTANT else mixing[SLOW_LINEAR]
 
 
 @part
 def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, published: float, learned: int) -> None:
-    """Write to `early`, float32[EARLY], what is to be known of an example when its label comes."""
+    """Write to `early`, float32[EARLY], what the mixture needs of an example when its label comes."""
     for k in range(STACK + 1):
         early[k] = np.float32(mixing[k])
     early[EARLY_CONSTANT], early[EARLY_PUBLISHED] = np.float32(constant), np.float32(published)
@@ -172,7 +172,10 @@ def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, p
 
 @part
 def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np.float32]) -> None:
-    """Put early scores in the place of those of now; the stack's is by its weights of now, which learn from it."""
+    """Replace the scores in `mixing` by early ones; give constant and slow linear their first shares if they have none.
+
+    The stack's score without bounds is computed by its present weights, because these learn from it.
+    """
     if mixture.late[OF_CONSTANT] <= 0.0:
         for which in range(3):
             mixture.shares[which] *= NOT_LATE
@@ -189,7 +192,7 @@ def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np
 
 @part
 def count_label(mixture: Mixture, loss: int, target: Target) -> None:
-    """Count a label for the constant, once labels have been late."""
+    """Add a label to the sums of the constant, once a label has been late."""
     if mixture.late[OF_CONSTANT] > 0.0:
         label = (1.0 if target.label > 0.0 else 0.0) if loss == LOGISTIC else target.label
         mixture.late[LABELS] += target.importance * label
@@ -211,7 +214,7 @@ def temper(mixture: Mixture, ratio: float) -> None:
         total += shares[which]
     if len(late) and late[OF_CONSTANT] > 0.0:
         for which in range(2):
-            first = LATE_SHARES[which] / NOT_LATE  # beside the others' first shares, which sum to 1 here
+            first = LATE_SHARES[which] / NOT_LATE  # relative to the others' first shares, which sum to 1 here
             late[which] = first * (late[which] / first) ** ratio
             total += late[which]
         for which in range(2):
@@ -224,11 +227,11 @@ def temper(mixture: Mixture, ratio: float) -> None:
 def learn_mixture(
     mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, spread: float, delay: float
 ) -> None:
-    """Update shares and stack from an example whose scores `blend` has left in `mixing`, or `take_early`.
+    """Update shares and stack from an example whose scores `blend` or `take_early` has left in `mixing`.
 
-    constant  the score of the constant when the others were given
+    constant  the score of the constant at the time of the other scores
     spread    high - low
-    delay     how many examples were learned since then, of those that the mixture learns from
+    delay     how many examples that the mixture learns from were learned since then
     """
     if loss == SQUARED and spread <= LEAST_SPREAD:
         return

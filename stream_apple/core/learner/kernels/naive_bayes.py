@@ -1,25 +1,25 @@
 """A warm start for scores, before anything is learned: naive Bayes by the examples counted so far.
 
-The averaged n-join estimator (AnJE of Zaidi et al.), naive Bayes for n = 1. The model's tuples of n different
-features that are in the example vote with the logarithm of how much more frequent they are in one class,
+This is the averaged n-join estimator (AnJE of Zaidi et al.), which is naive Bayes for n = 1. Each tuple of n different
+features of the example that has a slot votes by how much more frequent it is in one class than in the other:
 
     odds = log(P(1) / P(-1)) + w0 * sum over tuples F of log(theta(F, 1) / theta(F, -1)),    w0 = 1 / C(A - 1, n - 1),
 
 so that each of the example's A features counts once. theta(F, y) = (N(F, y) + m * P(F)) / (N(y) + m) with m = PRIOR: an
-estimate drawn to the frequency of F in both classes. (The paper draws it to 1 / |F|, but how many values there will be
-nobody knows on a stream. The frequencies of a tuple's values sum to 1, too, so the thetas do.)
+estimate that is shrunk towards the frequency of F in both classes. (The paper shrinks it towards 1 / |F|, but on a
+stream the number of values is unknown. The frequencies of a tuple's values sum to 1, too, so the thetas do.)
 
-Only presence is counted, so only features whose value is 1 vote: a number has no frequency. Nothing is said by a tuple
-without a slot, nor by the absence of one. The example itself is counted after it was scored.
+Only presence is counted, so only features whose value is 1 vote: a number has no frequency. A tuple without a slot does
+not vote, nor does an absent one. The example itself is counted after it was scored.
 
-The features are not independent, as naive Bayes has it, so the odds are too sure of themselves, the more the fewer
-examples were counted; and where few of many tuples say anything, w0 has them say too little. So scores start from
+Features are not independent, as naive Bayes assumes, so the odds are too extreme, the more so the fewer examples were
+counted. And where only few of many tuples have votes, w0 makes the odds too small. So scores start from
 
     trust * odds,
 
-and trust is learned from the loss of this alone, by Newton's method with forgetting, as in `mixture.py`. The
-predictors that start from it learn the correction: it is an offset, and has no weight of theirs. Their first steps are
-smaller than those of weights that have to learn all, as if each had met WARM_START_DAMPING squared gradients before.
+where trust is learned from the loss of this starting score alone, by Newton's method with forgetting, as in
+`mixture.py`. The starting score is an offset, for which the predictors have no weight: they learn the correction. Their
+first steps are smaller than without it, as if each weight had met WARM_START_DAMPING squared gradients before.
 """
 
 import math
@@ -37,9 +37,9 @@ from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 PRIOR = 0.1
 MOST_ODDS = 50.0  # as scores
-FIRST_TRUST = 0.0  # it is earned
+FIRST_TRUST = 0.0  # nothing is known of the odds yet
 MOST_TRUST = 100.0
-KEEP = 0.99  # of the curvature, an example: trust goes by the latest hundred
+KEEP = 0.99  # of the curvature after each example: trust depends on the latest hundred or so
 U2 = np.uint64(2)
 WARM_START_DAMPING = np.float32(1.0)  # in squares of the feature's value
 TRUST, CURVATURE = range(2)
@@ -89,7 +89,7 @@ def starting_score(trust: NDArray[np.float64], odds: float) -> float:
 
 @part
 def start_expanded(mixing: Numbers64, score: float) -> None:
-    """Add the starting score to the expanded predictors of a mixture; the linear ones, the baseline, have none."""
+    """Add the starting score to the expanded predictors of a mixture; the linear ones, the baseline, start from 0."""
     mixing[APPLE] += score
     mixing[AVERAGE] += score
     mixing[FAST] += score
@@ -97,7 +97,7 @@ def start_expanded(mixing: Numbers64, score: float) -> None:
 
 @part
 def learn_trust(trust: NDArray[np.float64], odds: float, target: Target) -> None:
-    """Move trust along the loss of the starting score alone, by a Newton step; before the example is counted."""
+    """Move trust by a Newton step on the loss of the starting score alone; call it before the example is counted."""
     slope, curvature = descent_of(LOGISTIC, starting_score(trust, odds), target.label)
     trust[CURVATURE] = KEEP * trust[CURVATURE] + target.importance * curvature * odds * odds
     moved = trust[TRUST] + target.importance * slope * odds / (trust[CURVATURE] + 1.0)

@@ -1,8 +1,8 @@
-"""Which parents each of the latest examples has, kept from one growth to the next, see `appraisal.py`.
+"""Lists of the parents that each recent example has, kept from one growth to the next, see `appraisal.py`.
 
-An expansion finds an example's parents by looking up all of its products. But which they are follows from its base
-features, and from who is a parent, alone. So a list holds until something becomes a parent that the example has, and
-then the products of that one tell what joins it. When one ceases to be a parent all lists are written anew.
+An expansion finds an example's parents by looking up all of its products. But its parents follow from its base features
+and from the set of all parents alone. So a list stays valid until a monomial of the example becomes a parent; then only
+the products of this one have to be looked up. When a parent retires, all lists are made again by expansions.
 """
 
 from typing import NamedTuple
@@ -16,18 +16,20 @@ from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATU
 from stream_apple.core.learner.state.table import FREE, PARENT, U8, Index, Words, find
 from stream_apple.core.learner.state.work import BaseFeatures, Work, example_features
 
-ROOM = 1 << 16  # keys: twice what lists take of examples of eight base features, with the default budget
+ROOM = 1 << 16  # keys: twice what the lists need for examples of eight base features, with the default budget
 SIGHTINGS = 1 << 13
-FILTER = 1 << 12
-_REACH = 59.0, -140.0  # exponents of 2: products of values between such are below TOO_LARGE, and not 0
+FILTER = 1 << 12  # bytes; a power of 2
+_REACH = 59.0, -140.0  # exponents of 2, for a whole product: between them it is below TOO_LARGE, and not 0
 
 
 class ParentLists(NamedTuple):
-    """The keys of each example's parents, without the constant; which example that is, its place in `ends` says.
+    """The keys of each recent example's parents, without the constant.
+
+    An example's *place* is its index in `Recent.ends`.
 
     keys         uint64[ROOM]  one list after another
-    first, stop  int64[2 * RECENT_EXAMPLES]  where each is
-    end          int64[1]      where the last one ends; -1 if not all are known
+    first, stop  int64[2 * RECENT_EXAMPLES]  by place: the list is keys[first:stop]
+    end          int64[1]      where the last list ends; -1 if not all are known
     """
 
     keys: Words
@@ -37,11 +39,11 @@ class ParentLists(NamedTuple):
 
 
 class Sightings(NamedTuple):
-    """Candidates that examples have.
+    """Pairs of a candidate and a recent example that has it.
 
-    keys     uint64[SIGHTINGS]  of a candidate
-    example  int64[SIGHTINGS]   the place in `ends` of one that has it, ascending
-    filled   int64[1]           how many there are; -1 if there is no room for all
+    keys     uint64[SIGHTINGS]  the candidate's key
+    example  int64[SIGHTINGS]   the example's place, ascending
+    filled   int64[1]           how many pairs there are; -1 if there is no room for all
     """
 
     keys: Words
@@ -72,10 +74,10 @@ def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeat
 def list_expanded(
     model: Model, lists: ParentLists, place: int, example: BaseFeatures, work: Work, listed: Index
 ) -> None:
-    """Write the list of an example that was just expanded to the nodes [0, listed), the constant being the first.
+    """Write the list of an example that was just expanded to the nodes [0, listed), of which the first is the constant.
 
-    Nothing is known of one whose parents might be others by other weights: where values are clipped, or the budget was
-    used up.
+    All lists become unknown if this example's parents might change while the set of parents does not: if a value may be
+    clipped to 0 or become too large, or if the expansion stopped at `max_features`.
     """
     first, count = lists.end[0], np.int64(listed) - 1
     if first < 0:
@@ -106,10 +108,10 @@ def _is_surely_reached(model: Model, example: BaseFeatures, work: Work) -> bool:
 def carry_over(
     model: Model, lists: tuple[ParentLists, ParentLists], seen: Sightings, at: int, place: int, example: BaseFeatures
 ) -> int:
-    """Write the list of an example that has one already: with the candidates it has that have become parents.
+    """Copy the list of an example that has one, and append its candidates that have become parents.
 
-    lists  those of before, and those that are written
-    at     where `seen` is of this example, or of later ones; returns where it is of later ones
+    lists  the old lists, and the new ones, which are written
+    at     an index of `seen`, before which all pairs are of earlier examples; returns the first of later examples
     """
     old, new = lists
     first, count = new.end[0], old.stop[place] - old.first[place]
@@ -133,9 +135,9 @@ def carry_over(
 
 @part
 def _add_if_parent(model: Model, keys: Words, first: int, end: int, key: Index) -> int:
-    """Append a parent's key to the list that begins at `first`, unless it is there; return where the list ends.
+    """Append the key to the list that begins at `first`, if it is a parent's and not there yet; return the list's end.
 
-    Where there is no more room it is not appended.
+    Without room it is not appended.
     """
     place = find(model.table, key)
     if place >= FREE or end == len(keys):
@@ -186,7 +188,7 @@ def see_candidates(
 
 
 def filter_of(candidates: Words) -> NDArray[np.uint8]:
-    """Return what tells most products from candidates."""
+    """Return uint8[FILTER], 1 at the hash of each candidate's key, by which most other products are ruled out."""
     chosen = np.zeros(FILTER, np.uint8)
     chosen[(candidates >> U8) & np.uint64(FILTER - 1)] = 1
     return chosen

@@ -3,8 +3,9 @@
 Adaptive polynomial expansion (Agarwal, Beygelzimer, Hsu, Langford, Telgarsky: "Scalable Nonlinear Learning with
 Adaptive Polynomial Expansions", NIPS 2014) keeps a set of *parents*. An example's features are the products of
 each parent present in it with each base feature present in it, every product once (`expansion.py`). The constant
-is the first parent: its children are the base features themselves. At an epoch's end the heaviest monomials become
-parents (`parent_selection.py`). In between it is a linear learner (`update.py`) on a table of monomials (`table.py`).
+is the first parent: its products are the base features themselves. At an epoch's end the heaviest monomials become
+parents (`parent_selection.py`). In between apple is a linear learner (`update.py`) on a table of monomials
+(`table.py`).
 
 A linear predictor learns alongside, in the same slots, from the base features alone: the difference between the
 two losses is what the expansion earns. Methods linear, quadratic and cubic differ in which monomials are parents.
@@ -49,10 +50,10 @@ def process_plain(
     """Progressive validation: score each row of [start, stop) in order, then, if `learn`, learn it.
 
     `decay`, `trust` (scores start from naive Bayes), `origins` (examples are counted by label) and `tuples` are None
-    where the model does without; nothing is compiled for these.
+    in a model without them; then nothing is compiled for them.
 
-    Writes these rows of `scores`; a loss is NaN without a label. A row without label, or of weight zero, is scored
-    only. Returns -1; or the row whose score is not finite, which was not learned.
+    Writes these rows of `scores`; a loss is NaN without a label. A row without a label, or of weight zero, is only
+    scored. Returns -1; or the first row whose score is not finite, at which it stops without learning the row.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     counts = model.scalars.counts
@@ -109,7 +110,7 @@ def learn_by_adaptive_descent(
 ) -> None:  # fmt: skip
     """Update both predictors, each by its own score, with the adaptive, normalised, invariant step of `update.py`.
 
-    ends  where the base features end, where the features that were found end, and where the newcomers behind them do
+    ends  the ends of the constant and base features, of the features that had slots, and of the newcomers after them
     """
     base, old, found = ends
     learn_apple(model, decay, features, U0 if wider else old, found, target)
@@ -124,7 +125,7 @@ def learn_by_adaptive_descent(
 def score_linear(
     slots: Slots, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
 ) -> tuple[float, Index]:
-    """Return the linear predictor's score of the constant and the base features, which come first; and their number."""
+    """Return the linear predictor's score, and the number of the constant and the base features, which come first."""
     linear, base = np.float64(0.0), U0
     if not rule.alongside:
         return score, base

@@ -4,9 +4,9 @@ It minimises the mean loss + l2 * |w|^2 / 2 by steps of 1 / (l2 * (t + 1)), wher
 
     w[t+1] = w[t] - (slope * x + l2 * w[t]) / (l2 * (t + 1)), that is, (t + 1) * w[t+1] = t * w[t] - slope * x / l2
 
-A slot holds t * w[t], and so for the linear weight: then the regularisation shrinks all weights at once, and an example
-changes those of its own features alone. Scores are divided by t, the number of learned examples plus 1. The constant is
-regularised like all others. An importance weight is a factor of the slope.
+A slot holds t * w[t], also for the linear weight. So the regularisation shrinks all weights at once, and an example
+changes only those of its own features. Scores are divided by t, which is the number of learned examples plus 1. The
+constant is regularised like all others. An importance weight is a factor of the slope.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def learn_by_plain_descent(
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
         owner["weight"] = within_bounds(owner["weight"] - np.float32(change * x))
-        owner["scale"] = max(owner["scale"], abs(x))  # what parents are selected by; weights do not depend on it
+        owner["scale"] = max(owner["scale"], abs(x))  # the selection of parents needs it; weights do not depend on it
         owner["active"] = 0
         if owner["degree"] <= 1:
             owner["linear_weight"] = within_bounds(owner["linear_weight"] - np.float32(linear_change * x))

@@ -1,4 +1,4 @@
-"""What the kernels of all families do with a row of a batch: find its features, publish its score, count it."""
+"""What every learning kernel does with a row of a batch: find its features, publish its score, count it."""
 
 import math
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from stream_apple.core.learner.state.table import U8, Index, Table
 from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import BaseFeatures, Numbers64, example_features
 
-PREFETCH_DISTANCE = np.uint64(512)  # base features: learning as many takes longer than memory
+PREFETCH_DISTANCE = np.uint64(512)  # base features: learning so many takes longer than a memory access
 
 
 class Scores(NamedTuple):
@@ -28,16 +28,16 @@ class Scores(NamedTuple):
     apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
     linear       float64[n]  the linear predictor's score
 
-    With the softmax loss (`multiclass/`) predictions are numbers of classes: the most probable one by what is
-    published, by all features, by the linear predictor. Then there are, else NaN:
+    With the softmax loss (`multiclass/`) `predictions`, `apple` and `linear` are numbers of classes: the most probable
+    class by what is published, by all features, and by the linear predictor. The next three are NaN with other losses:
 
-    probabilities                float64[n]  that of the prediction
+    probabilities                float64[n]  the probability of the predicted class
     apple_losses, linear_losses  float64[n]  as losses
-    all_probabilities            float64[n, k]  of all classes, if k is their number and not 0
+    all_probabilities            float64[n, k]  the probabilities of all k classes; k is 0 if they are not wanted
 
     Where predictors are mixed:
 
-    early  float32[n, EARLY]  what is kept until the label comes, see `mixture.py`; else float32[0, EARLY]
+    early  float32[n, EARLY]  what is kept until the label comes, see `mixture.py`; float32[0, EARLY] if not wanted
     """
 
     predictions: NDArray[np.float64]
@@ -54,7 +54,7 @@ class Scores(NamedTuple):
     def empty(cls, size: int, classes: int = 0, *, early: bool = False) -> "Scores":
         """Return columns of `size` rows, all NaN.
 
-        classes  how many, if the probabilities of all are wanted
+        classes  the number of classes if the probabilities of all are wanted, else 0
         early    whether `early` is wanted
         """
         column, kept = np.full((len(cls._fields) - 2, size), np.nan), size if early else 0
@@ -73,7 +73,7 @@ def row_features(batch: Batch, row: int) -> BaseFeatures:
 
 @part
 def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
-    """Prefetch what the table has of the base features of the row after this, if it is before `stop`."""
+    """Prefetch what the table has of the base features of the next row, if that is before `stop`."""
     if row + 1 < stop:
         first, last = np.uint64(batch.indptr[row + 1]), np.uint64(batch.indptr[row + 2])
         example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last, last)

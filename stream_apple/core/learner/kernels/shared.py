@@ -24,7 +24,7 @@ def process_shared(
     model: Model, decay: Decay | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
     learn: bool,  # noqa: FBT001
 ) -> int:  # fmt: skip
-    """Do what `process_plain` does; slots that are used for the first time are taken while an example is expanded."""
+    """Do what `process_plain` does; an example's new slots are taken during its expansion."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)

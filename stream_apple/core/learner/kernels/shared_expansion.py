@@ -1,9 +1,9 @@
-"""The hashing trick: which slots an example has where features of equal hash share a weight.
+"""The hashing trick: features of equal hash share a slot, and so a weight; which slots an example has.
 
-Each of the 2^bits slots belongs to one value of the hash for good: nothing is evicted, deferred or refused, and which
-features a weight belongs to can't be told (Cohen, "Efficient logistic regression with stochastic gradient descent";
-Weinberger et al. 2009, without their signs). Features that collide within an example are summed first: they are one
-feature, which is learned once; a sum of 0, or one that is TOO_LARGE, is no feature.
+Each of the 2^bits slots belongs to one value of the hash for good: nothing is evicted, deferred or refused, and the
+table does not say which features a weight belongs to (Cohen, "Efficient logistic regression with stochastic gradient
+descent"; Weinberger et al. 2009, without their signs). Features that collide within an example are summed first, and
+learned once as one feature. A sum that is 0, or TOO_LARGE, is no feature.
 
 A value h of the hash has the key `key_of_hash(h)`, whose tag differs from those of the seven others of its bucket. So
 buckets are never full, and the table is looked up, saved and counted like a table of monomials.
@@ -40,9 +40,9 @@ def expand_shared(
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the slots of the example in `work.features` (slot and x).
 
-    Returns how many there are, and how many of them, which come first, base features have, the constant included. For
-    these `work.own.values` has the sums over base features alone. Slots of products follow. When learning, slots that
-    are used for the first time are taken; else they are left out, for their weights are 0.
+    Returns how many slots there are, and how many of them, which come first, belong to the constant and to base
+    features. For these `work.own.values` has the sums over base features alone. The slots of products follow. When
+    learning, slots that are used for the first time are taken; else they are left out, because their weights are 0.
     """
     table, features, limit = model.table, work.features, np.uint64(model.rule.expansion.max_features)
     bits, constant = np.uint64(model.rule.expansion.hash_bits), np.uint64(len(table.slots) - 1)
@@ -86,7 +86,7 @@ def _add(
 ) -> Index:  # fmt: skip
     """Add a value to the feature of its slot, which may be a new one; return how many features there are then.
 
-    feature  key of the slot, value, and degree: a slot that base features have is one of degree 1
+    feature  key of the slot, value, and degree; a slot that base features use has degree 1
     """
     table, features = model.table, work.features
     key, x, degree = feature
@@ -112,7 +112,7 @@ def _add(
 
 @part
 def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[Index, Index]:
-    """Drop the features whose value is 0 or TOO_LARGE; return how many are left, and how many of the `own` first."""
+    """Drop the features whose value is 0 or TOO_LARGE; return how many are left, in all and of the first `own`."""
     features, left, kept = work.features, U1, own
     for t in range(U1, found):
         x = features.x[t]
@@ -129,9 +129,9 @@ def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[
 
 @part
 def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[float, Index]:
-    """Return the linear predictor's score, of the sums over base features alone, and how many slots these have.
+    """Return the linear predictor's score, from the sums over base features alone, and the number of their slots.
 
-    Their weights and scales are noted in `work.newcomers`, before products change them.
+    It saves the linear weights and scales of these slots in `work.newcomers`, before apple's update changes them.
     """
     if not model.rule.alongside:
         return score, U0
@@ -147,8 +147,8 @@ def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[f
 def use_base_values(model: Model, work: Work, base: Index) -> None:
     """Set the values of the first features to the sums over base features alone, for the linear predictor.
 
-    Where a product has widened a slot's scale, the linear weight stays: it is that of base features, which have not
-    grown.
+    If only a product has widened a slot's scale, the linear weight is restored: the values of base features are not
+    larger than before.
     """
     for t in range(base):
         owner, noted, x = model.table.slots[work.features.slot[t]], work.newcomers[t], work.own.values[t]

@@ -1,12 +1,12 @@
 """The features of an example with method tuples: its base features, and products over the tuples that may have any.
 
 A tuple is a set of n attributes; its features are the products of n base features of the example, one of each attribute
-(Zaidi et al.: ALR^n, whose features have exactly order n; lower orders are spanned by them where no attribute is ever
-absent). The base features are features too: the linear predictor needs them, and so does an example with fewer than n
-attributes. Level by level (hsALR^n) the tuples selected at each level are features, and one more attribute joins only
-if all smaller tuples were selected.
+(Zaidi et al.: ALR^n, whose features have exactly order n; they span the lower orders if no attribute is ever absent).
+The base features are features too: the linear predictor needs them, and so does an example with fewer than n
+attributes. Level by level (hsALR^n), the tuples selected at each level have features, and a tuple of one attribute more
+may have features only if all smaller tuples were selected.
 
-The search is breadth first, in the waves of `expansion.py`, whose functions it uses; products are made one by one,
+The search is breadth first, in the waves of `expansion.py`, whose functions it uses. Products are made one by one,
 since each has to be checked for whether its tuple may have features.
 """
 
@@ -86,7 +86,7 @@ def note_attributes(model: Model, base: BaseFeatures, attributes: Words, work: W
 
 @part
 def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Queue) -> tuple[Queue, Ends]:
-    """Look up the products of the next nodes, some WAVE of them, and list them as hits or misses."""
+    """Look up the products of the next nodes, about WAVE of them, and list them as hits or misses."""
     table, products, nodes, scratch = model.table, work.products, work.nodes, work.tuples
     order, by_level = np.uint8(model.rule.tuples.order), model.rule.tuples.by_level
     deepest = min(order, np.uint8(model.tuples.state[LEVEL])) if by_level else order
@@ -95,7 +95,7 @@ def multiply_attributes(model: Model, base: BaseFeatures, work: Work, queue: Que
     while head < tail and hits + misses <= np.uint64(WAVE):
         node, origin = nodes[head], scratch.nodes[head]
         first, key, x, degree = node["first"], node["key"], node["x"], node["degree"] + np.uint8(1)
-        stop = base.stop if degree == 1 else base.paired  # what is a product already is multiplied with nothing
+        stop = base.stop if degree == 1 else base.paired  # features of role ALONE are products already
         visited += stop - min(first, stop)
         if visited > np.uint64(model.rule.expansion.max_features):
             tail = head
@@ -157,9 +157,10 @@ def may_have_features(
 ) -> bool:
     """Return whether the tuple of a product, or tuples with one more attribute, may have features.
 
-    `node` is the node's path, and the degree of the product. When tuples have been selected, those selected may, and
-    those with an attribute that came later. Before, all may; or, level by level, those of which every smaller tuple was
-    selected.
+    node  the node's path, and the degree of the product
+
+    After the selection, selected tuples and tuples with a later attribute may have features. Before, all may; level by
+    level, only those whose smaller tuples were all selected.
     """
     chosen, level = model.tuples.chosen, model.tuples.state[LEVEL]
     path, degree = node
@@ -179,7 +180,7 @@ def may_have_features(
 
 @part
 def put_path(work: Work, at: Index, attributes: Index, path: Index, late: np.uint8) -> None:
-    """Write a node's TUPLE_NODE: the sum of its attributes, and the base features that it is the product of."""
+    """Write a node's TUPLE_NODE: the sum of its attributes' keys, its base features, and whether one came late."""
     node = work.tuples.nodes[at]
     node["attributes"] = attributes
     node["path"] = path

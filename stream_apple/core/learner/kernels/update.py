@@ -1,8 +1,8 @@
 """How one predictor learns one example: the adaptive, normalised update, by an importance-invariant step.
 
 Adaptive: Duchi, Hazan, Singer 2011. Normalised: Ross, Mineiro, Langford 2013. Invariant to importance weights:
-Karampatziakis, Langford 2011. Term for term it is Vowpal Wabbit's default. What the predictors of a mixture add to it
-is in `mixed_update.py`.
+Karampatziakis, Langford 2011. Term for term it is Vowpal Wabbit's default. `mixed_update.py` has what the predictors of
+a mixture add to it.
 """
 
 import math
@@ -29,7 +29,7 @@ _LARGEST = float(MOST)
 
 
 class Target(NamedTuple):
-    """What a predictor is to learn: the score it gave, the label it should have been, and the importance weight."""
+    """What a predictor learns from: the score that it gave, the label, and the importance weight."""
 
     score: float
     label: float
@@ -39,7 +39,7 @@ class Target(NamedTuple):
 @part
 def gather(slots: Slots, features: ActiveFeatures, found: Index) -> tuple[float, bool]:
     """Copy what the update needs of each slot; return the score, and whether a value is beyond its scale."""
-    score, wider = np.float64(0.0), False  # with a float of Python's, interpreted code would sum float32
+    score, wider = np.float64(0.0), False  # float64, as interpreted code would sum float32 if it began at 0.0
     for t in range(found):
         owner, x = slots[features.slot[t]], features.x[t]
         weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]  # read before anything is written
@@ -51,7 +51,7 @@ def gather(slots: Slots, features: ActiveFeatures, found: Index) -> tuple[float,
 
 @part
 def accumulate(features: ActiveFeatures, size: Index, slope: np.float32) -> None:
-    """Add this example's squared gradients. Then `scale` holds x / scale, and `step` holds that over sqrt(gradient)."""
+    """Add this example's squared gradients; write x / scale to `scale`, and that over sqrt(gradient) to `step`."""
     _, x, _, gradient, scale, step = features
     for t in range(size):
         total = gradient[t] + slope * max(x[t] * x[t], LEAST_SQUARE)
@@ -88,7 +88,7 @@ def normalise(
 
 @part
 def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: float, target: Target) -> np.float32:
-    """Return the factor of each feature's step by which its weight changes, when it is learned at `rate`."""
+    """Return the factor that turns each feature's `step` into the change of its weight, at this learning rate."""
     by = invariant_step(rule.loss, target.score, target.label, rate * target.importance, sensitivity * normaliser)
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
@@ -97,10 +97,10 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
 def decay_and_change(
     rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
 ) -> np.float32:
-    """Decay all weights of one predictor as the example's step asks; return `change_of`, in the table's units.
+    """Decay all weights of one predictor by one step; return what `change_of` does, in the table's units.
 
     which       the predictor, see `decay.py`
-    step_scale  normaliser and sensitivity
+    step_scale  normaliser and sensitivity, as of `normalise`
     """
     normaliser, sensitivity = step_scale
     loss, score, label = rule.loss, target.score, target.label
@@ -112,7 +112,7 @@ def decay_and_change(
 
 @part
 def within_bounds(weight: np.float32) -> np.float32:
-    """Clip a weight to +-MOST_WEIGHT: on a stream whose values are next to zero it would grow for ever."""
+    """Clip a weight to +-MOST_WEIGHT: it would grow for ever on a stream whose values are next to zero."""
     return min(max(weight, -MOST_WEIGHT), MOST_WEIGHT)
 
 
@@ -130,9 +130,9 @@ def widen(owner: Element, size: np.float32) -> None:
 def learn_apple(
     model: Model, decay: Decay | None, features: ActiveFeatures, within: Index, found: Index, target: Target
 ) -> None:
-    """Update all features of the example, which were gathered, and clear the active marks.
+    """Update apple's weights of features[:found], which `gather` has copied, and clear their active marks.
 
-    The values of features before `within` are within their scale.
+    within  the values of features[:within] are within their scale
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
@@ -169,9 +169,9 @@ def learn_apple(
 def learn_linear(
     model: Model, decay: Decay | None, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target
 ) -> None:
-    """Update the linear predictor: features [0, base), and the newcomers [old, found) of degree 1.
+    """Update the linear predictor's weights of features [0, base), and of the newcomers [old, found) of degree 1.
 
-    They are moved together in `slot` and `x`, so this comes after `learn_apple`.
+    It moves these together in `slot` and `x`, so it has to be called after `learn_apple`.
     """
     slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
@@ -184,7 +184,7 @@ def learn_linear(
     for t in range(base):
         owner = slots[slot[t]]
         weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # the scale itself is apple's, who learned first
+        scale[t] = max(owner["scale"], abs(x[t]))  # apple, which learns first, writes the slot's scale
     normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     first = U0

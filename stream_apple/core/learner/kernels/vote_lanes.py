@@ -1,7 +1,7 @@
 """The votes of eight products at once, in SIMD vectors: what `admission.is_ahead` does for each of them in turn.
 
-Written as `lanes.py` is. Votes in one bucket depend on each other: where two of the eight ask in the same bucket, none
-of them has voted afterwards, and they are left to vote in turn.
+The code is written like that of `lanes.py`. Votes in one bucket depend on each other: if two of the eight products ask
+in the same bucket, none of the eight votes here, and the caller lets them vote in turn.
 """
 
 from typing import Any
@@ -22,13 +22,13 @@ IN_TURN = np.uint64(1) << np.uint64(LANES)
 """What `vote_at_once` returns if nobody has voted."""
 
 _I1, _I8, _I16, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 64))
-_BUCKETS_OF_A_WORD = 4  # of 64 bits, of the filter's
+_BUCKETS_OF_A_WORD = 4  # buckets whose bytes fill 64 bits of the filter
 
 
 def leave_to_turns(
     _admission_filter: NDArray[np.uint8], _products: Products, _end: Index, _asking: Index, _votes: np.uint8
 ) -> np.uint64:
-    """Let nobody vote: interpreted code gains nothing by votes at once."""
+    """Let none vote: interpreted code gains nothing by votes at once."""
     return IN_TURN
 
 
@@ -38,7 +38,7 @@ def vote_at_once(
 ) -> tuple[object, object]:  # fmt: skip
     """Let those of products [end, end + 8) vote whose bits are set in the byte `asking`; places are insertion points.
 
-    Returns a byte whose bits say which of them pass; or IN_TURN, if two ask in one bucket, and nobody has voted.
+    Returns a byte whose bits say which of them pass; or IN_TURN if two ask in one bucket, in which case none has voted.
     """
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
@@ -70,7 +70,7 @@ def vote_at_once(
         count = b.select(passes, none, b.select(taken_over, writer.in_all(own), count))
         value = b.or_(b.select(taken_over, mark, there), b.shl(count, writer.number(8)))
 
-        # Eight stores without a branch: those that do not vote write where nobody reads.
+        # Eight stores without a branch: the lanes that do not vote write to memory that nobody reads.
         nowhere = b.ptrtoint(cgutils.alloca_once(b, _I16), _I64)
         voting = b.and_(asks, writer.in_all(b.not_(shared)))
         address = b.add(writer.in_all(b.ptrtoint(bytes_there.data, _I64)), b.shl(bucket, writer.number(1)))
@@ -86,7 +86,7 @@ def vote_at_once(
 
 
 def _equal_lanes(writer: LaneWriter, vector: Any) -> Any:  # noqa: ANN401
-    """Return whether any two lanes are equal: each is held against those one to four places on."""
+    """Return whether any two lanes are equal: each lane is compared with the next four, around the end."""
     b = writer.b
     narrow = b.trunc(vector, INTS)
     found = None

@@ -1,12 +1,12 @@
 """Merging of buckets: which monomials of all models get slots in the merged one, and which are parents.
 
-More than eight may meet. Parents come first, ordered by how many models have them as one, then by what admission goes
-by (the larger weight times the scale), then by the smaller key: nothing depends on which model is the first. The
-monomials that get slots are in ascending order of keys, without gaps, and admission filters are empty: the same content
-has one layout.
+More than eight monomials may meet in a bucket. Those come first that more models have as a parent, then those of more
+use to admission (the larger weight times the scale), then those with the smaller key: nothing depends on which model is
+the first. The monomials that get slots are in ascending order of keys, without gaps, and admission filters are empty,
+so the same content has one layout.
 
-A parent stays one if some model has it as one since earlier merges (unless, by votes, more models had it cease to be
-one). Of those that have become parents since, all are parents (union), or those with most votes, see `merge.py`.
+An earlier parent stays a parent (with votes: unless it retired in more models than kept it). Of the monomials that
+became parents since the last merge, all become parents (with union), or those with most votes, see `merge.py`.
 """
 
 from typing import NamedTuple
@@ -40,8 +40,8 @@ KEYS, KEPT, EVICTIONS, WON, LOST, RETIRED, PARENT_EVICTIONS, CLASHES = range(COU
 class Election(NamedTuple):
     """The rule by which nominees become parents.
 
-    union   whoever is one anywhere
-    chosen  uint64[k], ascending: else those of the nominees
+    union   all of them do
+    chosen  uint64[k], ascending: without `union`, the keys of those that do
     """
 
     union: bool
@@ -49,7 +49,12 @@ class Election(NamedTuple):
 
 
 class Nominees(NamedTuple):
-    """Monomials that became parents since the last merge, and were none before: arrays of equal length."""
+    """Monomials that became parents since the last merge, and were not parents before, as arrays of equal length.
+
+    keys   their keys
+    votes  how many models nominated each
+    use    the usefulness of the merged monomial, see `least_useful`
+    """
 
     keys: Words
     votes: NDArray[np.int64]
@@ -140,9 +145,9 @@ def _collect(stack: Stack, bucket: Index, scratch: MergeScratch) -> Index:
 
 @part
 def _states_of(stack: Stack, scratch: MergeScratch, which: Index) -> tuple[np.int64, np.int64, np.int64, np.uint8]:
-    """Count the models by the monomial's state: a parent since earlier, one since the last merge, resting.
+    """Count the models by the monomial's state: earlier parent, nominee, resting.
 
-    Also returns the largest `parent` where it is no parent: for how long it rests, or that it is BARRED.
+    Also returns the largest `parent` where it is not a parent: for how long it rests, or BARRED.
     """
     standing, nominated, resting, rest = np.int64(0), np.int64(0), np.int64(0), np.uint8(0)
     for p in range(np.uint64(stack.slots.shape[0])):
@@ -161,7 +166,7 @@ def _states_of(stack: Stack, scratch: MergeScratch, which: Index) -> tuple[np.in
 
 @part
 def _elect(stack: Stack, scratch: MergeScratch, which: Index, election: Election, counted: NDArray[np.int64]) -> None:
-    """Write `parent` of the merged monomial, and its votes and usefulness, which decide whether it gets a slot."""
+    """Write `parent` of the merged monomial, and its votes and usefulness, by which slots are given."""
     standing, nominated, resting, rest = _states_of(stack, scratch, which)
     parent = rest
     if rest != BARRED and standing > 0:

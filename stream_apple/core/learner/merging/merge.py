@@ -1,21 +1,21 @@
 """Merging of models that learned from different examples, and the adoption of the merged model.
 
-    merge   a function of the models alone, in their order, whatever they share and wherever it runs
-    adopt   a model that was merged becomes the merged model, bit for bit; a model that was not is merged with it, each
-            of the models in the merged one counting as much as itself
+    merge   returns the merged model, a function of the given models and their order alone
+    adopt   replaces a model by the merged one, bit for bit, if it was among those merged; otherwise the two are merged,
+            where each of the models in the merged one counts as much as the adopting model
 
 Merging is idempotent: equal models make the same model, and one model alone stays as it is, to the bit.
 
-New parents are voted on (`parents = "votes"`): of the monomials that became parents since the last merge
-(`Learner.end_epoch` with `nominate`) as many stay as the models have nominated on average, those of most votes first,
-then those of most use, then the smaller key. All of them would be several times as many features, without more
-benefit. A parent since earlier stays, unless more models had it cease to be one than kept it. `parents = "union"`
-keeps every monomial that is a parent in any model, as Agarwal et al. 2014, section 3.2, have it.
+New parents are voted on (`parents = "votes"`). Of the monomials that became parents since the last merge
+(`Learner.end_epoch` with `nominate`), as many stay as the models have nominated on average: those of most votes first,
+then those of most use, then the smaller key. Keeping all of them would mean several times as many features, without
+more benefit. An earlier parent stays, unless it retired in more models than kept it. `parents = "union"` keeps every
+monomial that is a parent in any model, as Agarwal et al. 2014, section 3.2, do.
 
-Weights mean the same where examples are prepared alike: the same cuts of numbers, the same units of labels. Each model
-makes its own of its first examples, so the first merge chooses: of the models that are prepared alike the most learned
-ones are merged, and all who adopt that are prepared as they were, then on. What the others have learned before is
-lost, once.
+Weights mean the same only if examples are prepared alike: with the same cuts of numbers, and the same units of labels.
+Each model derives both from its first examples, so the first merge has to choose. The models are grouped by their
+preparation, the group that has learned most is merged, and all models that adopt the result are prepared like that
+group from then on. What the other models had learned before is lost, once.
 
 What belongs to the stream that a model has learned stays its own: its clock, progress, counts of examples, and its
 latest examples.
@@ -79,17 +79,17 @@ _R = TypeVar("_R")
 
 
 class MergeCounts(NamedTuple):
-    """What a merge has done with monomials, as numbers of them.
+    """How many monomials had which fate in a merge.
 
-    keys              distinct ones of all models
-    kept              of them, those that have a slot of the merged model
+    keys              distinct monomials of all models
+    kept              those of them that have a slot in the merged model
     evicted           the others, parents included: more than eight met in a bucket
-    parents_won       nominees that are parents from now on
-    parents_lost      nominees that are not, for want of votes
-    parents_retired   parents since earlier that ceased to be one in more models than they stayed
+    parents_won       nominees that became parents
+    parents_lost      nominees that did not, for lack of votes
+    parents_retired   earlier parents that retired in more models than kept them
     parents_evicted   parents among the evicted
-    degree_clashes    monomials that models have with different degrees: the smallest is kept
-    models_dropped    models whose examples were prepared otherwise, of which nothing is in the merged one
+    degree_clashes    monomials whose degrees differ between models: the smallest is kept
+    models_dropped    how many models were left out, as their examples were prepared otherwise
     """
 
     keys: int
@@ -104,29 +104,32 @@ class MergeCounts(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """The merged model, and the counts of what became of monomials."""
+    """The merged model, and the fates of monomials."""
 
     model: Mergeable
     counts: MergeCounts
 
 
 class _Run(Protocol):
-    """Makes calls, each with one of the arguments, one after the other or at once, and gives results in their order."""
+    """Calls a function with each argument, one after the other or at once; yields the results in their order."""
 
     def __call__(self, call: Callable[[_A], _R], arguments: Iterable[_A], /) -> Iterable[_R]:
-        """As `map` does."""
+        """Return what `map` returns."""
         ...
 
 
 def merge(
     models: Sequence[Learner | Mergeable], *, parents: Parents = "votes", run: _Run = map, parts: int = 1
 ) -> Merged:
-    """Return the merged model; the given ones do not change. One alone stays as it is, its nominees being parents.
+    """Return the merged model; the given models do not change.
 
-    models   at least one, in an order that all who merge them agree on. ValueError unless their options are equal;
-             ConfigurationError if models of these options can't be merged
+    models   at least one, in an order on which all processes that merge them agree; of one model alone a copy is
+             returned, whose nominees are parents
     parents  which new parents stay, see above
-    run      makes the calls that merge the `parts` of the table: to the same bits, however many
+    run      calls the function that merges a part of the table
+    parts    into how many parts the table is divided; the result does not depend on it
+
+    ValueError unless the models' options are equal; ConfigurationError if models of these options can't be merged.
     """
     given = [each if isinstance(each, Mergeable) else mergeable_of(each) for each in models]
     check_alike([each.options for each in given])
@@ -145,7 +148,7 @@ def merge(
     election, portions = Election(parents == "union", chosen), portions_of(out)
 
     def merge_some(some: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-        """Merge these portions, in memory of their own; what has been done with monomials."""
+        """Merge these portions with scratch of their own; return the numbers of MergeCounts, int64[COUNTED]."""
         counted, stack = np.zeros(COUNTED, np.int64), empty_stack(tables, portions[0][1] // BUCKET)
         own = empty_merge_scratch(len(given), options.classes, extent.class_columns)
         for start, stop in some:
@@ -167,9 +170,9 @@ def adopt(
 ) -> MergeCounts | None:
     """Replace a learner's mergeable part, in place, by the merged model.
 
-    included     whether the learner's model was one of those merged: then its mergeable part is the merged model, bit
-                 for bit. Else the merged model, taken `roster_size` times, is merged with its own first; unless
-                 examples were prepared otherwise, when nothing of its own is kept
+    included     whether the learner's model was among those merged; then its mergeable part becomes the merged model,
+                 bit for bit. If not, its own model is merged with `roster_size` times the merged model first; but if
+                 its examples were prepared otherwise, nothing of its own is kept
     roster_size  how many models were merged
 
     Returns the counts of that second merge, or None. ValueError for a model of other options.
@@ -185,9 +188,9 @@ def adopt(
 
 
 def start_of(learner: Learner) -> Mergeable:
-    """Return what other models start from: a copy of the mergeable part, whose nominees are parents.
+    """Return a copy of the mergeable part, from which other models can start; its nominees are parents.
 
-    ConfigurationError for options of models that others can't start from.
+    ConfigurationError if models of these options can't be started from.
     """
     check_startable(learner.options)
     return _alone(mergeable_of(learner)).model
@@ -196,14 +199,14 @@ def start_of(learner: Learner) -> Mergeable:
 def warm_up_merging(options: Options) -> None:
     """Compile everything by merging two small models, and adopting the result; size makes no difference."""
     small = Learner(replace(options, bits=BITS.low))
-    # So that there is somebody to vote on.
+    # One nominee, so that there is a vote.
     small.table.slots["key"][0], small.table.slots["parent"][0] = 1, PARENT | NOMINATED
     small.table.tags[0] = 1
     adopt(small, merge([small, small]).model, included=True, roster_size=2)
 
 
 def warm_up_starting(options: Options) -> None:
-    """Compile what it takes to start from another model."""
+    """Compile what a start from another model calls."""
     small = Learner(replace(options, bits=BITS.low))
     adopt(small, start_of(small), included=True, roster_size=1)
 
@@ -219,9 +222,9 @@ def _alone(model: Mergeable) -> Merged:
 
 
 def _most_learned(models: Sequence[Mergeable]) -> list[Mergeable]:
-    """Return those models, in their order, that are prepared alike and have learned most together, by weight.
+    """Return the group of models, in their order, that are prepared alike and have learned most together, by weight.
 
-    Where two kinds have learned as much, that of the first model.
+    If two groups have learned as much, it is the one whose first model comes first.
     """
     learned: dict[bytes, float] = {}
     kinds = [_preparation_of(each) for each in models]
@@ -232,13 +235,13 @@ def _most_learned(models: Sequence[Mergeable]) -> list[Mergeable]:
 
 
 def _preparation_of(model: Mergeable) -> bytes:
-    """Return what tells models apart whose examples are prepared in different ways."""
+    """Return bytes that are equal for two models if and only if their examples are prepared alike."""
     arrays = sorted((name, array) for name, array in model.sums.items() if is_of_preparation(name))
     return b"".join(b"%b %d " % (name.encode(), array.size) + array.tobytes() for name, array in arrays)
 
 
 def _settle(stack: Stack, models: Sequence[Mergeable]) -> None:
-    """Let the weights in a stack of these models be what has become of them by decay."""
+    """Replace the weights in a stack of these models by the decayed weights."""
     rule = decay_of(models[0].options)
     if rule.active:
         settle_stack(stack, [Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models], rule)
@@ -255,7 +258,7 @@ def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: _Run) -> W
     nominated = np.concatenate(list(run(_nominees_of, tables)))
     total = len(nominated)
     keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    # Whole buckets, in which there are any: few, and no more at once than a portion of a table.
+    # Only buckets that have nominees, which are few, and at most a portion of them at once.
     buckets = np.unique(nominated // BUCKET)
     for at in range(0, len(buckets), PORTION_SLOTS // BUCKET):
         stack = stack_of(tables, buckets[at : at + PORTION_SLOTS // BUCKET])

@@ -1,4 +1,4 @@
-"""The scratch of one bucket that is merged: the distinct keys of all models in it, and what becomes of each."""
+"""The scratch for merging one bucket: the distinct keys of all models in it, and the merged monomial of each."""
 
 from typing import NamedTuple
 
@@ -16,13 +16,13 @@ class MergeScratch(NamedTuple):
     places    int64[n, models]  the slot of the key in each model's part of the stack, -1 if it has none
     order     int64[n]          numbers of keys, ascending by key
     votes     int64[n]          how many models have the key as a parent
-    use       float32[n]        the usefulness of the merged monomial, by which admission compares
+    use       float32[n]        the usefulness of the merged monomial, see `least_useful`
     kept      uint8[n]          1 if it gets a slot
-    merged    SLOT[n]
-    companions  COMPANION[n]    of those of degree 0 and 1
-    sums      float64[PREDICTORS]  of one monomial's weights times their accumulators
-    class_rows  float32[n, columns]
-    classes     of the softmax loss; 0: there are none
+    merged    SLOT[n]           the merged monomials
+    companions  COMPANION[n]    of the merged monomials of degree 0 and 1
+    sums      float64[PREDICTORS]  the sums of one monomial's weights times their accumulators
+    class_rows  float32[n, columns]  the merged rows of class weights
+    classes     the number of classes of the softmax loss, or 0
     """
 
     keys: Words
@@ -39,7 +39,7 @@ class MergeScratch(NamedTuple):
 
 
 def empty_merge_scratch(models: int, classes: int, columns: int) -> MergeScratch:
-    """Return scratch to merge buckets of `models` models; `columns`: of a row of class weights."""
+    """Return scratch to merge buckets of `models` models; `columns` is the width of a row of class weights."""
     size = BUCKET * models
     return MergeScratch(
         keys=np.zeros(size, np.uint64),

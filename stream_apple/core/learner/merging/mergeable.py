@@ -19,7 +19,7 @@ class Mergeable(NamedTuple):
     sums: Sums
 
     def digest(self) -> str:
-        """Return 32 hex digits over all of it, which is exactly what is adopted."""
+        """Return a hash, 32 hex digits, of the mergeable part, which is exactly what is adopted."""
         digest = StateDigest()
         digest.add_slots(self.table, 0, len(self.table.slots))
         return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
@@ -31,24 +31,24 @@ def mergeable_of(learner: Learner) -> Mergeable:
 
 
 def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
-    """Return the mergeable part of a model; `sums` are all those of its learner, or more."""
+    """Return the mergeable part of a model; `sums` has all arrays of `Learner.sums`, and perhaps more."""
     kept = {name: array for name, array in sums.items() if name in MERGED_SUMS or is_of_preparation(name)}
     return Mergeable(options, table, kept)
 
 
 def merged_digest(learner: Learner) -> str:
-    """Return 32 hex digits over the mergeable part of a learner."""
+    """Return `Mergeable.digest` of the mergeable part of a learner."""
     return mergeable_of(learner).digest()
 
 
 def check_mergeable(options: Options) -> None:
-    """Raise ConfigurationError for options of models that can't be merged: their numbers mean different things."""
+    """Raise ConfigurationError if models of these options can't be merged."""
     if because := why_not_merged(options):
         raise ConfigurationError(f"merging models: {because}")
 
 
 def check_startable(options: Options) -> None:
-    """Raise ConfigurationError for options of models that no other can start from."""
+    """Raise ConfigurationError if no other model can start from one of these options."""
     if because := why_not_started_from(options):
         raise ConfigurationError(f"starting from a model: {because}")
 

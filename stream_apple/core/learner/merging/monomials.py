@@ -1,14 +1,14 @@
 """Merging of one monomial, over all models that have it: each predictor's weights, their accumulators, and the rest.
 
-A weight is the mean of theirs, weighted by their accumulators G: sum of G * w / sum of G, in the weight's own units, so
-that scores are averaged; G becomes the same mean of itself, sum of G^2 / sum of G (as in Vowpal Wabbit's allreduce). It
-is never the sum: models that have been merged and are merged again share a history, which would be counted again each
-time, until steps are next to nothing. So models that are the same are merged into the same, to the bit.
+The merged weight is the mean of the models' weights w, weighted by their accumulators G: the sum of G * w over the sum
+of G. So scores are averaged. G becomes the same mean of itself, the sum of G^2 over the sum of G (as in Vowpal Wabbit's
+allreduce). It never becomes the sum: models that are merged again and again share a history, which a sum would count
+again each time, until steps are next to nothing. With the mean, equal models merge into the same model, to the bit.
 
-A model counts by the evidence for its weight: one that does not have the monomial, or never learned it, counts nothing.
-All predictors that share an accumulator are averaged by it. A scale is the largest: it bounds values. Counts of
-examples by label, and residuals, are averaged over all models, those that lack the monomial counting 0: only
-proportions mean something. All is computed in float64, in the order of the models.
+A model counts by the evidence for its weight: a model that does not have the monomial, or never learned it, counts
+nothing. All predictors that share an accumulator are averaged by it. The scale becomes the largest, as it bounds
+values. Counts of examples by label, and residuals, are averaged over all models, where those that lack the monomial
+count as 0: only proportions matter. Everything is computed in float64, in the order of the models.
 """
 
 import numpy as np
@@ -33,10 +33,10 @@ _LARGEST = np.float64(MOST)
 
 @part
 def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
-    """Write the merged monomial, but for `parent`; return whether its degrees differ.
+    """Write the merged monomial to the scratch, all but `parent`; return whether its degrees differ between models.
 
-    scratch  places[which] is known
-    which    its number in the bucket
+    scratch  places[which] says where the monomial is in each model
+    which    the monomial's number in the bucket
     """
     at, into, sums = scratch.places[which], scratch.merged[which], scratch.sums
     predictors = predictors_of(stack.companions[0])
@@ -64,7 +64,7 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     into["key"] = scratch.keys[which]
     into["gradient"] = _mean(squares, total)
     into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
-    # Where they are a product's, the same bytes are weights of its, if there is a mixture.
+    # A product of a mixture has its average and fast weight in these bytes; they are written below.
     into["linear_weight"] = 0.0
     into["linear_gradient"] = _mean(linear_squares, linear_total) if least <= 1 else np.float32(0.0)
     for each in range(predictors):
@@ -78,7 +78,7 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
 
 @part
 def _mean(weighted: float, total: float) -> np.float32:
-    """Return a sum that is weighted by accumulators over the sum of these; 0 if that is 0: nothing was learned."""
+    """Return a sum weighted by accumulators over the sum of these; 0 if that is 0, as nothing was learned."""
     return np.float32(weighted / total) if total > 0.0 else np.float32(0.0)
 
 
@@ -121,7 +121,7 @@ def _merge_class(stack: Stack, scratch: MergeScratch, which: Index, of_weight: I
 
 @part
 def _spread(row: Floats, first: Index, classes: Index) -> np.float32:
-    """Return the largest difference between two classes' weights, as `step_of` does."""
+    """Return the largest difference between two classes' weights, as `step_all` writes it to the slot."""
     low = high = row[first]
     for c in range(U1, classes):
         low, high = min(low, row[first + c]), max(high, row[first + c])
@@ -152,7 +152,7 @@ def write_monomial(stack: Stack, scratch: MergeScratch, which: Index, out: Table
             here, q = at[p] >= 0, np.uint64(max(at[p], 0))
             positive = _add(positive, stack.counts[p, q]["positive"] if here else 0.0)
             negative = _add(negative, stack.counts[p, q]["negative"] if here else 0.0)
-            if here:  # 0: it is not known, elsewhere it may be
+            if here:  # 0 says that it is not known; another model may know it
                 attributes = max(attributes, stack.counts[p, q]["attributes"])
                 order = max(order, stack.counts[p, q]["order"])
         out.counts[place]["positive"] = _mean_of(positive, len(at))
@@ -179,5 +179,5 @@ def _add(total: tuple[float, float, float], value: float) -> tuple[float, float,
 
 @part
 def _mean_of(total: tuple[float, float, float], count: int) -> float:
-    """Return the mean, clipped to the least and the most value: of equal values it is that value, despite rounding."""
+    """Return the mean, clipped to the range of the values, so that equal values have exactly that mean."""
     return min(max(total[0] / count, total[1]), total[2])

@@ -1,8 +1,8 @@
 """The taken slots of the same buckets of several models, stacked in arrays, to be merged at once.
 
-A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and it takes no
-more memory than a portion of each model. They are copies: the models stay as they are. Of a table that is not full only
-the cache lines that hold something are read.
+A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and a stack takes
+no more memory than a portion of each model. It holds copies, so the models stay as they are. Of a table that is not
+full only the cache lines that hold something are read.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ class Stack(NamedTuple):
 
     All but `starts` are arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
 
-    starts  int64[models, buckets + 1]  where each bucket's slots begin, and the last one's end. Behind them is room for
-            one more slot, for `settle`, which leaves the last out
+    starts  int64[models, buckets + 1]  where each bucket's slots begin, and where the last one's end. After them is
+            room for one more slot, because `settle` leaves out the last one
     """
 
     slots: NDArray[np.void]
@@ -56,7 +56,7 @@ def portions_of(table: Table) -> list[tuple[int, int]]:
 
 
 def empty_stack(tables: Sequence[Table], buckets: int) -> Stack:
-    """Return a stack for so many buckets of each of these tables, in which there is nothing yet."""
+    """Return an empty stack for `buckets` buckets of each of these tables."""
     models, size = len(tables), buckets * BUCKET + 1
     side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
     for name in SIDES:
@@ -68,9 +68,9 @@ def empty_stack(tables: Sequence[Table], buckets: int) -> Stack:
 
 
 def fill_stack(stack: Stack, tables: Sequence[Table], buckets: NDArray[np.int64]) -> Stack:
-    """Write these buckets of all tables to a stack for as many; the one behind the last has the constant's slot.
+    """Write these buckets of all tables to a stack for as many; a number one above the last bucket's is the constant's.
 
-    Memory that is filled again and again is worth more than new memory, which the system would have to clear.
+    Filling the same memory again is faster than new memory, which the system would have to clear.
     """
     for at, table in enumerate(tables):
         _gather(table, buckets, _model_of(stack, at), stack.starts[at])
@@ -78,7 +78,7 @@ def fill_stack(stack: Stack, tables: Sequence[Table], buckets: NDArray[np.int64]
 
 
 def _model_of(stack: Stack, at: int, size: int | None = None) -> Table:
-    """Return the first slots of one model in a stack, as those of a table; all, if there is no size."""
+    """Return the first `size` slots of one model in a stack as a table; None: all of them."""
     return Table(
         slots=stack.slots[at, :size],
         tags=np.zeros(0, np.uint64),
@@ -94,7 +94,7 @@ def _model_of(stack: Stack, at: int, size: int | None = None) -> Table:
 
 @kernel
 def _gather(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64]) -> None:
-    """Write the taken slots of these buckets one after another, and to `starts` where they are, see `Stack`."""
+    """Write the taken slots of these buckets one after another, and `starts`, see `Stack`."""
     end = U0
     for at in range(len(buckets)):
         starts[at] = end
@@ -158,7 +158,7 @@ def _copy_taken(table: Table, given: Table) -> None:
 
 @part
 def _copy_row(table: Table, place: Index, other: Table, to: Index) -> None:
-    """Copy a slot, and what is beside it, but for companions where there are none."""
+    """Copy a slot, and its rows of the companions and side arrays that the table has."""
     other.slots[to] = table.slots[place]
     if len(table.companions) > 0 and table.slots[place]["degree"] <= 1:
         other.companions[to] = table.companions[place]

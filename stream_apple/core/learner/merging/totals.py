@@ -1,17 +1,19 @@
 """Merging of a model's totals: the state of its mixture, and its sums over examples.
 
-Sums over examples (N, W, the stack's matrix, the curvature of trust) are averaged, not added, for the reason in
-`monomials.py`; each model counts by its own W, so one that has learned nothing counts nothing.
+Sums over examples (N = `norm` and W = `weight` of ModelScalars, the stack's matrix, the curvature of trust) are
+averaged, not added, for the reason given in `monomials.py`. Each model counts by its own W, so a model that has learned
+nothing counts nothing.
 
-- N and W: sum of W * N / sum of W, and the same of W itself. Steps go by their ratio.
-- the stack: each model's is about where the sum of its squared misses, a parabola with its matrix, has its minimum;
-  the merged one is where the sum of the parabolas has it, plus the ridge about the mean of the stacks.
-- the shares: the geometric mean. A share is the exponential of a predictor's loss so far, so that is the share by the
-  mean of the losses; tempered first to the unit of the heaviest example anywhere.
-- trust in naive Bayes: the mean by curvature, which is Newton's method on the sum.
-- labels: the widest range. The decay of weights: none, the table was settled.
+- N and W become the sum of W * N over the sum of W, and likewise for W itself. Steps depend on their ratio.
+- A model's stack is near the minimum of a parabola, the sum of its squared errors, whose curvature is its matrix. The
+  merged stack is the minimum of the sum of all parabolas and of a ridge around the mean of the stacks.
+- The shares become their geometric mean. A share is the exponential of minus a predictor's loss so far, so this is the
+  share that belongs to the mean of the losses. The shares are tempered first, to the unit of the heaviest example of
+  all models.
+- Trust in naive Bayes becomes the mean by curvature, which is Newton's method on the sum.
+- The range of labels becomes the widest. The decay of weights starts again, as the table was settled.
 
-Arrays that all models have in common stay as they are, to the bit.
+An array that is equal in all models stays as it is, to the bit.
 """
 
 import math
@@ -35,11 +37,11 @@ MERGED_SUMS = frozenset(
         *("start", "decay_scale", "decay_drawn"),
     }
 )
-"""The names of those of `Learner.sums` that are merged; the others belong to the stream that a model has learned."""
+"""The names in `Learner.sums` of the arrays that are merged; the others belong to the stream that a model learned."""
 
 
 def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: int) -> Sums:
-    """Return the totals of the merged model, by name; `loss`: its number."""
+    """Return the totals of the merged model, by name; `loss` is the number of the loss function."""
     rows = {name: [model[name] for model in models] for name in models[0]}
     merged = {name: _merge_means(rows["weight"], rows[name]) for name in ("norm", "weight")}
     merged["labels"] = np.array(
@@ -98,7 +100,7 @@ def _merge_shares(rows: _Rows, heaviest: _Rows, proportions: Sequence[float]) ->
     logarithms = [0.0] * len(FIRST_SHARES)
     for row, own, proportion in zip(rows, heaviest, proportions, strict=True):
         ratio = float(own[0]) / most if most > 0.0 else 1.0
-        for which, first in enumerate(FIRST_SHARES):  # as in `temper`, but for a factor that all have
+        for which, first in enumerate(FIRST_SHARES):  # as in `temper`, up to a factor that all shares have
             logarithms[which] += proportion * (math.log(first) + ratio * math.log(float(row[which]) / first))
     largest = max(logarithms)
     shares = [math.exp(logarithm - largest) for logarithm in logarithms]
@@ -130,7 +132,7 @@ def _solve(matrix: list[list[float]], vector: list[float], least: float) -> list
     for j in range(size):
         left = matrix[j][j] - sum(lower[j][k] * lower[j][k] * diagonal[k] for k in range(j))
         diagonal[j] = max(left, least)
-        if diagonal[j] <= 0.0:  # of squared loss, before labels differ
+        if diagonal[j] <= 0.0:  # with the squared loss, before labels differ
             return [0.0] * size
         for i in range(j + 1, size):
             known = sum(lower[i][k] * lower[j][k] * diagonal[k] for k in range(j))

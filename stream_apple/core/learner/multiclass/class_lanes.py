@@ -1,4 +1,4 @@
-"""What is done for each class of a slot's row, eight classes at once, in SIMD vectors as those of `kernels/lanes.py`.
+"""Operations on the classes of a slot's row, eight classes at once, in SIMD vectors like those of `kernels/lanes.py`.
 
 Each class's numbers are made by the same operations in the same order as one by one, so they have the same bits on
 every processor. For the largest and the smallest of some numbers the order makes no difference.
@@ -22,7 +22,7 @@ _LINE_OF_FLOATS = CACHE_LINE // np.dtype(np.float32).itemsize
 
 
 class _ClassWriter(LaneWriter):
-    """Emits what is done for each of `count` classes, eight at once; at the end some lanes may be no classes."""
+    """Emits instructions for each of `count` classes, eight at once; some of the last lanes may have no class."""
 
     def __init__(self, context: Any, builder: Any, count: Any) -> None:  # noqa: ANN401
         super().__init__(context, builder)
@@ -49,17 +49,17 @@ class _ClassWriter(LaneWriter):
         return self.b.gep(array.data, [self.b.add(self.b.mul(place, columns), column)])
 
     def read(self, address: Any) -> Any:  # noqa: ANN401
-        """Return these eight classes' numbers of the row, which stand from `address` on."""
+        """Return these eight classes' numbers of the row that begins at `address`."""
         return self.load(self.b.gep(address, [self._at]), FLOATS, self._valid)
 
     def write(self, value: Any, address: Any) -> None:  # noqa: ANN401
-        """Replace these eight classes' numbers of the row."""
+        """Replace these eight classes' numbers of the row that begins at `address`."""
         self.store(value, self.b.gep(address, [self._at]), self._valid)
 
     def add(self, value: Any, sums: Any) -> None:  # noqa: ANN401
         """Add float32 numbers to these eight classes' float64 ones in the scratch.
 
-        As whole vectors: the next feature's would have to wait until memory has what a masked store has written.
+        It stores whole vectors: after a masked store, the next feature's load would wait until memory has it.
         """
         place = self.b.gep(sums, [self._at])
         self.store(self.b.fadd(self.load(place, DOUBLES), self.b.fpext(value, DOUBLES)), place)
@@ -73,7 +73,7 @@ class _ClassWriter(LaneWriter):
         return self.b.select(self.b.fcmp_ordered("<", other, one), other, one)
 
     def larger(self, one: Any, other: Any) -> Any:  # noqa: ANN401
-        """Return the larger."""
+        """Return the larger of two numbers in each lane; none is NaN."""
         return self.b.select(self.b.fcmp_ordered(">", other, one), other, one)
 
     def within(self, value: Any, low: float, high: float) -> Any:  # noqa: ANN401
@@ -86,7 +86,7 @@ class _ClassWriter(LaneWriter):
         return self.b.fdiv(ratio, self.call(f"sqrt.v{LANES}f32", FLOATS, gradient))
 
     def extreme(self, start: float) -> Any:  # noqa: ANN401
-        """Return a place for the largest or smallest number so far, in each lane; `start` is no number's better."""
+        """Return memory for the largest or smallest number so far in each lane, which any number beats at the start."""
         place = cgutils.alloca_once(self.b, FLOATS)
         self.b.store(ir.Constant(FLOATS, [start] * LANES), place)
         return place
@@ -190,7 +190,7 @@ def move_classes_one_by_one(
 def move_classes(
     _context: Any, rows: Any, _place: Any, _column: Any, _count: Any, changes: Any, _ratio: Any,  # noqa: ANN401
 ) -> tuple[object, object]:  # fmt: skip
-    """Move the weights from rows[place, column] on, behind which their accumulators stand, by their steps.
+    """Move the weights from rows[place, column] on, which their accumulators follow, by their steps.
 
     changes  float32[classes], the factors of the steps
     ratio    x / scale
@@ -235,7 +235,7 @@ def average_classes_one_by_one(rows: Any, place: Index, column: Index, count: In
 def average_classes(
     _context: Any, rows: Any, _place: Any, _column: Any, _count: Any, _share: Any,  # noqa: ANN401
 ) -> tuple[object, object]:  # fmt: skip
-    """Move the means in rows[place, column : column + count] by this share of the way to the weights in front."""
+    """Move the means in rows[place, column : column + count] by this share of the way to rows[place, :count]."""
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         rows, place, column, count, share = arguments
@@ -260,7 +260,7 @@ def _prefetch_no_row(_rows: object, _place: object, _column: object, _count: obj
 
 @instruction(_prefetch_no_row)
 def prefetch_row(_context: Any, rows: Any, _place: Any, _column: Any, _count: Any) -> tuple[object, object]:  # noqa: ANN401
-    """Ask the processor for all cache lines of rows[place, column : column + count], without waiting for them."""
+    """Prefetch all cache lines of rows[place, column : column + count]."""
 
     def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         rows, place, column, count = arguments

@@ -1,16 +1,17 @@
 """How one predictor of k classes scores and learns one example: the softmax loss, and its adaptive, normalised update.
 
 With scores s and probabilities p = softmax(s), the loss is -log p[y], and its derivative by score c is p[c] - 1[c = y].
-Each class has weights and accumulators of its own; scales, and the sums of the normalisation, are common to all.
+Each class has its own weights and accumulators; scales, and the sums of the normalisation, are common to all classes.
 
 The step is invariant to importance weights along the gradient. With R = the sum of exp(s[c]) over the classes that are
 not the label, and q[c] = exp(s[c]) / R, the loss is log(1 + exp(-m)), that of the logistic loss at the margin
 m = s[y] - log R. A step of size u along the gradient adds u * a[y] to the label's score and takes u * q[c] * a[c] from
-the others, a being their sensitivities, so that m grows at first by a[y] + sum of q[c]^2 * a[c] for each u: with that
-sensitivity `invariant_step` says how large u is. It can't overshoot: log R is convex, so m grows by no more than that,
-and all that moves lessens the loss. For two classes at half the rate it is exactly the logistic loss's step, on the
-difference of their weights. With more, a class is the label of one example in k, and its accumulators grow so much more
-slowly; the rate is sqrt(k / 8) times the learning rate (`rate_of`), which is what three sets of 10 to 29 classes like.
+the others, a being their sensitivities, so that m grows at first by a[y] + sum of q[c]^2 * a[c] for each u. With this
+sensitivity `invariant_step` says how large u is. The step can't overshoot: log R is convex, so m grows by no more than
+that, and every change of a score lowers the loss. For two classes at half the rate it is exactly the logistic loss's
+step, on the difference of their weights. With more classes, a class is the label of one example in k, so that its
+accumulators grow more slowly; the rate is sqrt(k / 8) times the learning rate (`rate_of`), which did best on three data
+sets of 10 to 29 classes.
 """
 
 import math
@@ -41,7 +42,7 @@ from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, U0, U1, In
 from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
-_PREFETCH_DISTANCE = np.uint64(24)  # features: to score as many takes as long as memory
+_PREFETCH_DISTANCE = np.uint64(24)  # features: scoring so many takes as long as a memory access
 
 
 @part
@@ -54,8 +55,7 @@ def rate_of(rule: LearningRule) -> float:
 def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_work: ClassWork) -> tuple[Index, bool]:
     """Write the predictors' scores to `class_work.scores`.
 
-    Returns how many features, which come first, are the constant and base features, and whether a value is beyond its
-    scale.
+    Returns the number of the constant and the base features, which come first, and whether a value is beyond its scale.
     """
     slots, rows, rule, scores = model.table.slots, model.table.class_weights, model.rule, class_work.scores
     k, stride = np.uint64(rule.classes), np.uint64(len(class_work.rivals))
@@ -84,8 +84,8 @@ def gather_classes(model: Model, features: ActiveFeatures, found: Index, class_w
 def admit_classes(model: Model, features: ActiveFeatures, old: Index, found: Index) -> None:
     """Write the first weights and accumulators of the newcomers features[old:found].
 
-    Accumulators start at the newcomer's damping (`admit`), in the constant's proportions: classes that are rare have
-    small ones.
+    Accumulators start at the newcomer's damping (`admit`), divided among classes in the constant's proportions, so that
+    rare classes get small ones.
     """
     slots, rows, k = model.table.slots, model.table.class_weights, np.uint64(model.rule.classes)
     constant = np.uint64(len(slots) - 1)
@@ -128,7 +128,7 @@ def prepare_step(
 ) -> None:
     """Accumulate the squared gradients of features[:size] for predictor `which`, and write `class_work.changes`.
 
-    A feature's scale, gathered here, becomes x / scale. All changes are 0 where the loss is 0 in float32.
+    `features.scale` becomes x / scale. All changes are 0 where the loss is 0 in float32.
     """
     slots, rows, scalars, rule = model.table.slots, model.table.class_weights, model.scalars, model.rule
     k, y = np.uint64(rule.classes), np.uint64(label)
@@ -140,7 +140,7 @@ def prepare_step(
         rest += class_work.rivals[c]
     margin = scores[first + y] - math.log(rest)
     for t in range(size):
-        # The scale itself is apple's, who learns first.
+        # Apple, which learns first, writes the slot's scale.
         features.scale[t] = features.x[t] / max(slots[features.slot[t]]["scale"], abs(features.x[t]))
     if margin > SATURATED_MARGIN:
         for c in range(k):
@@ -192,7 +192,7 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, class_work: C
             share = np.float32(1.0) / np.float32(min(sights, HORIZON))
             average_classes(rows, place, average, k, share)
             if owner["degree"] > 1:
-                owner["average"] += (spread - owner["average"]) * share  # what parents are appraised by
+                owner["average"] += (spread - owner["average"]) * share  # the appraisal of parents reads it
 
 
 @part
@@ -208,7 +208,7 @@ def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work:
 
 @part
 def gather_base(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
-    """Move the newcomers [old, found) of degree 1 behind the base features; return how many there are then."""
+    """Move the newcomers [old, found) of degree 1 behind the base features; return the new number of base features."""
     for t in range(old, found):
         if model.table.slots[features.slot[t]]["degree"] == 1:
             features.slot[base], features.x[base] = features.slot[t], features.x[t]

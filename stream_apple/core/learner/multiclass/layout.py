@@ -1,15 +1,15 @@
 """The layout of the numbers of k classes: a slot's row, and the scratch of one example.
 
-A row of `Table.class_weights` has blocks of k float32 each, in this order. How many depends on what is learned:
+A row of `Table.class_weights` has blocks of k float32 each, in this order; how many depends on what is learned:
 
-    WEIGHT, GRADIENT   apple's weights and AdaGrad's accumulators; all there is for method linear
-    LINEAR_WEIGHT, LINEAR_GRADIENT   those of the linear predictor alongside, of base features
-    AVERAGE            if predictors are mixed: the mean of apple's latest weights
+    weights, gradients                apple's weights and AdaGrad's accumulators; method linear has no other blocks
+    linear weights, linear gradients  those of the linear predictor alongside, for base features
+    averages                          if predictors are mixed: the mean of apple's latest weights
 
 The slot itself has what all classes share: scale, degree, parent, sights. Its weight is the largest difference between
-the weights of two classes: the most that the monomial adds to a log-odds, whichever two classes are compared. So
-growth, eviction and inspection see one number, and for two classes that of the logistic loss. Its gradient is the mean
-of the classes' accumulators.
+the weights of two classes: the most that the monomial adds to the log-odds of any two classes. So growth, eviction and
+inspection see one number, which for two classes is the weight of the logistic loss. The slot's gradient is the mean of
+the classes' accumulators.
 """
 
 from typing import NamedTuple
@@ -22,13 +22,13 @@ from stream_apple.core.learner.state.work import LANES, Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
 CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE = range(3)
-"""The predictors in the scratch: apple, or the only one; the linear one alongside; the average of apple's weights."""
+"""The predictors in the scratch: apple (or the only predictor), the linear one alongside, and the average."""
 
 
 class ClassWork(NamedTuple):
     """The scratch of one example of k classes, with room for n, which is k rounded up to whole LANES.
 
-    scores         float64[3 * n]  of each predictor, k of n; the largest is 0 once they are bounded
+    scores         float64[3 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
     probabilities  float64[3 * n]  their softmax
     published      float64[k]      the probabilities that are published
     rivals         float64[n]      the softmax over the classes that are not the label
@@ -54,7 +54,7 @@ def check_labels(labels: NDArray[np.float64], classes: int) -> None:
 
 
 def empty_class_work(classes: int) -> ClassWork:
-    """Return scratch for `classes` classes; 0 for models without."""
+    """Return scratch for `classes` classes; empty arrays if there are 0."""
     room = -(-classes // LANES) * LANES
     return ClassWork(
         np.zeros(3 * room),

@@ -1,10 +1,10 @@
-"""The kernel of models of k classes, which scores and then learns as `kernels/plain.py`, with a score for each class.
+"""The kernel of models of k classes, which scores and then learns like `kernels/plain.py`, with a score for each class.
 
 Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
 average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
 aggregating algorithm for the log loss, at rate 1 (Vovk 1990), with a fixed share as in `kernels/mixture.py`. So its
-loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, and by about SHARE an example, times the
-largest importance weight. There is no stack: apple has its place.
+loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, plus about SHARE for each example, both times
+the largest importance weight. There is no stack: apple takes its place.
 """
 
 import math

@@ -2,10 +2,10 @@
 
     declaration.py       what the declaration of an option says
     declared_options.py  each option's declaration
-    learner_options.py   all of them, checked; what of them names a model, and what follows from them
-    ngrams.py            neighbours in a text as features
-    contradictions.py    which of them don't go together
-    mergeability.py      with which models become one
+    learner_options.py   all options, checked and completed; the name of a model, and what else follows from options
+    ngrams.py            the option `ngrams`: neighbours in a text as features
+    contradictions.py    which options exclude each other
+    mergeability.py      which options let models be merged
 
 The configuration and `stream-apple evaluate` are made of the declarations. A worker reads its configuration before its
 heavy imports, so nothing here may import numpy or numba.

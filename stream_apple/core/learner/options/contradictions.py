@@ -1,7 +1,6 @@
 """Which options exclude each other: one table, which the check walks, the documentation shows, and a test enumerates.
 
-Bounds of single options stand with their declarations; nothing is repeated that another row, or those bounds, say
-already.
+Bounds of single options are in their declarations. No row repeats what another row, or those bounds, say already.
 """
 
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from stream_apple.core.learner.options.declaration import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.declared_options import CLASSES, FIRST, RESERVOIR
 
-_SPOKEN = frozenset({"method", "loss"})  # whose values are named after them: "method linear", not "method = linear"
+_SPOKEN = frozenset({"method", "loss"})  # options that messages name without "=": "method linear"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Contradiction(NamedTuple):
     because: str
 
     def refusal(self, options: object) -> str | None:
-        """Return the fault in these options, by name; None if this row has nothing against them."""
+        """Return the fault in these options, by name; None if they do not violate this row."""
         found = getattr(options, self.demanded.option)
         if self.demanded.holds(found) or not all(each.holds(getattr(options, each.option)) for each in self.given):
             return None
@@ -72,7 +71,7 @@ class Contradiction(NamedTuple):
 
 
 def refuse_contradictions(options: object) -> None:
-    """Raise ValueError for the first row that these options, each of which is possible by itself, violate."""
+    """Raise ValueError for the first row that these options violate; each is within its own bounds."""
     for row in CONTRADICTIONS:
         if (refusal := row.refusal(options)) is not None:
             raise ValueError(refusal)
@@ -182,4 +181,4 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         "most of what a tuple says is in the start",
     ),
 )
-"""In the order in which they are looked at: of several faults the first is told."""
+"""The rows in the order in which they are checked: of several faults the first is reported."""

@@ -1,4 +1,4 @@
-"""What the declaration of an option holds, and the check of its value.
+"""The declaration of an option, and the check of its value.
 
 An option is a field of a dataclass: `bits: Annotated[int | None, Option(...)] = None`, with a docstring below it. The
 section `learner` of the configuration, its reference page and the options of `stream-apple evaluate` are made of these
@@ -47,16 +47,16 @@ class Option:
 
     help        its text in `evaluate --help`
     bounds      of the number, or of each number of a table
-    first       what the first version did: a model that has this value is named without the option. None: all models
-                are named with it
-    expert      whether few need it
-    section     the section of the configuration that has it; "": none has it, and it is for files alone
+    first       the value that corresponds to the first version, in which the option did not exist: a model with this
+                value is named without the option. None: all models are named with it
+    expert      whether only few users need it
+    section     the section of the configuration that has it; "": none has it, and only commands for files do
     unit        of the number
-    pattern     what a text in the configuration has to match
+    pattern     the regular expression that a text in the configuration has to match
     expected    what a text or a table may be, in words
     parse       makes a table of a text
-    metavar     stands for the value in `evaluate --help`
-    since       the version that had it first; "": the first one
+    metavar     the name of the value in `evaluate --help`
+    since       the first version that had it; "": the very first one
     """
 
     help: str
@@ -82,12 +82,12 @@ class Declaration(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that the option may be; () if it is no choice."""
+        """The texts that the option's value may be; () if it is not a choice between texts."""
         found = get_args(self.kind)
         return found if all(isinstance(each, str) for each in found) else ()
 
     def check(self, value: Any) -> None:  # noqa: ANN401  an option's value has its own type
-        """Raise ValueError for a value that is none of the choices, or out of bounds."""
+        """Raise ValueError for a value that is not one of the choices, or out of bounds."""
         if self.choices and value not in self.choices:
             raise ValueError(f"Options.{self.name}: expected one of {', '.join(self.choices)}, found {value!r}")
         bounds = self.option.bounds

@@ -8,10 +8,10 @@ from stream_apple.core.learner.options.declared_options import BY_KEY, DECLARED,
 from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, checked_ngrams
 
 RESERVOIR_ENTRIES = 1 << 15
-"""Features that a reservoir holds at most: cuts are fitted before the example that no longer fits. So a snapshot's
+"""The most features that a reservoir holds: cuts are fitted before the example that no longer fits. So a snapshot's
 manifest, which has them all, stays below Kafka's default limit for a message."""
 
-# Of what `state/table.py` and `state/work.py` make, which can't be imported here.
+# Sizes of the arrays of `state/table.py` and `state/work.py`, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
@@ -30,7 +30,7 @@ _FILLED = (
     "drift", "discretise", "centre", "bins", "reservoir",
 )  # fmt: skip
 _PLAIN = {name: FIRST[name] for name in _FILLED}
-"""The learner of the paper, and of the first version."""
+"""The defaults without a mixture: the learner of the paper, and of the first version."""
 _MIXED = {
     "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
     "votes": "sampled", "early_growth": 60, "discretise": "spline",
@@ -38,7 +38,8 @@ _MIXED = {
 _USUAL_RATE, _RATE_OF_CLASSES = 0.5, 0.75
 _BOTH = frozenset({"auto", "spline"})
 _OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
-"""With values and their intervals: fewer of these need fewer examples, and what is lost is lost before the cuts."""
+"""Defaults if values are learned beside their intervals: then fewer intervals will do, and cuts can be fitted after
+fewer examples."""
 _RESERVOIR_OF_SPLINE = 40
 _FIRST_RESERVOIR_OF_BOTH = 150  # with `centre = 0`
 _FIRST_BUDGET_OF_BOTH = 500  # with `budget_per_feature = 0`
@@ -76,7 +77,7 @@ class Options(DeclaredOptions):
                 defaults |= {"drift": "restart"}
             if self.loss == "squared":
                 defaults |= {"label_units": 10}
-            if self.product_budget is not None:  # who asks for a budget means it
+            if self.product_budget is not None:  # a budget that was asked for holds as it is
                 defaults |= {"budget_per_feature": 0.0}
         discretise = self.discretise or defaults["discretise"]
         if discretise in _BOTH:
@@ -102,14 +103,14 @@ class Options(DeclaredOptions):
 
     @property
     def usual_selection(self) -> Selection:
-        """The default selection, which goes with the other options."""
+        """The default selection, which depends on the other options."""
         if self.method == "tuples":
             return "mi" if self.loss == "logistic" else "cv"
         return "evidence" if self._mixes else "weight"
 
     @property
     def keeps_values(self) -> bool:
-        """Whether numbers are learned as values, too, beside what `discretise` makes of them."""
+        """Whether numbers are learned as values, too, beside their intervals or hats."""
         return self.discretise in _BOTH
 
     @property
@@ -138,9 +139,9 @@ class Options(DeclaredOptions):
         return self.personalise if self.personalise not in {"", BY_KEY} else None
 
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
-        """Return the size of n-grams by namespace, and that for all other namespaces.
+        """Return the size of n-grams by namespace, and the size in all other namespaces.
 
-        The namespace that names users has none: a pair of users is no user.
+        The namespace that names users has no n-grams, as a pair of users is not a user.
         """
         sizes = dict(self.ngrams)
         others = sizes.pop(ALL_NAMESPACES, 1)
@@ -150,11 +151,11 @@ class Options(DeclaredOptions):
 
     @property
     def longest_ngram(self) -> int:
-        """The size of the longest n-gram: an example gets fewer than so many times its features. 1 without n-grams."""
+        """The size of the longest n-gram: n-grams make at most so many features of each feature. 1 without n-grams."""
         return max(dict(self.ngrams).values(), default=1)
 
     def wanted_columns(self) -> frozenset[str]:
-        """Return the fields of batches that this model needs besides the usual: of `spaces`, `attributes`, `users`."""
+        """Return which of the fields `spaces`, `attributes` and `users` of batches this model needs."""
         wanted = {
             "attributes": self.method == "tuples",
             "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
@@ -197,7 +198,7 @@ class Options(DeclaredOptions):
         return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES + counted + sampled
 
     def identity(self) -> dict[str, Any]:
-        """Return what names a model: all options but those with the value that they had before they were options."""
+        """Return the options that name a model: all but those whose value stands for their absence (`first`)."""
         found = asdict(self)
         if not self.mixed:  # then no score depends on them
             del found["pending_labels"]

@@ -1,20 +1,20 @@
-"""Which models can be merged: those whose numbers mean the same in each, and that grow at the same time."""
+"""Which models can be merged: their numbers have to mean the same in each, and they have to grow at the same time."""
 
 from collections.abc import Mapping
 
 from stream_apple.core.learner.options.learner_options import Options
 
 MERGEABLE: Mapping[str, object] = {"early_growth": 0, "drift": "ignore"}
-"""What is chosen for models that are to be merged, where nothing else is given."""
+"""Defaults for models that will be merged, in place of the usual ones."""
 
 
 def mergeable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return these options, of which None is as if not given, with the defaults of models that are to be merged."""
+    """Return the given options (None: not given), completed by the defaults of models that will be merged."""
     return {**MERGEABLE, **{name: value for name, value in given.items() if value is not None}}
 
 
 def why_not_merged(options: Options) -> str:
-    """Return what was expected, what was found, and why models of such options can't be merged; "" if they can."""
+    """Return why models of these options can't be merged (expected, found, reason); "" if they can."""
     for name, why in (
         ("early_growth", "models that are merged grow when epochs end"),
         ("drift", "a model that begins anew would count for nothing"),
@@ -27,7 +27,7 @@ def why_not_merged(options: Options) -> str:
 
 
 def why_not_started_from(options: Options) -> str:
-    """Return, as `why_not_merged`, why no other model can start from one of such options; "" if one can."""
+    """Return, as `why_not_merged` does, why no model can start from one of these options; "" if one can."""
     if options.selects_tuples:
         found = options.selection_share
         return f"expected selection_share = 1, found {found!r}: each model selects tuples of its own"

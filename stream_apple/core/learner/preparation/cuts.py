@@ -1,6 +1,6 @@
-"""Cut points that divide a feature's values into intervals, quantiles or where labels change; and points of splines.
+"""Cuts that divide a feature's values into intervals, at quantiles or where labels change; and points of splines.
 
-A cut is the smallest value of the interval above it: intervals are [a, b), and the outer ones have no end.
+A cut is the smallest value of the interval above it: intervals are [a, b), and the outer ones are unbounded.
 """
 
 import math
@@ -15,10 +15,10 @@ _MANY = 600  # classes: 3.0**647 overflows
 
 
 def quantile_cuts(values: Values, bins: int) -> Values:
-    """Return the cuts of at most `bins` intervals with about as many values each, ascending; few values get one each.
+    """Return the cuts, ascending, of about `bins` intervals with equally many values; few values get an interval each.
 
-    The cuts are those of `numpy.quantile` with method "lower" that are above the smallest value. A value that alone
-    has more than its share would lie in one interval with those next above it: it gets an end of its own.
+    The cuts are those of `numpy.quantile` with method "lower" that are above the smallest value. A value that alone has
+    more than an interval's share would share an interval with the values above it: so a further cut is made after it.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) <= bins:
@@ -33,8 +33,8 @@ def quantile_cuts(values: Values, bins: int) -> Values:
 def spline_points(values: Values, most: int) -> Values:
     """Return the points of a linear spline, ascending: the least and the largest value, and quantiles between.
 
-    There are about as many values between each two, at most `most` points, and each value if there are not more. One
-    that alone has more than its share, and the next above it, are points as well.
+    If there are at most `most` values, each is a point. Otherwise there are about `most` points, with equally many
+    values between neighbours; a value that alone has more than such a share, and the next value, are points as well.
     """
     distinct: Values = np.unique(values)
     if len(distinct) <= most:
@@ -46,7 +46,7 @@ def spline_points(values: Values, most: int) -> Values:
 def mdl_cuts(values: NDArray[_Float], classes: NDArray[np.generic]) -> NDArray[_Float]:
     """Return the cuts of least class entropy, as long as they shorten the description: Fayyad and Irani 1993.
 
-    classes  of each value, by any names: numbers, or whether it is the one of two
+    classes  the class of each value: a number, or a boolean
     """
     distinct, place = np.unique(values, return_inverse=True)
     names, number = np.unique(classes, return_inverse=True)
@@ -90,9 +90,10 @@ def _bits_of_classes(count: int) -> float:
 
 
 def information_bits(numbers: NDArray[np.int64], classes: NDArray[np.generic] | None) -> float:
-    """Return the bits of information that a value's interval has on its class; without classes, its entropy.
+    """Return the mutual information, in bits, of a value's interval and its class; without classes, the entropy.
 
-    numbers  of the values' intervals
+    numbers  int64[n], the number of each value's interval
+    classes  [n], the class of each value, or None
     """
     _, of_interval = np.unique(numbers, return_counts=True)
     of_all = _entropy(of_interval[None].astype(np.float64))[0]

@@ -1,4 +1,4 @@
-"""What features are called that were made of others: `age\u2208[25,37)`, `age\u224831`, `age\u221230` if centred."""
+"""Names of features made of others: intervals `age\u2208[25,37)`, hats `age\u224831`, centred values `age\u221230`."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _INFINITE = "\u221e"
 
 
 class Derived(NamedTuple):
-    """The key of the feature that a derived one was made of, and what is appended to its name."""
+    """What a derived feature was made of: a feature's key, and the text that is appended to that feature's name."""
 
     feature: int
     ending: str

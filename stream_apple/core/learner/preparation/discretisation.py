@@ -1,12 +1,14 @@
-"""Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals, or hats between points.
+"""Discretisation: a reservoir is filled, cuts are fitted on it, and values become intervals, or hats of a spline.
 
-What is said of cuts here holds for the points of splines as well. They may be fitted anew.
+The points of splines are called cuts here as well.
 
-With the option `centre` values are centred before: when the reservoir has so many examples, twice as many, and so on.
+With the option `centre` values are centred before there are cuts: when the reservoir has so many examples, and again
+when it has twice as many, and so on.
 
-Fitted anew, cuts change as little as they must: those of a feature stay while they fit (`reservoir.py`). Otherwise all
-intervals are new features, but for those between the same cuts as before, whose keys are the same. The keys that no
-example will have again are returned, so that their weights can be freed.
+With the option `refit_epochs` cuts are fitted again, on a sample of later examples. They change as little as possible:
+the cuts of a feature stay while they fit (`reservoir.py`). Otherwise its intervals are new features, but for those
+between the same two cuts as before, whose keys are the same. The keys that no example will have again are returned, so
+that their slots can be freed.
 """
 
 from collections.abc import Mapping
@@ -39,16 +41,16 @@ _Arrays = dict[str, NDArray[Any]]
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
 _OF_CENTRED = ("centres", "widths")
 _PRIORITIES, _THRESHOLD, _REFITS = "sample_priorities", "sample_threshold", "refits"
-_LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # of `refits`: see Refits, and examples learned
+_LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # indices of `refits`: the examples learned, and fields of Refits
 
 
 class Refits(NamedTuple):
     """When cuts were fitted.
 
-    made_at  examples that had been learned when they were last fitted; 0 before
-    epochs   that have ended since
-    times    that they were fitted in all
-    sampled  examples in the sample that they will be fitted on next
+    made_at  how many examples had been learned when cuts were last fitted; 0 before
+    epochs   how many epochs have ended since
+    times    how often cuts were fitted
+    sampled  how many examples the sample has on which cuts will be fitted next
     """
 
     made_at: int
@@ -69,31 +71,33 @@ class Discretiser:
         names = [name for name in options.namespaces_to_discretise if name]
         self._spaces = np.array([space_key(name) for name in names], np.uint64)
         self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
-        self._sample = empty_sample()  # before the first fit, what fills is in its reservoir
+        self._sample = empty_sample()  # its reservoir is the one that is filled before the first fit
         self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
         self._form = form_of(options)
         self._lookup = look_up_table(self.intervals, self._form)
 
     def prepare(self, batch: Batch) -> Batch:
-        """Return the batch with values as intervals, by the current cuts."""
+        """Return the batch with values as intervals or hats, by the current cuts."""
         return self._prepared(batch, self.intervals, self._lookup)
 
     @property
     def settled(self) -> bool:
-        """Whether cuts are final: what becomes of an example does not depend on those that are learned before it."""
+        """Whether cuts are final: how an example is prepared does not depend on the examples before it."""
         return bool(self._fitted[0]) and not self._options.refit_epochs
 
     def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
-        """Return what becomes of the only row of `batch`, and the kernel with its arguments that writes it.
+        """Return a batch for the prepared row, and a kernel with its arguments that prepares the only row of `batch`.
 
         room  how many features the row has at most
+
+        Without a kernel the batch returned is `batch` itself, which needs no preparation.
         """
         if len(self.intervals.features) or self._form.lasting:
             return call_for_one_row(batch, room, self.intervals, self._lookup)
         return batch, None
 
     def prepare_to_learn(self, batch: Batch) -> list[Batch]:
-        """Return the rows as `prepare` would at the time of each, in as many parts as cuts or centres change."""
+        """Return the rows as `prepare` would return each at its time, as parts between changes of cuts or centres."""
         parts, at, rows = [], 0, len(batch.labels)
         while at < rows:
             rest = batch if at == 0 else batch.select(np.arange(at, rows))
@@ -111,7 +115,7 @@ class Discretiser:
         return batch._replace(roles=(batch.values == 1.0) * BIN) if self._form.lasting else batch
 
     def _learn(self, batch: Batch) -> int:
-        """Take in examples until cuts or centres change; return the first row that comes after that."""
+        """Learn examples until cuts or centres change; return the first row after the change."""
         if self._fitted[0]:
             if self._options.refit_epochs:
                 self._sample_examples(batch)
@@ -130,16 +134,16 @@ class Discretiser:
         return stop
 
     def _next_centring(self) -> int:
-        """Return how many examples the reservoir has when values are centred next; RESERVOIR.high if they are not."""
+        """Return the size of the reservoir at which values are centred next; RESERVOIR.high or more if they are not."""
         due = int(self._options.centre or RESERVOIR.high)
         while due <= len(self._sample.reservoir.sizes):
             due *= 2
         return due
 
     def end_epoch(self) -> NDArray[np.uint64]:
-        """Fit cuts anew if they are due; return the keys, ascending, that no example will have again.
+        """Fit cuts again if that is due; return the keys, ascending, that no example will have again.
 
-        If they are due and the sample is not full, they wait for the end of another epoch.
+        If it is due and the sample is not full, it waits for the end of another epoch.
         """
         gone = np.zeros(0, np.uint64)
         if not self._options.refit_epochs or not self._fitted[0]:
@@ -156,7 +160,7 @@ class Discretiser:
         return np.union1d(gone, np.setdiff1d(values, values_before))
 
     def _sample_examples(self, batch: Batch) -> None:
-        """Sample examples that come after cuts were fitted, for the next fit."""
+        """Take a sample, for the next fit, of the examples that come after cuts were fitted."""
         self._sample = take(self._sample, batch, int(self._refits[_LEARNED]), int(self._options.reservoir or 0))
         self._count(len(batch.learned(0, len(batch.labels))))
 

@@ -1,22 +1,23 @@
-"""Features as intervals, or as linear splines: which features are cut, where, and how a row of an example changes.
+"""Features as intervals, or as linear splines: which features are cut, where, and how the row of an example changes.
 
 A value of a feature that is cut becomes the indicator of its interval [a, b): value 1, role BIN, and a key made of the
-feature's key and of a and b, so that an interval is the same monomial whatever the neighbouring cuts are. A feature
-that an example lacks has the value 0 there (svmlight and JSON leave zeros out): of the *dense* ones, present in at
-least PRESENT of the reservoir's examples, it gets the interval of 0. Of the others absence is the reference level.
+feature's key and of a and b, so that an interval is the same monomial whatever the other cuts are. An example that
+lacks a feature means the value 0 (svmlight and JSON leave zeros out). If the feature is *dense*, that is, present in at
+least the share PRESENT of the reservoir's examples, the example gets the interval of 0. If it is not dense, absence is
+the reference level.
 
-With splines the cuts are points, and a feature has a *hat* for each: 1 at its point, falling to 0 at the points beside
-it, and beyond the first and the last point 1. So a value has one or two hats above 0, whose sum is 1, and weights of
-hats are a function of the value with no jumps but small ones, as the least hats are left out. A hat's key is made of
-its own point and those beside it.
+With splines the cuts are points, and a feature has a *hat* for each: a function that is 1 at its point, and falls to 0
+at the points beside it; beyond the first and the last point their hats are 1. So a value has one or two hats above 0,
+whose sum is 1. A weighted sum of hats is piecewise linear in the value; it has small jumps only, where a small hat is
+left out. A hat's key is made of its own point and those beside it.
 
-The value may be kept as well: as it is, or *centred*, (value - centre) / width. Products of values far from 0 are
-nearly proportional to their factors, and an outlier would set the scale of all other values: centred ones have a bound.
-Centre and width are a mean and a standard deviation, first of a few examples, when a feature may have no cuts yet; what
-is centred by others is the same feature nevertheless, so that what was learned stays. In the first version of `auto`
-(option `centre` = 0) they follow from the cuts, and are part of the feature's key.
+The value may be kept as well: as it is, or *centred*, (value - centre) / width, and clipped. Products of values far
+from 0 are nearly proportional to their factors, and an outlier would set the scale of all other values. Centre and
+width are the mean and the standard deviation of the examples, at first of a few, when a feature may have no cuts yet.
+The key does not depend on them, so that what was learned stays when they change. In the first version of `auto` (option
+`centre` = 0) they follow from the cuts, and are part of the feature's key.
 
-All this bounds an example's row: three times its features, and three times the dense ones.
+The row of an example has at most three times as many features as before, plus three for each dense feature.
 
 With `centre` a feature that is not cut and has the value 1 has the role BIN as well: its square is itself.
 """
@@ -32,12 +33,12 @@ from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.options import Options
 
 PRESENT = 0.1
-"""Share of examples."""
+"""The least share of examples that have a dense feature."""
 REACH, FIRST_REACH = np.float32(3.0), np.float32(2.0)
-"""Of centred values; the second with `centre` = 0."""
+"""Centred values are clipped to +-REACH; with `centre` = 0 to +-FIRST_REACH."""
 LEAST_HAT = np.float32(0.1)
-"""A hat of less is left out: a weight is learned in units of the largest value so far, and what a first example of
-next to nothing has taught would count as if the value had been 1."""
+"""A smaller hat is left out. A weight is learned in units of the largest value so far: if the first value were next to
+0, what it taught would count as if it had been 1."""
 
 KernelCall = tuple[Callable[..., int], tuple[Any, ...]]
 _Keys = NDArray[np.uint64]
@@ -53,8 +54,8 @@ NOTHING, RAW, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
 class Form(NamedTuple):
     """What values become.
 
-    spline   hats, and no intervals
-    lasting  values are centred as the option `centre` says: by any centre and width they are the same feature
+    spline   they become hats, not intervals
+    lasting  the key of a centred value does not depend on centre and width (option `centre` above 0)
     """
 
     spline: bool
@@ -62,17 +63,17 @@ class Form(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """All features that are cut, `n` of them, with `c` cuts in all, or points of splines.
+    """All features that are cut or centred, `n` of them, with `c` cuts, or points of splines, in all.
 
     features    uint64[n]   their keys, ascending
-    ends        int64[n]    where the cuts of each end
-    cuts        float32[c]  of one after another, ascending
+    ends        int64[n]    where the cuts of each end in `cuts`
+    cuts        float32[c]  those of one feature after another's, ascending in each
     dense       uint8[n]    whether absence is an interval too
-    kept        uint8[n]    what of the value is kept besides: NOTHING, IT, or CENTRED
-    spaces      uint64[n]   the key of each one's namespace, and
-    attributes  uint64[n]   that of its attribute, as of `Batch`; 0 if nobody asked
-    centres     float32[n]  what is subtracted from a centred value,
-    widths      float32[n]  and what it is divided by, above 0
+    kept        uint8[n]    which form of the value is kept besides: NOTHING, RAW, or CENTRED
+    spaces      uint64[n]   the key of each feature's namespace, as in `Batch`; 0 if not asked for
+    attributes  uint64[n]   the key of each feature's attribute, as in `Batch`; 0 if not asked for
+    centres     float32[n]  what is subtracted from a centred value
+    widths      float32[n]  what the difference is divided by, above 0
     """
 
     features: _Keys
@@ -90,14 +91,15 @@ class Lookup(NamedTuple):
     """The arrays that the kernel needs, which follow from the intervals.
 
     keys     uint64[2^k]  a hash table of the features' keys; 0 is free
-    numbers  int64[2^k]   which feature each is
+    numbers  int64[2^k]   the number of each feature, its index in `Intervals`
     starts   int64[n + 1] where the cuts of each feature begin
-    made     uint64[c + n]  the keys of the intervals: those of feature i begin at starts[i] + i; of hats uint64[c]
-    absent   int64[d]     the features that are dense
+    made     uint64[c + n]  the keys of intervals, those of feature i from starts[i] + i on; or the keys of hats,
+                          uint64[c], those of feature i from starts[i] on
+    absent   int64[d]     the numbers of the dense features
     moved    uint64[n]    the keys of centred values
     seen     int64[n]     scratch
-    reach    the largest centred value
-    ones     whether features of value 1 have the role BIN
+    reach    what centred values are clipped to
+    ones     whether features that are not cut and have the value 1 get the role BIN
     spline   whether values become hats
     """
 
@@ -114,7 +116,7 @@ class Lookup(NamedTuple):
 
 
 def form_of(options: Options) -> Form:
-    """Return what these options let values become."""
+    """Return the form of values that these options ask for."""
     return Form(options.discretise == "spline", bool(options.centre))
 
 
@@ -174,7 +176,7 @@ def keys_of_centred(intervals: Intervals, form: Form) -> _Keys:
 def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     """Return centre and width, above 0, of a feature with these cuts, of which there is at least one."""
     centre = cuts[len(cuts) // 2]
-    # Each halved before they are added: their difference may be beyond all numbers.
+    # Each is halved first, as their difference may overflow.
     width = cuts[-1] / np.float32(2) - cuts[0] / np.float32(2)
     return centre, width or abs(centre) or np.float32(1)
 
@@ -192,7 +194,7 @@ def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:
 
 
 def look_up_table(intervals: Intervals, form: Form) -> Lookup:
-    """Return the lookup arrays of these intervals; they are no part of the state, and made anew by a restore."""
+    """Return the lookup arrays of these intervals; they are not part of the state, and a restore makes them again."""
     count = len(intervals.features)
     size = 4
     while size < 2 * count:
@@ -224,7 +226,7 @@ def look_up_table(intervals: Intervals, form: Form) -> Lookup:
 
 
 def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
-    """Return the batch with values as intervals, and values that are kept besides."""
+    """Return the batch with values as intervals or hats, and with the values that are kept besides."""
     rows = len(batch.labels)
     made = _room_for(batch, rows, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup)
     end = _write_rows(batch, intervals, lookup, made)
@@ -247,7 +249,7 @@ def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Look
 
 
 def _room_for(batch: Batch, rows: int, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
-    """Return a batch with room for what so many rows become that have so many features in all."""
+    """Return a batch with room for `rows` prepared rows, which had `features` features in all before."""
     each = (2 if lookup.spline else 1) + int(intervals.kept.any())
     most = each * (features + rows * len(lookup.absent))
     spaces = np.empty(most if len(batch.spaces) else 0, np.uint64)
@@ -320,7 +322,7 @@ def _write_value(intervals: Intervals, lookup: Lookup, number: int, value: np.fl
         return _write_bin(made, end, lookup.made[above + number], np.float32(1.0))
     if above in (start, stop):
         return _write_bin(made, end, lookup.made[min(above, stop - 1)], np.float32(1.0))
-    # In float64: the difference of two points may be beyond all numbers of float32.
+    # In float64, as the difference of two points may overflow float32.
     low, high = np.float64(intervals.cuts[above - 1]), np.float64(intervals.cuts[above])
     share = np.float32((np.float64(value) - low) / (high - low))
     rest = np.float32(1.0) - share

@@ -1,8 +1,9 @@
 """Personalisation: the products of the features that name the user with all other base features.
 
-A score is the shared part plus the user's (Daume 2007; Weinberger et al. 2009): of a user without history it is the
-shared part alone. A product is the monomial that growth would make of the two: its key is the sum of theirs. It is one
-from the first example on, and like the user's own feature it is ALONE: it is multiplied with nothing.
+A score is the shared part plus the user's part (Daume 2007; Weinberger et al. 2009); the score of a user without
+history is the shared part alone. Each product is the monomial that growth would make of the two features: its key is
+the sum of theirs. But it is a feature from the first example on, and like the user's own feature it has the role ALONE:
+it is multiplied with nothing.
 """
 
 from typing import NamedTuple
@@ -21,7 +22,7 @@ _ZERO = np.uint64(0)
 class Personal(NamedTuple):
     """A batch with users' own features.
 
-    truncated  bool[n]: the examples that have not all of theirs
+    truncated  bool[n]: whether some of the example's own features did not fit
     """
 
     batch: Batch
@@ -31,13 +32,13 @@ class Personal(NamedTuple):
 class UserFeatures:
     """Adds users' own features to batches.
 
-    by    a namespace, or BY_KEY
-    most  features of an example, the constant included: a user whose products do not fit any more gets none, nor do
-          those behind it
+    by    the namespace whose features name users; or BY_KEY: the record's key names the user
+    most  the most features of an example, the constant included: a user whose products do not all fit gets none, nor
+          do the users after it
     """
 
     def __init__(self, by: str, most: int) -> None:
-        # 0 says that it is the key: no namespace has that key.
+        # 0 stands for BY_KEY, as no namespace has the key 0.
         self._space = _ZERO if by == BY_KEY else np.uint64(space_key(by))
         self._most = most
 
@@ -54,7 +55,10 @@ class UserFeatures:
         return bounds
 
     def add(self, batch: Batch) -> Personal:
-        """Return the examples with their users' own features, which come last."""
+        """Return the examples with their users' own features, which come last.
+
+        AssertionError for a batch without the column that names users.
+        """
         if self._space == _ZERO:
             _check(batch.users, batch.labels, "users")
         room = int(self.bounds(batch).sum())
@@ -92,9 +96,9 @@ def _check(column: NDArray[np.uint64], other: NDArray[np.generic], name: str) ->
 
 @kernel
 def _add(batch: Batch, space: np.uint64, most: int, out: Batch, truncated: NDArray[np.bool_]) -> int:
-    """Write the rows of `out`, whose arrays have room; return how many features there are.
+    """Write the rows of `out`, whose arrays have room for them, and `truncated`; return how many features there are.
 
-    space  the namespace of users' features; 0: an example has one user, `batch.users`
+    space  the key of the namespace that names users; 0: an example has one user, `batch.users`
     """
     z = 0
     for row in range(len(batch.labels)):

@@ -4,9 +4,9 @@
     discretise   values of numeric features become intervals, see `discretisation.py`
     personalise  users have copies of all features so far, see `personalisation.py`
 
-Each stage gets the rows that the one before has made. What it makes of an example is a function of its state and of
-that example; its state, of the examples that were learned before and of where epochs ended. So nothing depends on how
-examples are cut into batches.
+Each stage gets the rows that the stage before has made. What it makes of an example is a function of its state and of
+that example. Its state is a function of the examples that were learned before and of where epochs ended. So nothing
+depends on how examples are cut into batches.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,15 +28,15 @@ from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 Arrays = dict[str, NDArray[Any]]
 
 TRUNCATED_USERS = "users_truncated"
-"""The name of what is counted of a stream, and says nothing of how it is prepared."""
-_PORTION = 1 << 20  # features; a part has the products of one example more
+"""The name of a count among the state's arrays: it does not affect how examples are prepared."""
+_PORTION = 1 << 20  # features of a portion, which the last example may exceed
 
 
 class Preparation:
     """The stages that the options ask for; without any, batches stay as they are.
 
     active      whether there is a stage
-    form        what numbers become, where they are cut
+    form        what numbers become that are cut
     with_roles  whether features may have roles afterwards
     """
 
@@ -68,7 +68,7 @@ class Preparation:
         return batch if self._users is None else self._users.add(batch).batch
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
-        """Return rows [start, stop), prepared, as rows from 0 on; those with a label and a weight change the state."""
+        """Return rows [start, stop), prepared, as rows 0, 1, ...; those with a label and a weight change the state."""
         batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
             batch = reduce(_joined, self._discretiser.prepare_to_learn(batch))
@@ -80,15 +80,17 @@ class Preparation:
 
     @property
     def settled(self) -> bool:
-        """Whether one example alone can be prepared by `call_for_one_row`: nothing else becomes of it, now or later."""
+        """Whether `call_for_one_row` can prepare an example, and its state will not change any more."""
         if self._ngrams is not None or self._users is not None:
             return False
         return self._discretiser is None or self._discretiser.settled
 
     def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
-        """Return what becomes of the only row of `batch`, and the kernel with its arguments that writes it, or None.
+        """Return a batch for the prepared row, and a kernel with its arguments that prepares the only row of `batch`.
 
         room  how many features the row has at most
+
+        Without a kernel the batch returned is `batch` itself, which needs no preparation.
         """
         return (batch, None) if self._discretiser is None else self._discretiser.call_for_one_row(batch, room)
 
@@ -106,12 +108,12 @@ class Preparation:
         return batch if self._ngrams is None else add_ngrams(batch, self._ngrams)
 
     def end_epoch(self) -> NDArray[np.uint64]:
-        """Return the keys, ascending, that features had until now and will not have again, as stages have changed."""
+        """Let the stages end an epoch; return the keys, ascending, that no feature will have again."""
         return np.zeros(0, np.uint64) if self._discretiser is None else self._discretiser.end_epoch()
 
     @property
     def refits(self) -> Refits | None:
-        """When cuts were fitted, if they are fitted again and again; else None."""
+        """When cuts were fitted, if the options have them fitted again and again; else None."""
         return None if self._discretiser is None else self._discretiser.refits
 
     @property
@@ -121,7 +123,7 @@ class Preparation:
 
     @property
     def arrays(self) -> Arrays:
-        """The state by name: the arrays themselves, which are replaced, and not written to, when it changes."""
+        """The state by name: the arrays themselves; a change of the state replaces them and does not write to them."""
         arrays = {} if self._discretiser is None else self._discretiser.arrays
         return arrays if self._users is None else arrays | {TRUNCATED_USERS: self._truncated}
 
@@ -145,7 +147,7 @@ def ngrams_of(options: Options) -> NgramSizes | None:
 
 
 def _rows(batch: Batch, start: int, stop: int) -> Batch:
-    """Return rows [start, stop) as views with their features alone: a stage takes time for all that are in a batch."""
+    """Return rows [start, stop) as views with their features alone, as a stage handles all features of a batch."""
     indptr = batch.indptr[start : stop + 1]
     own, rows = slice(int(indptr[0]), int(indptr[-1])), slice(start, stop)
     return Batch(

@@ -1,4 +1,4 @@
-"""The reservoir of examples on which cuts are fitted, the first of a stream or a sample; and the fit."""
+"""The reservoir of examples on which cuts are fitted (the first of the stream, or a sample), and the fit."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -23,23 +23,28 @@ from stream_apple.core.learner.preparation.intervals import (
 
 FEWEST, FEWEST_TO_CENTRE = 16, 2
 FEWEST_OF_BOTH: Mapping[str, int] = MappingProxyType({"auto": 5, "spline": 3})
-"""Times that a feature must have been seen to be cut: intervals of fewer values would be noise. Fewer do where the
-value is learned beside its interval or its hats, so that little is lost by a bad cut; and to be centred."""
+"""How often a feature must have been seen to be cut, or to be centred: intervals of fewer values would be noise. With
+`auto` and `spline` fewer will do, as the value is learned beside its interval or its hats, and a bad cut costs little.
+"""
 COMMON, TABLE = 0.5, 0.2
-"""Share of examples that have a common feature; and the least share of them among the numeric ones. Of tables it is a
-third and more, of text a fortieth and less."""
+"""A feature is common if this share of examples has it; and numeric features are cut only if this share of them is
+common. In tables a third or more are common, in text a fortieth or less."""
 SUFFICIENT_INFORMATION, SUFFICIENT_CLASS_INFORMATION = 0.9, 0.6
-"""Cuts stay that say this share of the bits that fresh ones would: of which interval a value is in; of labels, with
-mdl. Of two samples of 500 of the same stream the quantiles of the one say .98 of what its own do for the other, of
-values that have moved by their standard deviation .81. With mdl it is .94, less where labels are noise, and .30."""
+"""Cuts stay if they carry this share of the bits that fresh cuts would: bits of a value's interval, or, with mdl, bits
+of the label. As was measured with two samples of 500 of the same stream, the quantiles of one carry 0.98 of the bits
+that the other's own do; 0.81 if its values have moved by their standard deviation. With mdl these shares are 0.94 (less
+where labels are noise) and 0.30."""
 
 
 class Reservoir(NamedTuple):
     """`r` examples with `m` features in all.
 
-    sizes       int64[r]    how many features each has
+    sizes       int64[r]    how many features each example has
     labels      float64[r]
-    keys        uint64[m]   and so are values, spaces and attributes as of `Batch`; the last two are 0 if not asked for
+    keys        uint64[m]   as in `Batch`, like the next three
+    values      float32[m]
+    spaces      uint64[m]   0 if not asked for
+    attributes  uint64[m]   0 if not asked for
     """
 
     sizes: NDArray[np.int64]
@@ -71,9 +76,9 @@ def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
 
 
 def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int, bool]:
-    """Take in the examples that are learned, in order, until there are `most`, or the next no longer fits.
+    """Add the examples that are learned, in order, until there are `most`, or the next one does not fit.
 
-    Returns the reservoir, the first row that is behind it, and whether it is full.
+    Returns the new reservoir, the first row after the last one added, and whether the reservoir is full.
     """
     learned = batch.learned(0, len(batch.labels))
     sizes = np.diff(batch.indptr)[learned]
@@ -103,14 +108,14 @@ def fit(
     *,
     cut: bool = True,
 ) -> Intervals:
-    """Cut the numeric features: those with two values besides 0, seen at least FEWEST times.
+    """Cut the numeric features: those that were seen with at least two values besides 0, and often enough (FEWEST).
 
-    None is cut where most are absent from most examples, less than TABLE being COMMON: these are words, of which
-    presence says more than any interval.
+    None is cut if less than the share TABLE of them is COMMON: such features are words, whose presence says more than
+    any interval.
 
-    spaces  keys of the namespaces whose features are looked at; none: all
+    spaces  keys of the namespaces whose features may be cut; empty: all
     before  the current intervals: the cuts of a feature stay if they still fit
-    cut     otherwise numbers are centred, and none is cut
+    cut     False: numbers are centred only
     """
     rows = np.repeat(np.arange(len(reservoir.sizes)), reservoir.sizes)
     fewest = FEWEST_OF_BOTH.get(str(options.discretise), FEWEST) if cut else FEWEST_TO_CENTRE
@@ -141,8 +146,8 @@ def fit(
 class _NumericFeature(NamedTuple):
     """A feature that has several values.
 
-    entries  int64[k], where it stands among the reservoir's features
-    present  bool[r], whether an example has it
+    entries  int64[k], its indices among the reservoir's features
+    present  bool[r], whether each example has it
     """
 
     entries: NDArray[np.int64]
@@ -150,7 +155,7 @@ class _NumericFeature(NamedTuple):
 
 
 class _FeatureCuts(NamedTuple):
-    """The cuts of one feature, and what `Intervals` has of it besides."""
+    """The cuts of one feature, float32[c], and its other fields of `Intervals`."""
 
     cuts: NDArray[np.float32]
     kept: np.uint8
@@ -164,7 +169,7 @@ def _numeric_features(
 ) -> Iterator[_NumericFeature]:
     """Yield the numeric features that were seen at least `fewest` times, in the order of their keys.
 
-    rows  int64[m], the example of each entry
+    rows  int64[m], the number of each entry's example
     """
     order = np.argsort(reservoir.keys, kind="stable")
     _, starts, counts = np.unique(reservoir.keys[order], return_index=True, return_counts=True)
@@ -229,7 +234,7 @@ def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
 
 
 def _is_dense(share: float, earlier: _FeatureCuts | None) -> bool:
-    """Return whether absence is an interval too; a feature that is cut keeps its answer unless its share is far off."""
+    """Return whether absence is an interval too; with earlier cuts it stays as it was if the share is near PRESENT."""
     if earlier is not None and PRESENT / 2.0 <= share <= PRESENT * 2.0:
         return earlier.dense
     return share >= PRESENT
@@ -238,9 +243,9 @@ def _is_dense(share: float, earlier: _FeatureCuts | None) -> bool:
 def _still_fits(
     earlier: _FeatureCuts, fresh: _FeatureCuts, values: NDArray[np.float32], classes: NDArray[np.generic] | None
 ) -> bool:
-    """Return whether earlier cuts stay: they tell about as much of the values, or of their classes, as fresh ones.
+    """Return whether earlier cuts stay: if they say about as much of the values, or of their classes, as fresh cuts.
 
-    They may not be more than there are values, either: cuts are bounded by what a reservoir holds.
+    They never stay if there are more cuts than values, so that what a reservoir holds bounds the number of cuts.
     """
     if earlier.dense != fresh.dense or len(earlier.cuts) > len(values):
         return False
@@ -249,7 +254,7 @@ def _still_fits(
     )
     if classes is None:
         return old >= SUFFICIENT_INFORMATION * new
-    # What chance has cut goes: for each cut it has to save the bits that a parameter costs (Schwarz 1978).
+    # Cuts made by chance go: for each cut they have to save the bits that a parameter costs (Schwarz 1978).
     return (
         old >= SUFFICIENT_CLASS_INFORMATION * new
         and len(values) * old >= len(earlier.cuts) * math.log2(len(values)) / 2.0
@@ -259,8 +264,8 @@ def _still_fits(
 def _kept(options: Options, labels: NDArray[np.float64], *, dense: bool) -> np.uint8:
     """Return which form of a feature's value is learned besides its interval, or its hats.
 
-    The centred value, but as it is for features that most examples lack, where 0 is nothing and not a number. In the
-    first version it was centred only where there are two labels.
+    That is the centred value if the feature is dense; otherwise the raw value, because an absent feature then means
+    nothing rather than the number 0. In the first version (`centre` = 0) there also have to be just two labels.
     """
     if not options.keeps_values:
         return NOTHING
@@ -276,9 +281,9 @@ def _centred(options: Options, values: NDArray[np.float32], cuts: NDArray[np.flo
 
 
 def _classes(labels: NDArray[np.float64], *, several: bool) -> NDArray[np.generic]:
-    """Return the class of each example: its label, if that is one of several classes.
+    """Return the class of each example: its label, if there are `several` classes.
 
-    Else whether it is the larger of two labels, or, if there are more, above their median.
+    Otherwise it is whether the label is the larger of two, or, if there are more labels, above their median.
     """
     if several:
         return labels

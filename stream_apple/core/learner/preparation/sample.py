@@ -1,8 +1,8 @@
-"""The sample that cuts are fitted on anew: random examples of those learned since the last fit.
+"""The sample on which cuts are fitted again: random examples of those learned since the last fit.
 
-Each example has a priority, a hash of its number, and the examples of least priority are kept, as many as there is room
-for. So all examples of the period are equally likely to be in it, none from before; and which they are follows from the
-examples alone, however they are cut into batches.
+Each example has a priority, which is a hash of its number. The examples of least priority are kept, as many as there is
+room for. So all examples since the last fit are equally likely to be in the sample, and which of them are follows from
+the examples alone, however they are cut into batches.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from stream_apple.core.learner.preparation.intervals import splitmix64_finalizer
 from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, reservoir_of
 
 SAMPLE_ENTRIES = 1 << 14
-"""Features that a sample holds at most: beside it a snapshot's manifest has the intervals that there are."""
+"""The most features that a sample holds: a snapshot's manifest has to have room for it and for the intervals."""
 OPEN = np.iinfo(np.uint64).max
 _SALT = np.uint64(0x5851F42D4C957F2D)
 
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
     reservoir   the examples, in the order of their priorities
     priorities  uint64[r]  ascending
-    threshold   uint64[1]  priorities from here on are not taken any more; OPEN if none was left out
+    threshold   uint64[1]  only priorities below it are taken; OPEN if no example was left out
     """
 
     reservoir: Reservoir
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     threshold: NDArray[np.uint64]
 
     def full(self, most: int) -> bool:
-        """Return whether it has `most` examples, or had no room for another one."""
+        """Return whether the sample has `most` examples, or has left out an example for lack of room."""
         return len(self.priorities) >= most or bool(self.threshold[0] != OPEN)
 
 
@@ -43,10 +43,10 @@ def empty_sample() -> Sample:
 
 
 def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
-    """Return the sample with the batch's examples that are learned and have a low enough priority.
+    """Return the sample after the learned examples of the batch.
 
-    seen  how many were learned before the batch
-    most  examples that a sample may have
+    seen  how many examples were learned before the batch
+    most  how many examples a sample may have
     """
     learned = batch.learned(0, len(batch.labels))
     with np.errstate(over="ignore"):
@@ -59,7 +59,7 @@ def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
     all_priorities = np.concatenate([sample.priorities, priorities[wanted]])
     order = np.argsort(all_priorities)
     total = np.concatenate([kept.sizes, sizes[wanted]])[order].cumsum()
-    # Priorities that once were too high never come in: what is kept is a function of all that were seen.
+    # A priority that was too high once is never taken later, so the sample is a function of all examples seen.
     count = int(np.count_nonzero(total[:most] <= SAMPLE_ENTRIES))
     threshold = all_priorities[order[count]] if count < len(order) else sample.threshold[0]
     new = np.sort(order[:count][order[:count] >= len(kept.sizes)])

@@ -21,7 +21,7 @@ class ExpansionRule(NamedTuple):
 
     exhaustive    every monomial below `max_degree` is a parent
     max_features  of an example after expansion
-    hash_bits     features of equal hashes of so many bits share a slot, see `shared_expansion.py`; 0: none does
+    hash_bits     bits of the hash by which features share slots, see `shared_expansion.py`; 0: they share none
     """
 
     exhaustive: bool
@@ -33,10 +33,10 @@ class ExpansionRule(NamedTuple):
 class TupleRule(NamedTuple):
     """Says which tuples of attributes have features; see `tuple_expansion.py`.
 
-    order      how many attributes each has; 0 if method is not tuples
-    by_level   those of each order are selected among those whose smaller ones were
-    selecting  some are left out
-    ablating   what each adds to predictions is measured, see `ablation.py`
+    order      how many attributes each tuple has; 0 if method is not tuples
+    by_level   each level selects among the tuples whose smaller tuples were all selected
+    selecting  some tuples are left out
+    ablating   the kernel measures what each tuple adds to predictions, see `ablation.py`
     """
 
     order: int
@@ -57,7 +57,7 @@ class SideArrayRule(NamedTuple):
 
 
 class DecayRule(NamedTuple):
-    """The amounts of L2 and L1 regularisation; `active`: whether either is above 0."""
+    """The amounts of L2 and L1 regularisation; `active` says whether either is above 0."""
 
     l2: float
     l1: float
@@ -67,7 +67,7 @@ class DecayRule(NamedTuple):
 class Decay(NamedTuple):
     """How far the weights of each predictor have shrunk since the table was last settled; empty without regularisation.
 
-    scale  float64[2], float64[5] if predictors are mixed  a weight is scale * what the table has
+    scale  float64[2], or float64[5] if predictors are mixed  a weight is scale * the number in the table
     drawn  of the same shape  the L1 shrinkage so far, in the table's units, see `decay.py`
     """
 
@@ -78,13 +78,14 @@ class Decay(NamedTuple):
 class LearningRule(NamedTuple):
     """The options that kernels need; they do not change during a run.
 
-    loss       its number, see `losses.py`
+    loss       the number of the loss function, see `losses.py`
+    rate       the learning rate
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
-    sampled_votes  products ask for slots in some examples, see `admission.py`
+    sampled_votes  products ask for slots in some examples only, see `admission.py`
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
-    plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the adaptive update
-    classes    of the softmax loss, see `multiclass/`; 0: there is one score
+    plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the update is adaptive
+    classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
     decay      the regularisation of the adaptive update
     """
 
@@ -105,10 +106,10 @@ class LearningRule(NamedTuple):
 class ModelScalars(NamedTuple):
     """The model's scalars, in arrays so that kernels can change them in place.
 
-    norm    float64[2]  N, sum of importance * x^2/scale^2, of apple and of the linear predictor
-    weight  float64[2]  W, sum of the importance weights of the examples that moved each of them
-    labels  float64[2]  smallest and largest of 0 and the labels learned: scores are clipped to it (squared loss)
-    counts  int64[8]    see the constants above
+    norm    float64[2]  the sum of importance * x^2 / scale^2, of apple and of the linear predictor
+    weight  float64[2]  the sum of the importance weights of the examples that moved each of the two
+    labels  float64[2]  smallest and largest of 0 and the labels learned, to which scores are clipped (squared loss)
+    counts  int64[8]    by the constants EXAMPLES ... REFUSED above
     """
 
     norm: NDArray[np.float64]
@@ -124,8 +125,8 @@ class Mixture(NamedTuple):
     curvature  float64[36]  its matrix of second derivatives, symmetric
     shares     float64[3]   of linear, average and stack in what is published; they sum to 1
     heaviest   float64[1]   the largest importance weight learned: losses are compared in units of it
-    late       float64[4]   the shares of constant and slow linear; the sums of labels (logistic: of positive ones) and
-                            of weights; all 0 before a label was late
+    late       float64[4]   the shares of constant and slow linear; then the importance-weighted sum of labels (logistic
+                            loss: of labels 1) and the sum of importance weights; all 0 before a label was late
     """
 
     stack: NDArray[np.float64]
@@ -136,14 +137,14 @@ class Mixture(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """The base features of the latest examples, in two halves filled in turn; empty if predictors are not mixed.
+    """The base features of the latest examples, in two halves that are filled in turn; empty if predictors do not mix.
 
     keys    uint64[2 * RECENT_FEATURES]
     values  float32[2 * RECENT_FEATURES]
-    roles   uint8[2 * RECENT_FEATURES], or empty if features have none
+    roles   uint8[2 * RECENT_FEATURES], or empty if features have no roles
     ends    int64[2 * RECENT_EXAMPLES]  where each example ends in its half
-    filled  int64[4]  the half that is being filled, the number of examples in each, and how many examples the model had
-                      learned when it last grew
+    filled  int64[4]  the half that is being filled, the numbers of examples in both, and how many examples the model
+                      had learned when it last grew (GROWN_AT)
     """
 
     keys: NDArray[np.uint64]
@@ -159,10 +160,10 @@ class Tuples(NamedTuple):
     A tuple is a set of attributes, and its key the sum of theirs mod 2^64.
 
     chosen  uint64[2^k]  the keys of the tuples that may have features, as a set: see `tuple_expansion.set_of`
-    known   uint64[2^k]  of the attributes that tuples were chosen from, as a set
-    state   int64[3]     the order of the tuples that are being explored, one more than the last when all are selected;
-                         how many tuples of the last order there were to choose from; and how many examples were learned
-                         when the last were selected
+    known   uint64[2^k]  the keys of the attributes that tuples were chosen from, as a set
+    state   int64[3]     LEVEL: the order of the tuples that are being explored, one above the last order when all are
+                         selected; SEEN: how many tuples the last selection chose from; SINCE: how many examples had
+                         been learned at that selection
     """
 
     chosen: Words
@@ -171,7 +172,7 @@ class Tuples(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that kernels need of a model; `start` is the trust in naive Bayes of `naive_bayes.py`, or empty."""
+    """All that kernels need of a model; `start` holds the trust in naive Bayes, see `naive_bayes.py`, or is empty."""
 
     table: Table
     scalars: ModelScalars

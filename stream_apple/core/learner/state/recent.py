@@ -1,4 +1,4 @@
-"""The latest examples, which an epoch's end looks at to see what parents cost and earn."""
+"""The latest examples, on which `appraisal.py` measures what parents cost and earn when an epoch ends."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from stream_apple.core.jit import copy_numbers, part
 from stream_apple.core.learner.state.model import Recent
 from stream_apple.core.learner.state.work import BaseFeatures
 
-RECENT_FEATURES = 8192  # of each half, base features
+RECENT_FEATURES = 8192  # base features of each half
 RECENT_EXAMPLES = 512  # of each half
 
 
 def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
-    """Return empty halves for the latest examples, of size 0 unless `mixed`; `roles`: features may have roles."""
+    """Return empty halves, of size 0 unless `mixed`; `roles` says whether features may have roles."""
     features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
     return Recent(
         np.zeros(features, np.uint64),

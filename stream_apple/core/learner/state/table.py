@@ -1,7 +1,7 @@
 """The table of monomials: 2^bits slots in buckets of eight, each owned by one 64-bit key.
 
 A key is looked up in one word of tags first (a byte of each slot's key, as in Google's SwissTable), so most absent
-keys are told without touching their slots. Indices are unsigned throughout the kernels: a signed one costs a test
+keys are recognised without reading their slots. Indices are unsigned throughout the kernels: a signed one costs a test
 for Python's negative indices at every access.
 """
 
@@ -22,9 +22,9 @@ Element: TypeAlias = Any  # one element of a structured array, changed in place
 BUCKET = 8  # slots among which a key may live; their tags fill one word
 CACHE_LINE = 64  # bytes
 
-# Half a cache line, so that one miss brings all that scoring and learning a monomial needs. Eight bytes have two
-# meanings: in a base feature's slot they are the linear predictor's, in a product's, which has none, they are what
-# other predictors have besides apple's weight (`mixed_update.py`); a base feature has that in its COMPANION.
+# Half a cache line, so that one cache miss brings all that scoring and learning a monomial needs. Eight bytes have two
+# meanings: in a base feature's slot they are the linear predictor's; in a product's slot they are the average and the
+# fast weight (`mixed_update.py`), which a base feature has in its COMPANION.
 _FIELDS: tuple[tuple[str, type, int], ...] = (
     ("key", np.uint64, 0),  # the owner; 0 = free (and the constant's, in the last slot)
     ("weight", np.float32, 8),
@@ -47,7 +47,7 @@ SLOT = np.dtype(
         "itemsize": 32,
     }
 )
-# What else a base feature has if predictors are mixed.
+# What a base feature has in addition if predictors are mixed.
 COMPANION = np.dtype(
     [
         ("average", np.float32),
@@ -56,14 +56,14 @@ COMPANION = np.dtype(
         ("fast_linear", np.float32),  # and at a higher one
     ]
 )
-# What else a monomial has if parents are selected by the squared residuals that they meet, see `residuals.py`.
+# What a monomial has in addition if parents are selected by squared residuals, see `residuals.py`.
 RESIDUALS = np.dtype(
     [
         ("residuals", np.float64),  # sum of importance * residual^2 * x^2,
         ("squares", np.float64),  # and of importance * x^2
     ]
 )
-# What else a monomial has if examples are counted by label. Without gaps between fields, as all of what stands beside
+# What a monomial has in addition if examples are counted by label. It has no gaps between fields, like all rows beside
 # slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 COUNTS = np.dtype(
     [
@@ -73,12 +73,12 @@ COUNTS = np.dtype(
         ("order", np.uint64),  # how many features it is the product of, if all differ; 0 if not, or if nobody knows
     ]
 )
-PARENT = np.uint8(1)  # the bit of `parent` that says so
-NOMINATED = np.uint8(64)  # a further bit of a parent's, if models are merged: it became one since the last merge
-BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never is one
+PARENT = np.uint8(1)  # the bit of `parent` that a parent has
+NOMINATED = np.uint8(64)  # a further bit of a parent that became one since the last merge, if models are merged
+BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never becomes a parent
 
-# Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights at
-# most MOST_WEIGHT, so scores can't overflow; accumulators keep from LEAST_SQUARE to MOST, so steps can't.
+# Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights are at
+# most MOST_WEIGHT, so scores can't overflow; accumulators stay from LEAST_SQUARE to MOST, so steps can't.
 MOST_WEIGHT = np.float32(2.0**66)  # times 2^60 it is finite; 1 / sqrt(LEAST_SQUARE), the largest step, is below it
 MOST = np.finfo(np.float32).max
 LEAST_SQUARE = np.float32(1.2e-38)  # a square is never less (as in Vowpal Wabbit)
@@ -90,14 +90,14 @@ class Table(NamedTuple):
     slots    SLOT[2^bits + 1]  in buckets of 8, and the constant's
     tags     uint64[buckets]   a byte of each slot's key, 0 = free
     admission_filter  uint8[buckets] or uint8[2 * buckets], see `admission.py`
-    companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: of slots of degree 0 and 1. Memory
-                      that was never written costs nothing, so it is that of base features alone
-    residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: of all slots
-    stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: if weights are drawn to 0, how far
-                      all were when this slot was last written, for each of n predictors, see `decay.py`
+    companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: used for slots of degree 0 and 1.
+                      Memory that was never written costs nothing, so only base features cost any
+    residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: used for all slots
+    stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: with L1, the total shrinkage at the
+                      time when this slot was last written, for each of n predictors, see `decay.py`
     counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
-    class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: what classes have of their
-                      own, see `multiclass/layout.py`
+    class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: the weights of each class,
+                      see `multiclass/layout.py`
     ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
                       see `ablation.py`
     """
@@ -114,15 +114,15 @@ class Table(NamedTuple):
 
 
 SIDES = ("residuals", "stamps", "counts", "class_weights", "ablations")
-"""What monomials have besides, in arrays of their own, where it is asked for: rows of free slots are all 0."""
+"""The side arrays, which a table has if its options need them; rows of free slots are all 0."""
 
 
 class Extent(NamedTuple):
     """Which side arrays a table has besides its slots.
 
-    mixed      what several predictors need
-    residuals  what parents need that are selected by the squared residuals that they explain
-    stamps, counts, ablations, class_columns  see `Table`; no stamps or classes: 0
+    mixed      whether predictors are mixed, so that base features have companions
+    residuals  whether parents are selected by squared residuals
+    stamps, counts, ablations, class_columns  see `Table`; 0 without stamps or classes
     """
 
     mixed: bool = False
@@ -134,7 +134,7 @@ class Extent(NamedTuple):
 
 
 def empty_table(bits: int, extent: Extent) -> Table:
-    """Return a table of 2^bits free slots, aligned to cache lines; ConfigurationError if memory does not suffice."""
+    """Return a table of 2^bits free slots, aligned to cache lines; ConfigurationError if there is too little memory."""
     size = (1 << bits) + 1
     buckets = (1 << bits) // BUCKET
     try:
@@ -204,9 +204,9 @@ def copy_slots(table: Table) -> tuple[Slots, Slots]:
 
 
 def free_slots(table: Table, places: NDArray[np.int64]) -> None:
-    """Free the slots at `places`, with all that their monomials have besides, as if these had never been admitted."""
+    """Free the slots at `places`, and clear their rows in all other arrays, as if they had never been used."""
     table.tags.view(np.uint8)[places] = 0
-    # As bytes: of a row that is assigned, what lies between its fields would be anything, and digests cover it.
+    # As bytes: assigning a row leaves anything between its fields, which digests cover.
     companions = [table.companions] if len(table.companions) else []
     for rows in (table.slots, *companions, *sides_of(table, 0, len(table.slots)).values()):
         rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
@@ -250,14 +250,14 @@ def bucket_of(tags: Words, key: Index) -> Index:
 def free_tags(word: Index) -> Index:
     """Return a word with the high bit set in each byte that is 0.
 
-    For the lowest of them that is sure; above it the bit may also be set where the byte is 1.
+    The lowest of these bits is reliable; above it the bit may also be set where the byte is 1.
     """
     return (word - ONES) & ~word & HIGHS
 
 
 @part
 def fitting_tags(word: Index, key: Index) -> Index:
-    """Return a word with the high bit set in each byte that equals the key's tag, with the doubt of `free_tags`."""
+    """Return a word with the high bit set in each byte that equals the key's tag, as reliable as `free_tags`."""
     return free_tags(word ^ (((key & BYTE) | U1) * ONES))
 
 
@@ -282,7 +282,7 @@ def insertion_point(tags: Words, key: Index) -> Index:
 
 @part
 def find(table: Table, key: Index) -> Index:
-    """Return the slot that `key` owns; else FREE + the first free slot of its bucket; else, if it is full, NOWHERE."""
+    """Return the slot that `key` owns; else FREE + the first free slot of its bucket; NOWHERE if the bucket is full."""
     bucket = bucket_of(table.tags, key)
     word = table.tags[bucket]
     fits = fitting_tags(word, key)

@@ -1,8 +1,8 @@
-"""Where each predictor's weight of a monomial lies: read and written by the predictor's number, whatever holds it.
+"""The weights of each predictor: functions that read and write them by the predictor's number, in whichever array.
 
-The expanded predictors have a weight of every monomial, the linear ones of base features and the constant. Learning an
-example goes through fields by their names, since it does the same to the fields of one cache line; whoever does the
-same to each predictor goes through these.
+The expanded predictors have a weight for every monomial; the linear ones for base features and the constant. The
+update of an example names the fields itself, since it changes the fields of one cache line together; code that treats
+all predictors alike uses these functions.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _UNMIXED = 2  # LINEAR and APPLE alone
 
 @part
 def predictors_of(companions: Slots) -> int:
-    """Return how many predictors a table has, by its companions: without any, those that are not mixed."""
+    """Return how many predictors a table has; without companions, those of a model that does not mix."""
     return PREDICTORS if len(companions) > 0 else _UNMIXED
 
 

@@ -1,6 +1,6 @@
-"""The scratch of one example, by which the phases of learning it hand on their results.
+"""The scratch of one example, in which each phase of learning leaves its results to the next.
 
-Arrays have room for more than is in them; each phase returns how far they are filled.
+The arrays are larger than what is in them; each phase returns how far they are filled.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -33,7 +33,7 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
     ],
     align=True,
 )
-NEWCOMER = np.dtype(  # a monomial that is to be given a slot
+NEWCOMER = np.dtype(  # a monomial that will get a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
     align=True,
 )
@@ -53,8 +53,8 @@ TUPLE_NODE = np.dtype(  # of a node, with method tuples
 class BaseFeatures(NamedTuple):
     """The base features of one example, keys[first:stop] and values[first:stop]; `example_features` makes them.
 
-    roles   as of `Batch`, or empty: none has one
-    paired  those of role ALONE are in [paired, stop)
+    roles   as in `Batch`; empty if no feature has a role
+    paired  features of role ALONE are in [paired, stop)
     """
 
     keys: Words
@@ -76,7 +76,7 @@ def example_features(keys: Words, values: Floats, roles: Roles, first: Index, st
 
 
 class ActiveFeatures(NamedTuple):
-    """An example's monomials that have slots, one after another, and copies of what the update needs of each slot."""
+    """An example's monomials that have slots, one after another, and copies of the slots' fields for the update."""
 
     slot: Words
     x: Floats
@@ -91,8 +91,8 @@ class Products(NamedTuple):
 
     key, x        the product's own
     node          the number of its node
-    place         if a tag fits, the slot that may be its own; the constant's if it is 0 or TOO_LARGE, no feature
-                  if none does, see `insertion_point`
+    place         if a tag fits, the slot that may be its own, or the constant's slot if its value is 0 or TOO_LARGE;
+                  if no tag fits, its `insertion_point`
     hits, misses  numbers of the products for which a tag fits, and of the others
     """
 
@@ -107,9 +107,9 @@ class Products(NamedTuple):
 class Lookups(NamedTuple):
     """What is known of one node's products while they are looked up.
 
-    words   uint64[...]  of each the word of tags of its bucket
-    left    uint8[...]   of eight after eight a byte whose bits say which are left out, being no products
-    absent  uint8[...]   and which of them have no slot
+    words   uint64[...]  the word of tags of each product's bucket
+    left    uint8[...]   a byte for each eight products, whose bits say which are left out
+    absent  uint8[...]   a byte for each eight products, whose bits say which have no slot
     """
 
     words: Words
@@ -141,7 +141,7 @@ class Origins(NamedTuple):
 class TupleWork(NamedTuple):
     """The scratch of method tuples; empty arrays for the others.
 
-    attributes  uint64[...]  of each base feature
+    attributes  uint64[...]  the attribute of each base feature
     late        uint8[...]   1 if its attribute came after tuples were selected
     nodes       TUPLE_NODE[...]
     products    uint64[...]  the sum of the attributes' keys of each product of a wave
@@ -156,7 +156,7 @@ class TupleWork(NamedTuple):
 class Work(NamedTuple):
     """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
 
-    places  where features share slots: which of the features each slot is, if it is `active`; else empty
+    places  uint32[slots]: where features share slots, the index in `features` of each `active` slot; else empty
     """
 
     features: ActiveFeatures

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, routine
+from stream_apple.core.splitmix64 import GOLDEN, finalize
 
 _ZERO = np.uint64(0)
-_NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # of a key that would be 0, which marks a free slot
+_NOT_ZERO = GOLDEN  # of a key that would be 0, which marks a free slot
 _ORDER = np.uint64(0xD6E8FEB86659FD93)  # a factor of the first key, so that (a, b) and (b, a) have different keys
 
 
@@ -63,10 +64,7 @@ def _key_of_ngram(before: np.uint64, feature: np.uint64) -> np.uint64:
 
     It is splitmix64's finalizer of before * _ORDER + feature, and must never change, because models depend on it.
     """
-    word = before * _ORDER + feature
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    word ^= word >> np.uint64(31)
+    word = finalize(before * _ORDER + feature)
     return word if word != _ZERO else _NOT_ZERO
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.splitmix64 import splitmix64_finalizer
 
 MOST_COPIES = 8
 """An example that is given once, with more weight than this, is learned so often, with more weight each time."""
@@ -28,7 +29,9 @@ def as_set(batch: Batch, seed: int) -> Batch:
     copies = np.maximum(counts, np.minimum(np.ceil(total * (1.0 - _ROUNDING)), MOST_COPIES)).astype(np.int64)
     rows = np.repeat(np.arange(len(hashes)), copies)
     number = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
-    places = _mixed(hashes[rows] + _mixed(number.astype(np.uint64) + np.uint64(seed % (1 << 32) << 32)))
+    places = splitmix64_finalizer(
+        hashes[rows] + splitmix64_finalizer(number.astype(np.uint64) + np.uint64(seed % (1 << 32) << 32))
+    )
     order = np.argsort(places, kind="stable")
     return batch.select(first[rows[order]])._replace(weights=(total / copies)[rows[order]])
 
@@ -36,13 +39,11 @@ def as_set(batch: Batch, seed: int) -> Batch:
 def _hashes(batch: Batch) -> _Words:
     """Return a hash of each example's features and label, uint64[n], which does not depend on the features' order."""
     values = batch.values.view(np.uint32).astype(np.uint64)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(batch.keys + _mixed(values)), dtype=np.uint64)])
+    sums = np.concatenate(
+        [
+            np.zeros(1, np.uint64),
+            np.cumsum(splitmix64_finalizer(batch.keys + splitmix64_finalizer(values)), dtype=np.uint64),
+        ]
+    )
     labels = (batch.labels + 0.0).view(np.uint64)
-    return _mixed(sums[batch.indptr[1:]] - sums[batch.indptr[:-1]] + _mixed(labels))
-
-
-def _mixed(words: _Words) -> _Words:
-    """Return a hash of each word, by the finalizer of splitmix64."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    return splitmix64_finalizer(sums[batch.indptr[1:]] - sums[batch.indptr[:-1]] + splitmix64_finalizer(labels))

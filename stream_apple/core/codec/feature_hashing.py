@@ -9,13 +9,14 @@ import xxhash
 
 from stream_apple.core.codec.msgpack_reader import ZERO, Bytes, word_at
 from stream_apple.core.jit import kernel, part, routine
+from stream_apple.core.splitmix64 import GOLDEN, finalize
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
-_NOT_ZERO = np.uint64(0x9E3779B97F4A7C15)  # the key of whatever hashes to 0, which marks a free slot
+_NOT_ZERO = GOLDEN  # the key of whatever hashes to 0, which marks a free slot
 USERS = np.uint64(0x8F2D7B1C64E9A035)
 """The seed of users' keys, which differs from those of namespaces, so that users and features do not share keys."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -143,9 +144,7 @@ def category_key(buffer: Bytes, name: int, gap: int, value: int, stop: int, seed
 @routine
 def index_key_of(index: np.uint64) -> np.uint64:
     """Return a hash of an index, by splitmix64's finalizer, never 0: plain small indices would sum to one another."""
-    index = (index ^ (index >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    index = (index ^ (index >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    index ^= index >> np.uint64(31)
+    index = finalize(index)
     return index if index != ZERO else _NOT_ZERO
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.splitmix64 import GOLDEN, splitmix64_finalizer
 
 FEATURES = 20_000
 FREQUENT = 60
@@ -47,8 +48,5 @@ def _planted() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each key: the finaliser of splitmix64 (Steele, Lea, Flood 2014). The table expects even keys."""
-    word = (keys ^ np.uint64(2)) + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    """A hash of each key, by the finalizer of splitmix64. The table expects even keys."""
+    return splitmix64_finalizer((keys ^ np.uint64(2)) + GOLDEN)

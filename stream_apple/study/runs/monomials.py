@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE, Batch
+from stream_apple.core.splitmix64 import GOLDEN, splitmix64_finalizer
 
 _PORTION = 2_000_000  # products that are made at a time, so that memory is bounded
 
@@ -165,7 +166,4 @@ def _firsts(rows: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int
 
 def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a hash of each key, one-to-one, so that sums identify monomials: small keys would sum to one another."""
-    mixed = keys + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return splitmix64_finalizer(keys + GOLDEN)

@@ -55,11 +55,11 @@ from stream_apple.core.learner.state.table import (
     free_tags,
 )
 from stream_apple.core.learner.state.work import LANES, BaseFeatures, Products, Work
+from stream_apple.core.splitmix64 import GOLDEN
 
 ALL_VOTE_BEFORE = 1 << 14  # examples: a young model has most to find
 VOTES_EVERY = 4  # examples
 SAMPLED_VOTES = np.uint8(2)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ONE_OF_VOTES_EVERY = np.uint64(2**64 // VOTES_EVERY)
 _SLOTS_OF_A_CACHE_LINE = np.uint64(2)
 
@@ -73,7 +73,7 @@ def votes_of(model: Model) -> np.uint8:
     number = np.uint64(model.scalars.counts[EXAMPLES])
     if not model.rule.sampled_votes or number < ALL_VOTE_BEFORE:
         return np.uint8(1)
-    return SAMPLED_VOTES if number * _GOLDEN < _ONE_OF_VOTES_EVERY else np.uint8(0)
+    return SAMPLED_VOTES if number * GOLDEN < _ONE_OF_VOTES_EVERY else np.uint8(0)
 
 
 @part

@@ -17,8 +17,8 @@ from stream_apple.core.learner.kernels.admission import admit
 from stream_apple.core.learner.state.model import TRUNCATED, Decay, Model
 from stream_apple.core.learner.state.table import FREE, U0, U1, U3, U7, U8, Index, bucket_of, find
 from stream_apple.core.learner.state.work import BaseFeatures, Work
+from stream_apple.core.splitmix64 import GOLDEN
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _U64 = np.uint64(64)
 
 
@@ -31,7 +31,7 @@ def key_of_hash(value: Index) -> Index:
 @part
 def hash_of(key: Index, bits: Index) -> Index:
     """Return a hash of `bits` bits: the high bits of a product, since the lowest bit of a square's key is always 0."""
-    return np.uint64(key * _GOLDEN) >> (_U64 - bits)
+    return np.uint64(key * GOLDEN) >> (_U64 - bits)
 
 
 @routine

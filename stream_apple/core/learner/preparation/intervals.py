@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import BIN, Batch
 from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.options import Options
+from stream_apple.core.splitmix64 import GOLDEN, splitmix64_finalizer
 
 PRESENT = 0.1
 """The least share of examples that have a dense feature."""
@@ -45,7 +46,6 @@ _Keys = NDArray[np.uint64]
 _Places = NDArray[np.int64]
 _END = np.uint64(0x7F800000)  # the bits of infinity
 _SIGN = np.uint64(0x80000000)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 NOTHING, RAW, CENTRED = np.uint8(0), np.uint8(1), np.uint8(2)
@@ -133,8 +133,8 @@ def interval_keys(feature: int, cuts: NDArray[np.float32]) -> _Keys:
     low = np.concatenate([[_END | _SIGN], bits]).astype(np.uint64)
     high = np.concatenate([bits, [_END]]).astype(np.uint64)
     with np.errstate(over="ignore"):
-        made = splitmix64_finalizer(splitmix64_finalizer(np.uint64(feature) + _GOLDEN) ^ (low << np.uint64(32) | high))
-    return np.where(made == 0, _GOLDEN, made)
+        made = splitmix64_finalizer(splitmix64_finalizer(np.uint64(feature) + GOLDEN) ^ (low << np.uint64(32) | high))
+    return np.where(made == 0, GOLDEN, made)
 
 
 def hat_keys(feature: int, points: NDArray[np.float32]) -> _Keys:
@@ -143,9 +143,9 @@ def hat_keys(feature: int, points: NDArray[np.float32]) -> _Keys:
     before = np.concatenate([[_END | _SIGN], bits[:-1]]).astype(np.uint64)
     behind = np.concatenate([bits[1:], [_END]]).astype(np.uint64)
     with np.errstate(over="ignore"):
-        salt = splitmix64_finalizer(np.uint64(feature) + _GOLDEN + _GOLDEN + _GOLDEN)
+        salt = splitmix64_finalizer(np.uint64(feature) + GOLDEN + GOLDEN + GOLDEN)
         made = splitmix64_finalizer(splitmix64_finalizer(salt ^ (before << np.uint64(32) | bits)) ^ behind)
-    return np.where(made == 0, _GOLDEN, made)
+    return np.where(made == 0, GOLDEN, made)
 
 
 def keys_of_values(feature: int, cuts: NDArray[np.float32], form: Form) -> _Keys:
@@ -159,10 +159,10 @@ def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
     with np.errstate(over="ignore"):
         made = int(
             splitmix64_finalizer(
-                splitmix64_finalizer(np.uint64(feature) + _GOLDEN + _GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])
+                splitmix64_finalizer(np.uint64(feature) + GOLDEN + GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])
             )
         )
-    return made or int(_GOLDEN)
+    return made or int(GOLDEN)
 
 
 def keys_of_centred(intervals: Intervals, form: Form) -> _Keys:
@@ -179,13 +179,6 @@ def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     # Each is halved first, as their difference may overflow.
     width = cuts[-1] / np.float32(2) - cuts[0] / np.float32(2)
     return centre, width or abs(centre) or np.float32(1)
-
-
-def splitmix64_finalizer(words: _Keys | np.uint64) -> _Keys:
-    """Return a hash of each word, by the finalizer of splitmix64, which is one-to-one."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def made_keys(intervals: Intervals, lookup: Lookup) -> _Keys:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.preparation.intervals import splitmix64_finalizer
 from stream_apple.core.learner.preparation.reservoir import Reservoir, empty_reservoir, reservoir_of
+from stream_apple.core.splitmix64 import splitmix64_finalizer
 
 SAMPLE_ENTRIES = 1 << 14
 """The most features that a sample holds: a snapshot's manifest has to have room for it and for the intervals."""

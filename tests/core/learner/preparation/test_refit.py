@@ -12,8 +12,9 @@ from support.bare_options import bare
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner import forgetting
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.preparation.intervals import interval_keys, splitmix64_finalizer
+from stream_apple.core.learner.preparation.intervals import interval_keys
 from stream_apple.core.learner.preparation.sample import _SALT, SAMPLE_ENTRIES, Sample, empty_sample, take
+from stream_apple.core.splitmix64 import splitmix64_finalizer
 
 SIZE, EPOCH = 12_000, 1000
 KEYS = np.array([11, 22, 33], np.uint64) * np.uint64(0x9E3779B97F4A7C15)
